@@ -10,6 +10,6 @@ import gc
 gc.disable()
 atexit.register(gc.freeze)
 
-from infra.program import run  # noqa: E402  garbage collection must be off before the imports
+from infra.program import run_program  # noqa: E402  garbage collection must be off before the imports
 
-run()
+run_program()

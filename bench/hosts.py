@@ -18,10 +18,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.platform_cluster import machine
+from bench.platform_cluster import describe_machine
 from cli.ec2 import hostfile_check, wait
 from cli.ec2.ec2_instances import DeployedEc2Cluster
-from localcloud.hosts.capability import VARIABLE, examine
+from localcloud.hosts.capability import VARIABLE, check_machine
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
@@ -70,50 +70,50 @@ class Bench:
         self._cluster = DeployedEc2Cluster(STACK, self._stack.project)
 
     def start(self) -> Start:
-        load, seconds = _load(), _clock()
+        load, seconds = _read_load_average(), _start_clock()
         run = self._stack.run("up")
         if not run.ok:
             sys.exit(run.output)
         created = seconds()
-        nodes = self._wait()
+        nodes = self._wait_for_nodes()
         joined = seconds()
-        self._mpiexec("-n", str(2 * nodes), "-N", "2")
+        self._run_mpiexec("-n", str(2 * nodes), "-N", "2")
         return Start(created, joined, seconds(), nodes, load)
 
     def join(self, nodes: int) -> Joined:
         """Scale the workers from zero to this number of nodes in one step, and return the durations."""
         self._cluster.scale(0)
-        self._wait()
-        load, seconds = _load(), _clock()
+        self._wait_for_nodes()
+        load, seconds = _read_load_average(), _start_clock()
         self._cluster.scale(nodes - 1)
-        self._wait()
+        self._wait_for_nodes()
         joined = seconds()
-        self._mpiexec("-n", str(nodes), "-N", "1")
+        self._run_mpiexec("-n", str(nodes), "-N", "1")
         return Joined(nodes, joined, round(joined / nodes, 2), round(seconds() - joined, 1), load)
 
     def destroy(self) -> None:
         self._stack.run("destroy")
 
-    def _wait(self) -> int:
+    def _wait_for_nodes(self) -> int:
         """Wait until all nodes have joined and return their number."""
         look = partial(hostfile_check.compare_hostfile, identity=self._key)
-        nodes = wait.wait(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
-        return nodes.in_service + 1
+        nodes = wait.wait_until_ready(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
+        return nodes.workers_in_service + 1
 
-    def _mpiexec(self, *options: str) -> None:
+    def _run_mpiexec(self, *options: str) -> None:
         words = ["run", "-s", STACK, "--config-dir", str(self._stack.project), "-i", str(self._key), "--", "mpiexec", *options]
         program = "from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.size"
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), *words, "python3", "-c", program]
         subprocess.run(command, env=self._environment, check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
 
 
-def _clock() -> Callable[[], float]:
+def _start_clock() -> Callable[[], float]:
     """Start a clock and return a function that returns the seconds elapsed since then."""
     started = time.monotonic()
     return lambda: round(time.monotonic() - started, 1)
 
 
-def _load() -> float:
+def _read_load_average() -> float:
     return round(os.getloadavg()[0], 1)
 
 
@@ -122,11 +122,11 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="cluster sizes to measure, including the head node")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    able = examine()
+    able = check_machine()
     if not able.hosts:
         sys.exit(str(able))
     os.environ[VARIABLE] = str(max(NODES) + 1)
-    about = machine()
+    about = describe_machine()
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:
@@ -140,10 +140,10 @@ def main() -> None:
     if arguments.json:
         print(json.dumps({**about, "start": asdict(start), "joins": [asdict(join) for join in joins]}, indent=1))
         return
-    _show(start, joins)
+    _print_tables(start, joins)
 
 
-def _show(start: Start, joins: list[Joined]) -> None:
+def _print_tables(start: Start, joins: list[Joined]) -> None:
     first = Table("nodes", "created, s", "joined, s", "first mpiexec ended, s", "load before", title="From `up`")
     first.add_row(*map(str, (start.nodes, start.created, start.joined, start.mpiexec, start.load)))
     growth = Table(

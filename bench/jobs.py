@@ -13,10 +13,10 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from bench.platform_cluster import machine, running, say
+from bench.platform_cluster import describe_machine, print_progress, run_cluster
 from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
 from bench.timeline import Timeline
-from bench.usage import groups_of
+from bench.usage import read_cgroups
 from infra.naming import JOB_LABEL, ROLE_LABEL
 
 STACK, POOL, IMAGE = "start", "train", "openmpi:5"
@@ -51,31 +51,31 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    about = machine()
-    with running(STACK, arguments.cloud) as shell:
+    about = describe_machine()
+    with run_cluster(STACK, arguments.cloud) as shell:
         bench = Bench.of(shell)
-        say("warm-up job")
+        print_progress("warm-up job")
         measure_submission(bench)
         runs = []
         for number in range(1, arguments.repeats + 1):
             runs.append(measure_submission(bench))
-            say(f"submit --follow, {number} of {arguments.repeats}: {runs[-1]['command returns']} s")
+            print_progress(f"submit --follow, {number} of {arguments.repeats}: {runs[-1]['command returns']} s")
         killed = []
         for number in range(1, arguments.repeats + 1):
-            killed.append(worker_killed(bench))
-            say(f"worker killed, {number} of {arguments.repeats}: noticed in {killed[-1]['noticed']} s")
-    result = {"submit": _medians(runs), "worker killed": _medians(killed)}
+            killed.append(measure_worker_kill(bench))
+            print_progress(f"worker killed, {number} of {arguments.repeats}: noticed in {killed[-1]['noticed']} s")
+    result = {"submit": _summarize_runs(runs), "worker killed": _summarize_runs(killed)}
     if arguments.json:
         print(json.dumps({**about, **result}, indent=1))
         return
-    _show(result, arguments.repeats)
+    _print_tables(result, arguments.repeats)
 
 
 def measure_submission(bench: Bench) -> dict[str, float]:
     """Return the seconds from the start of `scripts/cluster submit --follow` to each stage."""
     name = "bench-submitted"
     file = bench.shell.kubeconfig.parent / "job.yaml"
-    file.write_text(yaml.safe_dump(_job(name, PROGRAM)))
+    file.write_text(yaml.safe_dump(_build_job(name, PROGRAM)))
     with bench.watch_job(name, WORKERS, "mpijob") as timeline:
         begun = time.time()
         try:
@@ -96,17 +96,17 @@ def measure_submission(bench: Bench) -> dict[str, float]:
     return {stage: round(seconds, 2) for stage, seconds in sorted(stages.items(), key=lambda item: item[1])}
 
 
-def worker_killed(bench: Bench) -> dict[str, float]:
+def measure_worker_kill(bench: Bench) -> dict[str, float]:
     """Kill a worker, and return the seconds until the launcher exits and until the job succeeds."""
     name = "bench-killed"
     with bench.watch_job(name, WORKERS, "mpijob") as timeline:
         # use a new file name for each run, because an aborted run may have left its file behind
-        bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
+        bench.submit(_build_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:
             if not timeline.wait(lambda timeline: {"launcher runs", "workers ready"} <= timeline.times.keys(), LIMIT_SECONDS):
                 sys.exit("the job did not start")
-            victim = _first_process_of_a_worker(bench, name)
-            _await_step(bench, name, timeline)
+            victim = _find_worker_process(bench, name)
+            _wait_for_step(bench, name, timeline)
             killed = time.time()
             victim.kill()
             if not timeline.wait(lambda timeline: "over" in timeline.times, LIMIT_SECONDS):
@@ -118,7 +118,7 @@ def worker_killed(bench: Bench) -> dict[str, float]:
     return {"noticed": round(timeline.ended_launchers[0] - killed, 2), "succeeded": round(timeline.times["over"] - killed, 2)}
 
 
-def _await_step(bench: Bench, name: str, timeline: Timeline) -> None:
+def _wait_for_step(bench: Bench, name: str, timeline: Timeline) -> None:
     """Wait until the log shows step KILLED_AFTER. Retry, because a followed log can end early if the container has just
     started.
     """
@@ -131,7 +131,7 @@ def _await_step(bench: Bench, name: str, timeline: Timeline) -> None:
     sys.exit("the job ended before its worker could be killed")
 
 
-def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
+def _find_worker_process(bench: Bench, name: str) -> psutil.Process:
     """Return process 1 of a worker's container. If this process is killed, the container ends, as after an
     out-of-memory kill.
     """
@@ -140,17 +140,17 @@ def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
     sshds = [
         process
         for process in psutil.process_iter(["name"])
-        if process.info["name"] == "sshd" and f"pod{uid}" in groups_of(process.pid)
+        if process.info["name"] == "sshd" and f"pod{uid}" in read_cgroups(process.pid)
     ]
     return min(sshds, key=lambda process: process.create_time())
 
 
-def _job(name: str, program: str) -> dict[str, object]:
+def _build_job(name: str, program: str) -> dict[str, object]:
     command = ["python3", "-u", "-c", program]
     return {"name": name, "pool": POOL, "workers": WORKERS, "gpusPerWorker": 1, "slots": 2, "image": IMAGE, "command": command}
 
 
-def _medians(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+def _summarize_runs(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     return {
         stage: {
             "median": round(statistics.median(run[stage] for run in runs), 2),
@@ -161,7 +161,7 @@ def _medians(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     }
 
 
-def _show(result: dict[str, Any], repeats: int) -> None:
+def _print_tables(result: dict[str, Any], repeats: int) -> None:
     goals = {"over": SUCCEEDED_SECONDS, "noticed": NOTICED_SECONDS, "succeeded": RECOVERED_SECONDS}
     for title, stages in result.items():
         table = Table("until", f"seconds, median of {repeats}", "lowest to highest", "goal", title=title)

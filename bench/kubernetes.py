@@ -15,7 +15,7 @@ from rich.table import Table
 
 from localcloud.instance import LocalCloud
 from testkit.eks_clusters import Account
-from testkit.node_groups import node_group
+from testkit.node_groups import create_node_group
 
 COLD_SECONDS, WARM_SECONDS = 40.0, 20.0
 """Target durations: cold (including the start of the local cloud) and warm (in a running local cloud). Both assume that
@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rows = measure()
+    rows = measure_lifecycles()
     if arguments.json:
         print(json.dumps(rows, indent=1))
         return
@@ -38,28 +38,28 @@ def main() -> None:
     Console().print(table)
 
 
-def measure() -> list[dict[str, str | float]]:
+def measure_lifecycles() -> list[dict[str, str | float]]:
     rows: list[dict[str, str | float]] = []
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:
-            with stopwatch() as start:
+            with time_block() as start:
                 cloud.start(lambda line: print(line, file=sys.stderr), kubernetes=True)
             account = Account(cloud)
-            rows.append(life(account, "cold", start[0], COLD_SECONDS))
-            rows.append(life(account, "warm", 0.0, WARM_SECONDS))
+            rows.append(measure_lifecycle(account, "cold", start[0], COLD_SECONDS))
+            rows.append(measure_lifecycle(account, "warm", 0.0, WARM_SECONDS))
         finally:
             cloud.stop()
     return rows
 
 
-def life(account: Account, name: str, start: float, goal: float) -> dict[str, str | float]:
+def measure_lifecycle(account: Account, name: str, start: float, goal: float) -> dict[str, str | float]:
     """Create and delete one cluster and its nodes, and return the duration of each stage."""
     with ExitStack() as groups:
-        with stopwatch() as control_plane:
+        with time_block() as control_plane:
             cluster = account.create(name)
-        with stopwatch() as nodes:
-            node_groups = [node_group(cluster, f"{kind}-{name}", size, type_) for kind, size, type_ in (SYSTEM, GPU)]
+        with time_block() as nodes:
+            node_groups = [create_node_group(cluster, f"{kind}-{name}", size, type_) for kind, size, type_ in (SYSTEM, GPU)]
             with ThreadPoolExecutor() as together:
                 list(together.map(groups.enter_context, node_groups))
         begun = time.perf_counter()
@@ -77,7 +77,7 @@ def life(account: Account, name: str, start: float, goal: float) -> dict[str, st
 
 
 @contextmanager
-def stopwatch() -> Iterator[list[float]]:
+def time_block() -> Iterator[list[float]]:
     """Measure the duration of the block in seconds, and append it to the yielded list."""
     taken: list[float] = []
     begun = time.perf_counter()

@@ -14,10 +14,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.platform_cluster import machine, running, say
+from bench.platform_cluster import describe_machine, print_progress, run_cluster
 from bench.timed_job import Bench
 from bench.usage import Cpu, Peaks, compute_spent_cpu
-from bench.watching import Object, Watch, condition, true_since
+from bench.watching import Object, Watch, find_condition_time, has_true_condition
 from infra.jobs.cluster import ClusterDescription, TaintDescription
 from infra.naming import JOB_LABEL, QUEUE_NAME, ROLE_LABEL
 from infra.platform import admission
@@ -57,7 +57,7 @@ class Seen:
     the same time, so events can arrive in another order."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def hear_node(self, kind: str, node: Object, _: float) -> None:
+    def handle_node_event(self, kind: str, node: Object, _: float) -> None:
         name = node["metadata"]["name"]
         with self.changed:
             if kind == "DELETED":
@@ -65,12 +65,12 @@ class Seen:
                 self.ready.discard(name)
             elif node["metadata"]["labels"].get("gpumpi.io/pool") == POOL:
                 self.nodes.add(name)
-                if condition(node, "Ready"):
+                if has_true_condition(node, "Ready"):
                     self.ready.add(name)
             self.highest_node_count = max(self.highest_node_count, len(self.nodes))
             self.changed.notify_all()
 
-    def hear_pod(self, _: str, pod: Object, now: float) -> None:
+    def handle_pod_event(self, _: str, pod: Object, now: float) -> None:
         labels, job = pod["metadata"]["labels"], pod["metadata"]["labels"].get(JOB_LABEL, "")
         if labels.get(ROLE_LABEL) != "worker" or "nodeName" not in pod["spec"]:
             return
@@ -81,17 +81,17 @@ class Seen:
                 self.whole.setdefault(job, now)
             self.changed.notify_all()
 
-    def hear_job(self, _: str, job: Object, now: float) -> None:
-        if condition(job, "Succeeded"):
+    def handle_job_event(self, _: str, job: Object, now: float) -> None:
+        if has_true_condition(job, "Succeeded"):
             with self.changed:
                 self.over.setdefault(job["metadata"]["name"], now)
                 self.changed.notify_all()
 
-    def hear_workload(self, _: str, workload: Object, __: float) -> None:
+    def handle_workload_event(self, _: str, workload: Object, __: float) -> None:
         job = next(owner["name"] for owner in workload["metadata"]["ownerReferences"] if owner["kind"] == "MPIJob")
         with self.changed:
             self.queued.setdefault(job, workload["metadata"]["creationTimestamp"])
-            if since := true_since(workload, "QuotaReserved"):
+            if since := find_condition_time(workload, "QuotaReserved"):
                 self.admitted.setdefault(job, since)
 
     def wait(self, reached: Callable[[], bool], doing: str) -> None:
@@ -99,7 +99,7 @@ class Seen:
             if not self.changed.wait_for(reached, LIMIT_SECONDS):
                 sys.exit(f"{doing}: not done after {LIMIT_SECONDS:.0f} s; {self}")
 
-    def overtaken(self) -> list[str]:
+    def find_out_of_order_admissions(self) -> list[str]:
         """Return the jobs that Kueue admitted at least one second before a job that had entered the queue at least one
         second earlier. Timestamps have a resolution of one second.
         """
@@ -153,17 +153,19 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    about = machine()
-    with running(STACK, arguments.cloud, nodes="cpu=1,gpu=0") as shell:
-        result = measure(Bench.of(shell), arguments.nodes, sizes(arguments.big, arguments.jobs, arguments.small))
+    about = describe_machine()
+    with run_cluster(STACK, arguments.cloud, nodes="cpu=1,gpu=0") as shell:
+        result = measure_scaling(
+            Bench.of(shell), arguments.nodes, worker_counts_by_job(arguments.big, arguments.jobs, arguments.small)
+        )
     if arguments.json:
         print(json.dumps({**about, **result}, indent=1))
     else:
-        _show(result)
+        _print_result(result)
     sys.exit(1 if result["problems"] else 0)
 
 
-def sizes(big: int, jobs: int, small: int) -> dict[str, int]:
+def worker_counts_by_job(big: int, jobs: int, small: int) -> dict[str, int]:
     """Return the number of workers of each job, in order of submission, with the big job in the middle."""
     every = [(f"small-{number}", small) for number in range(jobs)]
     return dict([*every[: jobs // 2], ("big", big), *every[jobs // 2 :]])
@@ -182,47 +184,47 @@ class Steps:
         """Measure a block. Yield its start time."""
         started, before = time.time(), self.usage.cpu()
         yield started
-        self.mark(name, started)
+        self.record_seconds(name, started)
         self.cpu[name] = compute_spent_cpu(before, self.usage.cpu())
 
-    def mark(self, name: str, started: float, moment: float | None = None) -> None:
+    def record_seconds(self, name: str, started: float, moment: float | None = None) -> None:
         self.seconds[name] = round((moment or time.time()) - started, 1)
 
 
-def measure(bench: Bench, nodes: int, workers_by_job: dict[str, int]) -> dict[str, Any]:
+def measure_scaling(bench: Bench, nodes: int, workers_by_job: dict[str, int]) -> dict[str, Any]:
     observed, group = Seen(workers_by_job), NodeGroup(bench)
     bench.shell.cloud.control().put("quotas", ANY_QUOTA)
-    described = _larger(bench.described, nodes)
-    _let_queue_know(bench, described)
+    described = _enlarge_pool(bench.described, nodes)
+    _update_queue_quota(bench, described)
     inside = f"namespaces/{bench.namespace}"
     watches = {
-        "/api/v1/nodes": observed.hear_node,
-        f"/api/v1/{inside}/pods": observed.hear_pod,
-        f"/apis/kubeflow.org/v2beta1/{inside}/mpijobs": observed.hear_job,
-        f"/apis/kueue.x-k8s.io/v1beta2/{inside}/workloads": observed.hear_workload,
+        "/api/v1/nodes": observed.handle_node_event,
+        f"/api/v1/{inside}/pods": observed.handle_pod_event,
+        f"/apis/kubeflow.org/v2beta1/{inside}/mpijobs": observed.handle_job_event,
+        f"/apis/kueue.x-k8s.io/v1beta2/{inside}/workloads": observed.handle_workload_event,
     }
     with Peaks(bench.shell.cloud) as usage, ExitStack() as watching:
         steps = Steps(usage)
         for path, hear in watches.items():
             watching.enter_context(Watch(bench.shell.kubeconfig, path, hear))
-        say(f"node group 0 -> {nodes}")
+        print_progress(f"node group 0 -> {nodes}")
         with steps.step(f"nodes 0 -> {nodes}"):
             group.resize(nodes, nodes)
             observed.wait(lambda: len(observed.ready) == nodes, "starting nodes")
-        say(f"{len(workers_by_job)} jobs with {sum(workers_by_job.values())} workers")
+        print_progress(f"{len(workers_by_job)} jobs with {sum(workers_by_job.values())} workers")
         with steps.step("submission -> all jobs over") as started:
             for name, workers in workers_by_job.items():
-                bench.submit(_job(name, workers), described)
-            steps.mark("submitting the jobs", started)
+                bench.submit(_build_job(name, workers), described)
+            steps.record_seconds("submitting the jobs", started)
             observed.wait(lambda: len(observed.whole) == len(workers_by_job), "binding jobs")
-            steps.mark("submission -> big job bound", started, observed.whole["big"])
-            steps.mark("submission -> all jobs bound", started, max(observed.whole.values()))
+            steps.record_seconds("submission -> big job bound", started, observed.whole["big"])
+            steps.record_seconds("submission -> all jobs bound", started, max(observed.whole.values()))
             observed.wait(lambda: len(observed.over) == len(workers_by_job), "finishing jobs")
-        say(f"node group {nodes} -> 0")
+        print_progress(f"node group {nodes} -> 0")
         with steps.step(f"nodes {nodes} -> 0"):
             group.resize(0, nodes)
             observed.wait(lambda: not observed.nodes, "removing nodes")
-    problems = list(_problems(observed, nodes, group.instances()))
+    problems = list(_find_problems(observed, nodes, group.instances()))
     return {
         "nodes": nodes,
         "jobs": len(workers_by_job),
@@ -234,16 +236,16 @@ def measure(bench: Bench, nodes: int, workers_by_job: dict[str, int]) -> dict[st
     }
 
 
-def _problems(observed: Seen, nodes: int, instances: int) -> Iterable[str]:
+def _find_problems(observed: Seen, nodes: int, instances: int) -> Iterable[str]:
     if observed.highest_node_count != nodes:
         yield f"the cluster had at most {observed.highest_node_count} nodes, expected {nodes}"
     if observed.nodes or instances:
         yield f"{len(observed.nodes)} nodes and {instances} instances were not removed"
-    if overtaken := observed.overtaken():
+    if overtaken := observed.find_out_of_order_admissions():
         yield f"jobs overtook jobs that had waited longer: {', '.join(overtaken)}"
 
 
-def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
+def _enlarge_pool(described: ClusterDescription, nodes: int) -> ClusterDescription:
     """Return the description with this many simulated nodes in the pool. Launchers run on simulated nodes too, because
     there are no real workers to start.
     """
@@ -255,19 +257,19 @@ def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
     return described.model_copy(update={"pools": tuple(pools), "launcher_pool": POOL})
 
 
-def _let_queue_know(bench: Bench, described: ClusterDescription) -> None:
-    spec = admission.cluster_queue(described.pools, described.cpu_request_factor, strict=True)
+def _update_queue_quota(bench: Bench, described: ClusterDescription) -> None:
+    spec = admission.build_cluster_queue(described.pools, described.cpu_request_factor, strict=True)
     patch = json.dumps({"spec": {"resourceGroups": spec["resourceGroups"], "queueingStrategy": spec["queueingStrategy"]}})
     done = bench.shell.kubectl("patch", "clusterqueue", QUEUE_NAME, "--type", "merge", "-p", patch)
     if done.code:
         sys.exit(f"could not raise the queue's quota: {done.err}")
 
 
-def _job(name: str, workers: int) -> dict[str, object]:
+def _build_job(name: str, workers: int) -> dict[str, object]:
     return {"name": name, "pool": POOL, "workers": workers, "image": "openmpi:5", "command": ["true"], "volumes": []}
 
 
-def _show(result: dict[str, Any]) -> None:
+def _print_result(result: dict[str, Any]) -> None:
     console = Console()
     title = f"{result['nodes']} nodes, {result['jobs']} jobs, {result['workers']} workers"
     table = Table("step", "seconds", title=title)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import plot
-from bench.platform_cluster import machine, running, say
+from bench.platform_cluster import describe_machine, print_progress, run_cluster
 from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench, JobFailed
 
 WORKERS = (2, 4, 8, 16, 32, 64)
@@ -25,7 +25,9 @@ RESOURCES = {"cpu": "1", "memory": "256Mi", "sharedMemoryMib": 64}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=_numbers, default=WORKERS, help="numbers of workers to measure, for example 2,4,8")
+    parser.add_argument(
+        "--workers", type=_parse_numbers, default=WORKERS, help="numbers of workers to measure, for example 2,4,8"
+    )
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--image", default=IMAGE)
     parser.add_argument(
@@ -34,39 +36,39 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="write a plot to this SVG file")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    about = machine()
-    with running(STACK, arguments.cloud) as shell:
+    about = describe_machine()
+    with run_cluster(STACK, arguments.cloud) as shell:
         bench = Bench.of(shell)
         for launcher in LAUNCHERS:
-            say(f"{launcher}: warm-up job")
-            measure(bench, launcher, 2, arguments.image)
+            print_progress(f"{launcher}: warm-up job")
+            measure_job(bench, launcher, 2, arguments.image)
         rows = [
-            row(bench, launcher, workers, arguments.repeats, arguments.image)
+            measure_median_run(bench, launcher, workers, arguments.repeats, arguments.image)
             for workers in arguments.workers
             for launcher in LAUNCHERS
         ]
     if arguments.plot:
-        arguments.plot.write_text(draw(rows, about))
+        arguments.plot.write_text(draw_plot(rows, about))
     if arguments.json:
         print(json.dumps({**about, "image": arguments.image, "rows": rows}, indent=1))
         return
-    _show(rows)
+    _print_table(rows)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _parse_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
-def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> dict[str, Any]:
+def measure_median_run(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> dict[str, Any]:
     """Run the job `repeats` times. Return the successful run with the median time until all ranks run."""
     runs: list[dict[str, Any]] = []
     for number in range(1, repeats + 1):
         try:
-            runs.append(measure(bench, launcher, workers, image))
+            runs.append(measure_job(bench, launcher, workers, image))
         except JobFailed as error:
-            say(f"{launcher}, {workers} workers, {number} of {repeats}: {error}")
+            print_progress(f"{launcher}, {workers} workers, {number} of {repeats}: {error}")
         else:
-            say(f"{launcher}, {workers} workers, {number} of {repeats}: {runs[-1]}")
+            print_progress(f"{launcher}, {workers} workers, {number} of {repeats}: {runs[-1]}")
     failed = repeats - len(runs)
     if not runs:
         return {"launcher": launcher, "workers": workers, "failed": failed}
@@ -76,7 +78,7 @@ def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> 
     return {"launcher": launcher, "workers": workers, **middle, "lowest": min(every), "highest": max(every), "failed": failed}
 
 
-def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, Any]:
+def measure_job(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, Any]:
     """Run one job and return the seconds from its submission to each stage."""
     name = f"start-{launcher}-{workers}"
     job = {
@@ -96,7 +98,7 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
         try:
             if not timeline.wait(lambda timeline: "over" in timeline.times, LIMIT_SECONDS):
                 raise SystemExit(f"{name} did not end within {LIMIT_SECONDS:.0f} s; stages reached: {timeline.since(begun)}")
-            ranks = bench.read_printed(name, "ranks")
+            ranks = bench.read_printed_json(name, "ranks")
         finally:
             bench.remove(name)
     if len(ranks) != workers:
@@ -110,7 +112,7 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
     }
 
 
-def draw(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
+def draw_plot(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
         plot.Line(
             f"{launcher}, {kind}",
@@ -121,12 +123,12 @@ def draw(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
         for launcher, color in zip(LAUNCHERS, ("#1f6feb", "#d1580c"), strict=True)
         for kind in ("all ranks", "first rank")
     ]
-    return plot.svg(
+    return plot.render_line_chart(
         lines, title="From submission to running ranks", x="workers", y="seconds", note=f"{about['machine']}, {about['date']}"
     )
 
 
-def _show(rows: Sequence[dict[str, Any]]) -> None:
+def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     columns = ("admitted", "pods made", "pods bound", "workers ready", "launcher runs", "first rank", "all ranks", "over")
     table = Table("launcher", "workers", *columns, "all ranks, lowest to highest", "failed", "load")
     for row in rows:

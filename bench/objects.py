@@ -38,7 +38,7 @@ PROGRAM = """
 """
 
 
-def manifests(count: int) -> list[dict[str, Any]]:
+def make_manifests(count: int) -> list[dict[str, Any]]:
     """Return objects of three kinds that do not need Pulumi's await logic."""
     objects: list[dict[str, Any]] = []
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
@@ -76,7 +76,7 @@ def measure_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, An
         cloud.stop()
 
 
-def measure_without_checkpoints(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
+def measure_pulumi_no_checkpoints(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
     """Measure without checkpoints. The engine saves its state only at the end, and loses track of objects if it is killed."""
     with mock.patch.dict(os.environ, {"PULUMI_SKIP_CHECKPOINTS": "true"}):
         return measure_pulumi(folder, plane, objects)
@@ -93,13 +93,13 @@ def measure_emulator(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict
             urn = "urn:pulumi:dev::tiny::pulumi:providers:kubernetes::cluster"
             stub.Configure(provider_pb2.ConfigureRequest(args=config, urn=urn, acceptSecrets=True))
             started = time.monotonic()
-            list(pool.map(partial(_create, stub), objects))
+            list(pool.map(partial(_create_object, stub), objects))
             return {"create": time.monotonic() - started}
     finally:
         running.stop(None).wait()
 
 
-def _create(stub: Any, manifest: dict[str, Any]) -> None:
+def _create_object(stub: Any, manifest: dict[str, Any]) -> None:
     module = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
     urn = f"urn:pulumi:dev::tiny::kubernetes:{module}:{manifest['kind']}::{manifest['metadata']['name']}"
     checked = stub.Check(provider_pb2.CheckRequest(urn=urn, news=encode(manifest)))
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    objects = manifests(arguments.count)
+    objects = make_manifests(arguments.count)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         plane = ControlPlane(folder / "plane")
@@ -137,7 +137,7 @@ def main() -> None:
             kubectl = measure_kubectl(folder, plane, objects)
             alone = measure_emulator(plane, objects)
             pulumi = measure_pulumi(folder / "pulumi", plane, objects)
-            once = measure_without_checkpoints(folder / "saved-once", plane, objects)
+            once = measure_pulumi_no_checkpoints(folder / "saved-once", plane, objects)
         finally:
             plane.stop()
     rows = {

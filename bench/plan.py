@@ -13,17 +13,17 @@ from collections import Counter
 from unittest import mock
 
 from cli.console import say
-from testkit.plan_worlds import Outcome, compare, draw_worlds
+from testkit.plan_worlds import Outcome, compare_plan_and_up, draw_worlds
 
 STACKS = 200
 
 
-def run(stacks: int, seed: int) -> list[Outcome]:
+def compare_plan_with_up(stacks: int, seed: int) -> list[Outcome]:
     """Compare `plan` and `up` for this number of stacks. Does not change the user's price cache."""
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"XDG_CACHE_HOME": cache}):
         for number, world in enumerate(draw_worlds(stacks, seed), 1):
-            outcomes.append(compare(world))
+            outcomes.append(compare_plan_and_up(world))
             say(f"{number} of {stacks}: {outcomes[-1].summary}")
     return outcomes
 
@@ -34,8 +34,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the generator (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     options = parser.parse_args()
-    outcomes = run(options.stacks, options.seed)
-    counts = Counter(check.check for outcome in outcomes for check in outcome.refused)
+    outcomes = compare_plan_with_up(options.stacks, options.seed)
+    counts = Counter(check.check for outcome in outcomes for check in outcome.refused_answers)
     disagreements = [outcome for outcome in outcomes if outcome.disagreement]
     if options.json:
         listed = [outcome.as_json() for outcome in disagreements]

@@ -21,13 +21,13 @@ from testkit.job_cluster import JobCluster
 STACKS = ROOT / "bench" / "stacks"
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Print progress to stderr, because stdout is reserved for the result."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
-def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> Iterator[JobCluster]:
+def run_cluster(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> Iterator[JobCluster]:
     """Create a stack from bench/stacks in a temporary local cloud, or use the existing one in `cloud_folder`.
 
     `nodes` overrides the default limits on the number of real nodes.
@@ -38,7 +38,7 @@ def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> It
         cloud = LocalCloud(cloud_folder or folder / "cloud")
         try:
             if cloud_folder is None:
-                _bring_up(cloud, stack, nodes)
+                _create_stack(cloud, stack, nodes)
             cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
             done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(STACKS), "-o", str(cluster.kubeconfig))
             if done.code:
@@ -47,24 +47,24 @@ def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> It
             yield cluster
         finally:
             if cloud_folder is None:
-                say("removing everything")
+                print_progress("removing everything")
                 cloud.stop()
 
 
-def _bring_up(cloud: LocalCloud, stack: str, nodes: str) -> None:
+def _create_stack(cloud: LocalCloud, stack: str, nodes: str) -> None:
     if nodes:
         os.environ[limits.VARIABLE] = nodes
-    cloud.start(say, kubernetes=True)
+    cloud.start(print_progress, kubernetes=True)
     local_stack = LocalStack(cloud, stack, STACKS)
     local_stack.prepare()
-    say(f"bringing up the stack {stack}")
+    print_progress(f"bringing up the stack {stack}")
     result = local_stack.run("up")
     if not result.ok:
         sys.exit(f"pulumi up of {stack} failed:\n{result.output[-4000:]}")
-    say(f"the stack was created in {result.seconds:.0f} s")
+    print_progress(f"the stack was created in {result.seconds:.0f} s")
 
 
-def machine() -> dict[str, str | float]:
+def describe_machine() -> dict[str, str | float]:
     """Return the date, a description of the machine, and its current load."""
     memory = psutil.virtual_memory().total / 2**30
     text = f"{psutil.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"

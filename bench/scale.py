@@ -11,8 +11,8 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from bench.platform_cluster import machine
-from bench.up import measure
+from bench.platform_cluster import describe_machine
+from bench.up import measure_operation
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 
@@ -20,7 +20,7 @@ POOLS = (1, 8, 16, 24)
 """Numbers of pools to measure. Each pool has about 20 resources."""
 
 
-def stack_file(folder: Path, pools: int) -> str:
+def write_stack_file(folder: Path, pools: int) -> str:
     """Write a stack file with this many pools and return the stack's name."""
     name = f"scale-{pools}"
     entries = [{"name": f"pool{number}", "instanceType": "g6.8xlarge", "maxSize": 1} for number in range(pools)]
@@ -34,18 +34,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    about = machine()
+    about = describe_machine()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         cloud = LocalCloud(folder / "cloud")
         try:
             cloud.start(lambda line: print(line, file=sys.stderr))
             for pools in POOLS:
-                stack = LocalStack(cloud, stack_file(folder, pools), folder)
+                stack = LocalStack(cloud, write_stack_file(folder, pools), folder)
                 stack.prepare()
-                up = measure(cloud, stack, "up", "up")
-                unchanged = measure(cloud, stack, "up, unchanged", "up")
-                destroy = measure(cloud, stack, "destroy", "destroy")
+                up = measure_operation(cloud, stack, "up", "up")
+                unchanged = measure_operation(cloud, stack, "up, unchanged", "up")
+                destroy = measure_operation(cloud, stack, "destroy", "destroy")
                 resources = sum(up.run.changes.values())
                 row = {"pools": pools, "resources": resources, "up": up.run.seconds, "unchanged": unchanged.run.seconds}
                 rows.append(row | {"destroy": destroy.run.seconds, "perResource": up.run.seconds / resources})

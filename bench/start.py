@@ -50,9 +50,9 @@ def main() -> None:
             cloud.start(lambda line: print(line, file=sys.stderr))
             LocalStack(cloud, "local").prepare()
             environment = cloud.process_environment()
-            _forget_prices(environment, Path(folder))
+            _use_empty_cache(environment, Path(folder))
             for name, (command, goal) in COMMANDS.items():
-                times, cpu = zip(*(_seconds(command, environment) for _ in range(REPEATS)), strict=True)
+                times, cpu = zip(*(_measure_command(command, environment) for _ in range(REPEATS)), strict=True)
                 first, median, busy = (
                     round(number, 2) for number in (times[0], statistics.median(times), statistics.median(cpu))
                 )
@@ -68,7 +68,7 @@ def main() -> None:
     Console().print(table)
 
 
-def _forget_prices(environment: dict[str, str], folder: Path) -> None:
+def _use_empty_cache(environment: dict[str, str], folder: Path) -> None:
     """Make commands use an empty cache folder, except for the tools that the local cloud has built."""
     user = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi"
     own = folder / "cache" / "gpumpi"
@@ -77,7 +77,7 @@ def _forget_prices(environment: dict[str, str], folder: Path) -> None:
     environment["XDG_CACHE_HOME"] = str(folder / "cache")
 
 
-def _seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+def _measure_command(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """Return the duration of the command, and the CPU time of the command and its children. The CPU time of the local
     cloud's servers is not included.
     """

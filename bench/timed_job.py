@@ -12,8 +12,8 @@ from bench.watching import Watch
 from cli.clusters.kubernetes_access import Cluster
 from cli.jobs import objects
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.reading import validate
-from infra.jobs.render import render
+from infra.jobs.reading import validate_job
+from infra.jobs.render import render_job
 from infra.naming import JOB_LABEL
 from testkit.job_cluster import JobCluster
 from testkit.waiting import wait_while
@@ -70,19 +70,19 @@ class Bench:
         own = selector if launcher == "mpijob" else f"{selector},gpumpi.io/role=job"
         kubeconfig = self.shell.kubeconfig
         with (
-            Watch(kubeconfig, f"/api/v1/{base}/pods", timeline.hear_pod, selector),
-            Watch(kubeconfig, jobs, timeline.hear_job, own),
+            Watch(kubeconfig, f"/api/v1/{base}/pods", timeline.handle_pod_event, selector),
+            Watch(kubeconfig, jobs, timeline.handle_job_event, own),
         ):
             yield timeline
 
     def submit(self, values: Mapping[str, object], described: ClusterDescription) -> float:
         """Submit the job and return the time of submission."""
-        pieces = render(validate(values, described))
+        pieces = render_job(validate_job(values, described))
         begun = time.time()
-        objects.create(self.client, pieces)
+        objects.create_job_objects(self.client, pieces)
         return begun
 
-    def read_printed(self, name: str, word: str) -> Any:
+    def read_printed_json(self, name: str, word: str) -> Any:
         """Return the JSON that the launcher printed after `word`. Raise JobFailed if the log has no such line."""
         done = self.shell.cluster("logs", name)
         line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)

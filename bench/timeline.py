@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.watching import Object, condition
+from bench.watching import Object, has_true_condition
 from infra.naming import ROLE_LABEL
 
 STAGES = ("created", "admitted", "pods made", "pods bound", "workers ready", "launcher runs", "launcher ended", "over")
@@ -22,38 +22,38 @@ class Timeline:
     _seen: dict[str, set[str]] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def hear_pod(self, kind: str, pod: Object, now: float) -> None:
+    def handle_pod_event(self, kind: str, pod: Object, now: float) -> None:
         if kind == "DELETED":
             return
         name, role, status = pod["metadata"]["name"], pod["metadata"]["labels"].get(ROLE_LABEL), pod["status"]
         with self._changed:
             if role == "worker":
-                self._count("pods made", name, now)
+                self._record_pod_stage("pods made", name, now)
                 if pod["spec"].get("nodeName"):
-                    self._count("pods bound", name, now)
-                if condition(pod, "Ready"):
-                    self._count("workers ready", name, now)
+                    self._record_pod_stage("pods bound", name, now)
+                if has_true_condition(pod, "Ready"):
+                    self._record_pod_stage("workers ready", name, now)
             elif role == "launcher":
                 for container_status in status.get("containerStatuses", ()):
                     if "running" in container_status["state"]:
-                        self._reach("launcher runs", now)
+                        self._record_stage("launcher runs", now)
                     if "terminated" in container_status["state"] and name not in self._seen.setdefault("launcher ended", set()):
                         self._seen["launcher ended"].add(name)
                         self.ended_launchers.append(now)
                         self.times["launcher ended"] = now
             self._changed.notify_all()
 
-    def hear_job(self, kind: str, job: Object, now: float) -> None:
+    def handle_job_event(self, kind: str, job: Object, now: float) -> None:
         """Handle an event of the MPIJob or, with the standalone launcher, of the Job."""
         with self._changed:
             if kind == "DELETED":
                 return
-            self._reach("created", now)
+            self._record_stage("created", now)
             suspended = job["spec"].get("suspend", job["spec"].get("runPolicy", {}).get("suspend"))
             if not suspended:
-                self._reach("admitted", now)
-            if condition(job, "Succeeded") or condition(job, "Complete") or condition(job, "Failed"):
-                self._reach("over", now)
+                self._record_stage("admitted", now)
+            if has_true_condition(job, "Succeeded") or has_true_condition(job, "Complete") or has_true_condition(job, "Failed"):
+                self._record_stage("over", now)
             self._changed.notify_all()
 
     def wait(self, reached: Callable[["Timeline"], Any], seconds: float) -> bool:
@@ -65,12 +65,12 @@ class Timeline:
         """Return the seconds from `begun` to each stage that the job reached."""
         return {stage: round(self.times[stage] - begun, 2) for stage in STAGES if stage in self.times}
 
-    def _count(self, stage: str, pod: str, now: float) -> None:
+    def _record_pod_stage(self, stage: str, pod: str, now: float) -> None:
         """Record that a pod has reached a stage, and the time once the pods of all workers have reached it."""
         pods_at_stage = self._seen.setdefault(stage, set())
         pods_at_stage.add(pod)
         if len(pods_at_stage) == self.workers:
-            self._reach(stage, now)
+            self._record_stage(stage, now)
 
-    def _reach(self, stage: str, now: float) -> None:
+    def _record_stage(self, stage: str, now: float) -> None:
         self.times.setdefault(stage, now)

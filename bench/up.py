@@ -13,7 +13,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench.chain import control_plane_seconds, necessary_seconds
+from bench.chain import control_plane_creation_seconds, minimum_creation_seconds
 from localcloud.engine_events import Step
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run, Verb
@@ -33,7 +33,7 @@ class Measured:
     reads: int
     writes: int
 
-    def row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, Any]:
         return {
             "run": self.name,
             "resources": sum(self.run.changes.values()),
@@ -44,9 +44,9 @@ class Measured:
         }
 
 
-def measure(cloud: LocalCloud, stack: LocalStack, name: str, verb: Verb) -> Measured:
+def measure_operation(cloud: LocalCloud, stack: LocalStack, name: str, verb: Verb) -> Measured:
     control = cloud.control()
-    control.forget_calls()
+    control.reset_call_counts()
     run = stack.run(verb)
     if not run.ok:
         sys.exit(f"pulumi {verb} of {stack.name} failed:\n{run.output}")
@@ -54,17 +54,17 @@ def measure(cloud: LocalCloud, stack: LocalStack, name: str, verb: Verb) -> Meas
     return Measured(name, run, calls["reads"], calls["writes"])
 
 
-def life(name: str) -> tuple[list[Measured], list[Step]]:
+def measure_lifecycle(name: str) -> tuple[list[Measured], list[Step]]:
     """Measure a cold `preview`, an `up`, an `up` without changes, and a `destroy`, all without AWS's delays."""
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:
-            stack = _fresh(cloud, name)
+            stack = _create_local_stack(cloud, name)
             runs = [
-                measure(cloud, stack, "preview, cold", "preview"),
-                measure(cloud, stack, "up", "up"),
-                measure(cloud, stack, "up, unchanged", "up"),
-                measure(cloud, stack, "destroy", "destroy"),
+                measure_operation(cloud, stack, "preview, cold", "preview"),
+                measure_operation(cloud, stack, "up", "up"),
+                measure_operation(cloud, stack, "up, unchanged", "up"),
+                measure_operation(cloud, stack, "destroy", "destroy"),
             ]
         finally:
             cloud.stop()
@@ -81,8 +81,8 @@ def measure_with_delays(name: str, factor: float, own_seconds: float) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:
-            stack = _fresh(cloud, name, delay_factor=factor)
-            up = measure(cloud, stack, "up", "up")
+            stack = _create_local_stack(cloud, name, delay_factor=factor)
+            up = measure_operation(cloud, stack, "up", "up")
         finally:
             cloud.stop()
     seconds = up.run.seconds
@@ -90,22 +90,22 @@ def measure_with_delays(name: str, factor: float, own_seconds: float) -> dict[st
         "factor": factor,
         "seconds": round(seconds, 1),
         "awsSeconds": round(seconds / factor),
-        "necessaryAwsSeconds": round(necessary_seconds()),
-        "ratio": round(seconds / (necessary_seconds() * factor), 2),
-        "ratioWithoutOwnSeconds": round((seconds - own_seconds) / (necessary_seconds() * factor), 2),
-        "addedToControlPlaneAwsSeconds": round(seconds / factor - control_plane_seconds()),
-        "last": [_step(step) for step in sorted(up.run.steps, key=lambda step: -step.ended)[:5]],
+        "necessaryAwsSeconds": round(minimum_creation_seconds()),
+        "ratio": round(seconds / (minimum_creation_seconds() * factor), 2),
+        "ratioWithoutOwnSeconds": round((seconds - own_seconds) / (minimum_creation_seconds() * factor), 2),
+        "addedToControlPlaneAwsSeconds": round(seconds / factor - control_plane_creation_seconds()),
+        "last": [_step_as_row(step) for step in sorted(up.run.steps, key=lambda step: -step.ended)[:5]],
     }
 
 
-def _fresh(cloud: LocalCloud, name: str, *, delay_factor: float = 0.0) -> LocalStack:
+def _create_local_stack(cloud: LocalCloud, name: str, *, delay_factor: float = 0.0) -> LocalStack:
     cloud.start(lambda line: print(line, file=sys.stderr), delay_factor=delay_factor)
     stack = LocalStack(cloud, name)
     stack.prepare()
     return stack
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step_as_row(step: Step) -> dict[str, Any]:
     return {"type": step.type, "name": step.name, "operation": step.operation, "seconds": round(step.seconds, 2)}
 
 
@@ -117,16 +117,16 @@ def main() -> None:
     machine = f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB, Python {platform.python_version()}"
     results: dict[str, Any] = {"machine": machine}
     for name in STACKS:
-        runs, slowest = life(name)
+        runs, slowest = measure_lifecycle(name)
         delays = measure_with_delays(name, arguments.delay_factor, runs[1].run.seconds)
-        results[name] = {"runs": [run.row() for run in runs], "slowest": [_step(s) for s in slowest], "delays": delays}
+        results[name] = {"runs": [run.as_row() for run in runs], "slowest": [_step_as_row(s) for s in slowest], "delays": delays}
         if not arguments.json:
-            _show(name, results[name])
+            _print_tables(name, results[name])
     if arguments.json:
         print(json.dumps(results, indent=1))
 
 
-def _show(name: str, result: dict[str, Any]) -> None:
+def _print_tables(name: str, result: dict[str, Any]) -> None:
     table = Table("run", "resources", "seconds", "AWS reads", "AWS writes", title=name)
     for row in result["runs"]:
         table.add_row(row["run"], str(row["resources"]), str(row["seconds"]), str(row["awsReads"]), str(row["awsWrites"]))

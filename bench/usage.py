@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from localcloud.instance import LocalCloud
-from localcloud.kubernetes.cluster import namespace_of
+from localcloud.kubernetes.cluster import build_namespace_name
 
 EVERY_SECONDS = 1.0
 PROGRAMS = {
@@ -37,7 +37,7 @@ class Peaks(threading.Thread):
 
     def __init__(self, cloud: LocalCloud) -> None:
         super().__init__(daemon=True)
-        self._mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
+        self._mark = build_namespace_name(cloud.folder / "kubernetes", 0).removesuffix("-0")
         self._folder, self._aws = str(cloud.folder), cloud.server("aws").pid
         self._is_over = threading.Event()
         self.peaks: dict[str, int] = {}
@@ -53,7 +53,7 @@ class Peaks(threading.Thread):
 
     def run(self) -> None:
         while not self._is_over.wait(EVERY_SECONDS):
-            for process, name in self._ours():
+            for process, name in self._list_processes():
                 with suppress(psutil.Error):
                     used, times = process.memory_info().rss // 2**20, process.cpu_times()
                     self.peaks[name] = max(used, self.peaks.get(name, 0))
@@ -68,7 +68,7 @@ class Peaks(threading.Thread):
             cpu_seconds[name] = cpu_seconds.get(name, 0.0) + seconds
         return cpu_seconds
 
-    def _ours(self) -> Iterator[tuple[psutil.Process, str]]:
+    def _list_processes(self) -> Iterator[tuple[psutil.Process, str]]:
         """Yield the local AWS server and the processes of this cloud's clusters, each with its program's name. The
         processes are identified by command line or, in pods, by cgroup.
         """
@@ -77,12 +77,12 @@ class Peaks(threading.Thread):
                 yield process, "local AWS"
                 continue
             command = " ".join(process.info["cmdline"] or ())
-            name = PROGRAMS.get(process.info["name"] or "") or _name_in_python(command)
-            if name and (self._folder in command or self._mark in command or self._mark in groups_of(process.pid)):
+            name = PROGRAMS.get(process.info["name"] or "") or _find_python_module(command)
+            if name and (self._folder in command or self._mark in command or self._mark in read_cgroups(process.pid)):
                 yield process, name
 
 
-def _name_in_python(command: str) -> str | None:
+def _find_python_module(command: str) -> str | None:
     return next((name for part, name in IN_PYTHON.items() if part in command), None) if "python" in command else None
 
 
@@ -92,7 +92,7 @@ def compute_spent_cpu(before: Cpu, after: Cpu) -> Cpu:
     return {name: seconds for name, seconds in sorted(used.items(), key=lambda item: -item[1]) if seconds >= 0.1}
 
 
-def groups_of(pid: int) -> str:
+def read_cgroups(pid: int) -> str:
     """Return the text of /proc/PID/cgroup, or an empty string if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cgroup").read_text()

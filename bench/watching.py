@@ -31,8 +31,8 @@ class Watch(threading.Thread):
         self._is_over = False
 
     def __enter__(self) -> "Watch":
-        self._version = json.loads(self._ask(limit="1").data)["metadata"]["resourceVersion"]
-        self._response = self._open_watch()
+        self._version = json.loads(self._send_watch_request(limit="1").data)["metadata"]["resourceVersion"]
+        self._response = self._open_watch_stream()
         self.start()
         return self
 
@@ -46,14 +46,14 @@ class Watch(threading.Thread):
     def run(self) -> None:
         try:
             while not self._is_over:
-                self._read()
+                self._read_events()
                 # The API server ends the watch of a client that reads too slowly. It still has the later events.
-                self._response = self._open_watch()
+                self._response = self._open_watch_stream()
         except (urllib3.exceptions.HTTPError, OSError):
             if not self._is_over:  # raise, because the benchmark cannot tell a missed event from one that never happened
                 raise
 
-    def _read(self) -> None:
+    def _read_events(self) -> None:
         rest = b""
         for chunk in self._response.stream(65536, decode_content=True):
             now = time.time()
@@ -64,10 +64,10 @@ class Watch(threading.Thread):
                 self._version = event["object"]["metadata"]["resourceVersion"]
                 self._hear(event["type"], event["object"], now)
 
-    def _open_watch(self) -> Any:
-        return self._ask(watch="true", resourceVersion=self._version, timeoutSeconds="3600")
+    def _open_watch_stream(self) -> Any:
+        return self._send_watch_request(watch="true", resourceVersion=self._version, timeoutSeconds="3600")
 
-    def _ask(self, **query: str) -> Any:
+    def _send_watch_request(self, **query: str) -> Any:
         if self._selector:
             query["labelSelector"] = self._selector
         return self._api.call_api(
@@ -81,12 +81,12 @@ class Watch(threading.Thread):
         )
 
 
-def condition(resource: Mapping[str, Any], name: str) -> bool:
+def has_true_condition(resource: Mapping[str, Any], name: str) -> bool:
     """Return whether the object's status contains this condition with status `True`."""
-    return bool(true_since(resource, name))
+    return bool(find_condition_time(resource, name))
 
 
-def true_since(resource: Mapping[str, Any], name: str) -> str:
+def find_condition_time(resource: Mapping[str, Any], name: str) -> str:
     """Return the time since which this condition has had the status `True`, or an empty string if its status differs."""
     conditions = resource.get("status", {}).get("conditions", ())
     return next((entry["lastTransitionTime"] for entry in conditions if entry["type"] == name and entry["status"] == "True"), "")

@@ -17,10 +17,10 @@ def query_aws(region: str, question: Callable[[], Answer], advice: str = "; ask 
     try:
         return query(region, question)
     except Denied as denied:
-        raise CommandError(f"{explain(denied)}{advice}", UNREACHABLE) from None
+        raise CommandError(f"{explain_query_error(denied)}{advice}", UNREACHABLE) from None
 
 
-def query_for_job(region: str, question: Callable[[], Answer], field: str, resource: str) -> Answer:
+def query_aws_for_job(region: str, question: Callable[[], Answer], field: str, resource: str) -> Answer:
     """Query AWS for a field of a job. Raises CommandError, which names the resource if the caller lacks a permission."""
     try:
         return query(region, question)
@@ -36,7 +36,7 @@ def read_pages(region: str, client: Any, operation: str, key: str, **arguments: 
     return query_aws(region, lambda: [item for page in paginator.paginate(**arguments) for item in page[key]])
 
 
-def explain(error: FactsError | Denied) -> str:
+def explain_query_error(error: FactsError | Denied) -> str:
     """Return why a query to AWS failed."""
     return f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
 

@@ -35,7 +35,7 @@ def say(line: str) -> None:
 
 
 @cache
-def say_once(line: str) -> None:
+def print_progress_once(line: str) -> None:
     """Print a progress line to stderr unless this process has printed it before."""
     say(line)
 
@@ -62,13 +62,13 @@ def print_result(
 def to_json(value: Any) -> Any:
     """Return a value as data for a JSON document. The fields of data classes get names in camel case."""
     if is_dataclass(value):
-        return {_to_camel(field.name): to_json(getattr(value, field.name)) for field in fields(value)}
+        return {_to_camel_case(field.name): to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _to_camel(name: str) -> str:
+def _to_camel_case(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -105,9 +105,9 @@ class Listing:
         if needed <= options.max_width:
             yield table
         else:
-            yield from self._blocks()
+            yield from self._render_blocks()
 
-    def _blocks(self) -> RenderResult:
+    def _render_blocks(self) -> RenderResult:
         for number, cells in enumerate(self._rows):
             if number:
                 yield Text()

@@ -11,7 +11,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 
-def parse(text: str) -> timedelta:
+def parse_period(text: str) -> timedelta:
     """Return the period.
 
     >>> parse("10m"), parse("1d12h")

@@ -96,12 +96,12 @@ def is_file_error(error: BaseException) -> bool:
 
 def format_problem(problem: "Problem") -> str:
     """Format a problem as one line of text. Warnings start with `warning:`."""
-    return installation.pasteable(str(problem) if problem.is_error else f"warning: {problem}")
+    return installation.make_pasteable(str(problem) if problem.is_error else f"warning: {problem}")
 
 
 def serialize_problem(problem: "Problem") -> dict[str, str]:
     """Format a problem for a JSON document."""
-    return {"path": problem.path, "message": installation.pasteable(problem.message), "severity": problem.severity}
+    return {"path": problem.path, "message": installation.make_pasteable(problem.message), "severity": problem.severity}
 
 
 def summarize_problems(name: str, number: int, undone: str) -> str:
@@ -122,9 +122,11 @@ def describe_error(error: BaseException) -> str:
     return f"{name}: {str(error.strerror).lower()}.{fix and f' {fix}.'}"
 
 
-def report(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:
+def print_error(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:
     """Print an error as one JSON document on stdout, or as text on stderr."""
-    message = installation.pasteable(describe_error(error)) or ("interrupted" if code == INTERRUPTED else type(error).__name__)
+    message = installation.make_pasteable(describe_error(error)) or (
+        "interrupted" if code == INTERRUPTED else type(error).__name__
+    )
     problems = error.problems if isinstance(error, CommandError) else ()
     if as_json and not (isinstance(error, OSError) and error.filename == output.NAME):
         listed = [serialize_problem(problem) for problem in problems]

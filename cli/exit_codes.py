@@ -28,12 +28,12 @@ MEANINGS: Final = {
 REMOTE: Final = "run, ssh, exec: the exit code of the remote command; 255 if it could not be started or its exit code is unknown"
 
 
-def render_help() -> str:
+def render_exit_code_help() -> str:
     """Return the last section of every verb's `--help`. Typer joins lines unless an empty line separates them."""
     return "\n\n".join(["Exit codes:", *(f"{code}: {meaning}" for code, meaning in MEANINGS.items()), REMOTE])
 
 
-def render_markdown() -> str:
+def render_exit_code_table() -> str:
     """Return the table in docs/reference/command-line.md."""
     lines = ["| exit code | meaning |", "|---|---|", *(f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())]
     verbs, _, meaning = REMOTE.partition(": ")

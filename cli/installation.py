@@ -19,7 +19,7 @@ STACKS: Final = CLONE / "stacks" if CLONE else Path("stacks")
 """Default folder of stack files: stacks/ in the clone or, without a clone, stacks/ in the current folder."""
 
 
-def command() -> str:
+def program_name() -> str:
     """Return the program name for hints, in a form that the user can paste into the current shell."""
     if _FROM_WHEEL:
         return NAME
@@ -28,12 +28,12 @@ def command() -> str:
     return shlex.quote(os.path.relpath(_SCRIPT, here) if inside else str(_SCRIPT))
 
 
-def pasteable(text: str) -> str:
+def make_pasteable(text: str) -> str:
     """Replace the command name in a message from `infra`, which does not know how the user started the program."""
-    return text.replace("scripts/cluster", command()) if "scripts/cluster" in text else text
+    return text.replace("scripts/cluster", program_name()) if "scripts/cluster" in text else text
 
 
-def version() -> str:
+def program_version() -> str:
     """Return the version: in a clone from pyproject.toml, otherwise from the package metadata."""
     from importlib import metadata
 

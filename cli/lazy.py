@@ -53,8 +53,8 @@ class LazyCommand(TyperCommand):
         callback = getattr(import_module(f"cli.{self._verb.module}"), self._verb.function)
         text = "\n\n".join(filter(None, (self._verb.summary, getdoc(callback))))
         app = typer.Typer(add_completion=False)
-        app.command(self.name, help=text, epilog=exit_codes.render_help(), context_settings=dict(self._verb.context))(
-            flattened(callback)
+        app.command(self.name, help=text, epilog=exit_codes.render_exit_code_help(), context_settings=dict(self._verb.context))(
+            flatten_dataclass_parameters(callback)
         )
         return typer.main.get_command(app)
 
@@ -62,7 +62,7 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
-def flattened(function: Callable[..., int]) -> Callable[..., int]:
+def flatten_dataclass_parameters(function: Callable[..., int]) -> Callable[..., int]:
     """Return the function with one parameter per field of each parameter that is a dataclass, because Typer reads the
     options of a verb from the parameters of its function."""
     parameters = signature(function, eval_str=True).parameters.values()
@@ -71,26 +71,28 @@ def flattened(function: Callable[..., int]) -> Callable[..., int]:
     for parameter in parameters:
         group = groups.get(parameter.name)
         types = get_type_hints(group, include_extras=True) if group else {}
-        flat += [_option(part, types[part.name]) for part in fields(group)] if group else [parameter.replace(kind=KEYWORD)]
+        flat += (
+            [_make_parameter(part, types[part.name]) for part in fields(group)] if group else [parameter.replace(kind=KEYWORD)]
+        )
 
-    def call(**values: Any) -> int:
+    def call_function(**values: Any) -> int:
         grouped = {name: kind(**{part.name: values.pop(part.name) for part in fields(kind)}) for name, kind in groups.items()}
         return function(**values, **grouped)
 
-    call.__signature__ = Signature(flat)  # type: ignore[attr-defined]
-    return call
+    call_function.__signature__ = Signature(flat)  # type: ignore[attr-defined]
+    return call_function
 
 
-def _option(field: "Field[Any]", annotation: Any) -> Parameter:
+def _make_parameter(field: "Field[Any]", annotation: Any) -> Parameter:
     default = Parameter.empty if field.default is MISSING else field.default
     return Parameter(field.name, KEYWORD, default=default, annotation=annotation)
 
 
-def commands(verbs: Mapping[str, Verb], panel: str | None = None, before: str = "") -> Iterator[tuple[str, Any]]:
+def build_commands(verbs: Mapping[str, Verb], panel: str | None = None, before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the Click commands for a table of verbs."""
     for name, verb in verbs.items():
         if verb.verbs:
-            inner = dict(commands(verb.verbs, before=f"{name} "))
+            inner = dict(build_commands(verb.verbs, before=f"{name} "))
             yield name, TyperGroup(name=name, commands=inner, help=verb.summary, rich_help_panel=panel, no_args_is_help=True)
         else:
             yield name, LazyCommand(f"{before}{name}", verb, panel)
@@ -117,13 +119,13 @@ class Program(TyperGroup):
                 exit_code, error = exit_codes.USAGE, CommandError(error.format_message())
             if exit_code is None:
                 raise
-            errors.report(error, exit_code, _verb(self, words), as_json=self._as_json)
+            errors.print_error(error, exit_code, _find_verb(self, words), as_json=self._as_json)
             code = exit_code
         raise typer.Exit(code or exit_codes.OK)
 
 
-def _verb(group: TyperGroup, words: list[str]) -> str:
+def _find_verb(group: TyperGroup, words: list[str]) -> str:
     """Return the verb of a command line, such as `validate` or `local start`."""
     first, *rest = [*words, ""]
     inner = group.commands.get(first)
-    return f"{first} {_verb(inner, rest)}".strip() if isinstance(inner, TyperGroup) else first if inner else ""
+    return f"{first} {_find_verb(inner, rest)}".strip() if isinstance(inner, TyperGroup) else first if inner else ""

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from cli import errors, lazy, output
 from cli.exit_codes import FAILED
-from cli.installation import NAME, version
+from cli.installation import NAME, program_version
 from cli.lazy import Verb
 
 OBJECTS_PER_COLLECTION: Final = 100_000
@@ -114,7 +114,7 @@ class _Cluster(lazy.Program):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         for panel, verbs in VERBS.items():
-            self.commands.update(lazy.commands(verbs, panel))
+            self.commands.update(lazy.build_commands(verbs, panel))
 
 
 app = typer.Typer(
@@ -127,12 +127,12 @@ app = typer.Typer(
 
 def _print_version(is_set: bool) -> None:
     if is_set:
-        print(version())
+        print(program_version())
         raise typer.Exit()
 
 
 @app.callback()
-def _program(
+def _define_root_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -140,13 +140,13 @@ def _program(
     """GPU clusters for MPI jobs: one YAML file per cluster."""
 
 
-def verb(name: str) -> Any:
+def load_verb(name: str) -> Any:
     """Load and return the command of a verb, such as `smoke`."""
     root: Any = typer.main.get_command(app)
     return root.commands[name].load()
 
 
-def every_command() -> Iterator[tuple[str, Any]]:
+def list_commands() -> Iterator[tuple[str, Any]]:
     """Yield each verb (`validate`, `local start`) with its loaded command. Imports all modules."""
     root: Any = typer.main.get_command(app)
     for name, entry in root.commands.items():
@@ -157,7 +157,7 @@ def every_command() -> Iterator[tuple[str, Any]]:
             yield name, entry.load()
 
 
-def markdown() -> str:
+def render_verb_table() -> str:
     """Return the Markdown table of verbs for docs/reference/command-line.md."""
     lines = ["| verb | what it does |", "|---|---|"]
     for panel, verbs in VERBS.items():
@@ -173,7 +173,7 @@ def main() -> None:
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)  # skips garbage collection at exit
     if sys.stdout is not None:
-        sys.stdout = output.name_stream(sys.stdout)
+        sys.stdout = output.wrap_stream(sys.stdout)
     try:
         try:
             app(prog_name=NAME)
@@ -185,5 +185,5 @@ def main() -> None:
             raise SystemExit(FAILED) from None
         if errors.find_exit_code(error) is None:
             raise
-        errors.report(error, FAILED, "", as_json=False)
+        errors.print_error(error, FAILED, "", as_json=False)
         raise SystemExit(FAILED) from None

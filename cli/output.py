@@ -21,7 +21,7 @@ class _Output(io.FileIO):
             raise OSError(error.errno, error.strerror, NAME) from None
 
 
-def name_stream(stdout: TextIO) -> TextIO:
+def wrap_stream(stdout: TextIO) -> TextIO:
     """Return a stream that writes to the same file; the same stream if it has no file, as in memory."""
     try:
         raw = _Output(stdout.fileno(), "wb", closefd=False)

@@ -9,7 +9,7 @@ from cli.exit_codes import REFUSED
 Ask = Callable[[str], str]
 
 
-def interactive() -> bool:
+def is_interactive() -> bool:
     return sys.stdin.isatty()
 
 

@@ -10,7 +10,7 @@ from typing import Final
 PRIVATE: Final = 0o600
 
 
-def write(path: Path, text: str, *, private: bool = False) -> None:
+def write_file(path: Path, text: str, *, private: bool = False) -> None:
     """Create or replace a file. If the path is a symlink, replace the file that it names.
 
     An existing file keeps its owner and its mode; a private file is always readable only by its owner. Raises OSError,
@@ -20,12 +20,12 @@ def write(path: Path, text: str, *, private: bool = False) -> None:
         if path.exists() and not path.is_file():  # such as /dev/stdout
             path.write_text(text, encoding="utf-8")
         else:
-            _replace(Path(os.path.realpath(path)), text, private=private)
+            _replace_file(Path(os.path.realpath(path)), text, private=private)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _replace(path: Path, text: str, *, private: bool) -> None:
+def _replace_file(path: Path, text: str, *, private: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     before = path.stat() if path.exists() else None
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")

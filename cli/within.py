@@ -8,7 +8,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def within(seconds: float, function: Callable[[], Result]) -> Result:
+def run_with_timeout(seconds: float, function: Callable[[], Result]) -> Result:
     """Return the function's result or raise its exception. Raises TimeoutError after `seconds`.
 
     Socket timeouts apply to single reads and not to name resolution, so a slow server or a silent name server could
@@ -16,13 +16,13 @@ def within(seconds: float, function: Callable[[], Result]) -> Result:
     """
     results: SimpleQueue[tuple[Result | None, BaseException | None]] = SimpleQueue()
 
-    def call() -> None:
+    def run_in_thread() -> None:
         try:
             results.put((function(), None))
         except BaseException as error:  # re-raised below in the caller's thread
             results.put((None, error))
 
-    threading.Thread(target=call, daemon=True).start()
+    threading.Thread(target=run_in_thread, daemon=True).start()
     try:
         result, error = results.get(timeout=seconds)
     except Empty:

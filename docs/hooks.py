@@ -32,12 +32,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     visited = set(waiting)
     while waiting:
         source = waiting.pop()
-        for target in _targets(source):
+        for target in _find_link_targets(source):
             path = ROOT / target
             if target.startswith("docs/") or target in visited or not path.exists():
                 continue
             visited.add(target)
-            page = File.generated(config, f"{COPIES}/{target}.md", content=NOT_SEARCHED + _content(target))
+            page = File.generated(config, f"{COPIES}/{target}.md", content=NOT_SEARCHED + _render_page(target))
             page.inclusion = InclusionLevel.NOT_IN_NAV
             files.append(page)
             if target.endswith(".md"):
@@ -52,12 +52,12 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to files of the repository lead to their pages on the site."""
-    source = _source_of(page.file.src_uri)
+    source = _get_source_path(page.file.src_uri)
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]  # it has no other page in its section
     if not source.endswith(".md"):
         return markdown  # the content of a program: a bracket is not a link
-    text = LINK.sub(lambda link: _link(link, page.file.src_uri, source), markdown)
+    text = LINK.sub(lambda link: _rewrite_link(link, page.file.src_uri, source), markdown)
     _markdown[page.file.src_uri] = text
     return text
 
@@ -68,45 +68,45 @@ def on_post_build(config: MkDocsConfig) -> None:
         file = site / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    lines = [f"# {config.site_name}", "", f"> {config.site_description}", *_list_pages(_navigation[0])]
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", *_list_llms_txt_lines(_navigation[0])]
     (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _list_pages(nav: Navigation) -> Iterator[str]:
+def _list_llms_txt_lines(nav: Navigation) -> Iterator[str]:
     """Yield the lines of llms.txt: https://llmstxt.org."""
     yield from ("", "## Start", "")
     for item in nav.items:
         if isinstance(item, Section):
             yield from ("", f"## {item.title}", "")
-            yield from (_line(page) for page in _pages(item))
+            yield from (_format_page_link(page) for page in _list_section_pages(item))
         elif isinstance(item, Page):
-            yield _line(item)
+            yield _format_page_link(item)
 
 
-def _pages(section: Section) -> Iterator[Page]:
+def _list_section_pages(section: Section) -> Iterator[Page]:
     for child in section.children:
         if isinstance(child, Section):
-            yield from _pages(child)
+            yield from _list_section_pages(child)
         elif isinstance(child, Page):
             yield child
 
 
-def _line(page: Page) -> str:
+def _format_page_link(page: Page) -> str:
     return f"- [{page.title}]({page.file.src_uri})"
 
 
-def _source_of(name: str) -> str:
+def _get_source_path(name: str) -> str:
     """Return the path in the repository of a page of the site."""
     return name.removeprefix(f"{COPIES}/").removesuffix(".md") if name.startswith(f"{COPIES}/") else f"docs/{name}"
 
 
-def _targets(source: str) -> list[str]:
+def _find_link_targets(source: str) -> list[str]:
     """Return the paths in the repository to which a Markdown file links."""
     text = (ROOT / source).read_text(encoding="utf-8")
     return [posixpath.normpath(posixpath.join(posixpath.dirname(source), link[1])) for link in LINK.finditer(text)]
 
 
-def _link(link: re.Match[str], page: str, source: str) -> str:
+def _rewrite_link(link: re.Match[str], page: str, source: str) -> str:
     target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link[1]))
     if target.startswith("docs/"):
         name = target.removeprefix("docs/")
@@ -118,7 +118,7 @@ def _link(link: re.Match[str], page: str, source: str) -> str:
     return posixpath.relpath(name, posixpath.dirname(page)) + (fragment if name.endswith(".md") else "")
 
 
-def _content(target: str) -> str:
+def _render_page(target: str) -> str:
     """Return the Markdown of the page for a file or folder of the repository."""
     path = ROOT / target
     if path.is_dir():

@@ -31,18 +31,18 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
-from cli.clusters.status.status_screen import screen
+from cli.clusters.status.status_screen import render_status
 from cli.demo.steps import StepResult, render_table
 from cli.ec2.failed_launches import FailedLaunch
 from cli.jobs.state import JobState, Phase
 from cli.stacks.plan.changes import Changes
 from cli.stacks.plan.plan_report import Report
-from cli.stacks.plan.plan_screen import screen as plan_screen
-from infra.checks.model import Answer, no, unknown
+from cli.stacks.plan.plan_screen import render_report as plan_screen
+from infra.checks.model import Answer, answer_no, answer_unknown
 from infra.config import stack_file
-from infra.config.parse import parse
-from infra.cost.prices import snapshot
-from infra.inventory.bill import bill
+from infra.config.parse import parse_model
+from infra.cost.prices import read_snapshot
+from infra.inventory.bill import compute_bill
 from infra.settings.stack import Settings
 
 # --- terminals ---------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ SVG_FORMAT: Final = (
 `preserve` is needed because rich aligns columns with non-breaking spaces, which librsvg would trim."""
 
 
-def terminal(name: str, command: str, content: RenderableType, width: int) -> str:
+def render_terminal(name: str, command: str, content: RenderableType, width: int) -> str:
     # the caller's NO_COLOR, TERM and COLUMNS must not affect the picture
     environment = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
     console = Console(
@@ -67,15 +67,15 @@ def terminal(name: str, command: str, content: RenderableType, width: int) -> st
     return console.export_svg(title="gpumpi", code_format=SVG_FORMAT, unique_id=name)
 
 
-def demo() -> str:
+def draw_demo() -> str:
     results = [StepResult(**row) for row in json.loads((FOLDER / "demo.json").read_text())]
-    return terminal("demo", "make demo", render_table(results, sum(result.seconds for result in results)), 122)
+    return render_terminal("demo", "make demo", render_table(results, sum(result.seconds for result in results)), 122)
 
 
 NOW: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def _job(name: str, workers: int, phase: Phase, minutes: int, waits_for: str = "") -> JobLine:
+def _make_job_line(name: str, workers: int, phase: Phase, minutes: int, waits_for: str = "") -> JobLine:
     created = NOW - timedelta(minutes=minutes)
     state = JobState(name, "mpi-jobs", "MPIJob", name, "mpijob", "train", workers, phase, waits_for, 0, created, None)
     return JobLine(state, waits_for)
@@ -109,9 +109,9 @@ CLUSTER: Final = Status(
     ),
     queues=(QueueStatus("mpi-jobs", "default", admitted=2, waiting=1),),
     jobs=(
-        _job("llm-pretrain", 2, "Running", 192),
-        _job("allreduce-bench", 1, "Running", 4),
-        _job(
+        _make_job_line("llm-pretrain", 2, "Running", 192),
+        _make_job_line("allreduce-bench", 1, "Running", 4),
+        _make_job_line(
             "mnist",
             2,
             "Queued",
@@ -124,13 +124,13 @@ CLUSTER: Final = Status(
 )
 
 
-def status() -> str:
-    return terminal("status", "scripts/cluster status -s mine", screen(CLUSTER, NOW), 112)
+def draw_status() -> str:
+    return render_terminal("status", "scripts/cluster status -s mine", render_status(CLUSTER, NOW), 112)
 
 
-def plan() -> str:
-    raw = stack_file.read(ROOT / "stacks" / "Pulumi.02-p4d-efa.yaml")
-    settings = parse(Settings, raw.values, stack=raw.stack, region=raw.region).model
+def draw_plan() -> str:
+    raw = stack_file.read_stack_file(ROOT / "stacks" / "Pulumi.02-p4d-efa.yaml")
+    settings = parse_model(Settings, raw.values, stack=raw.stack, region=raw.region).model
     assert settings is not None
     quota = (
         'pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs, but the quota "Running On-Demand P instances" is 192. Request an '
@@ -139,13 +139,13 @@ def plan() -> str:
     )
     answers = (
         *(Answer(check, "yes") for check in ("stack file", "instance types and zones", "existing VPC", "EKS clusters")),
-        no("vCPU quotas", quota),
-        unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
+        answer_no("vCPU quotas", quota),
+        answer_unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
     )
     heading = "gpumpi-mine: EKS cluster, Kubernetes 1.35, in us-west-2; account 123456789012"
-    cost = bill(settings, None, snapshot(raw.region))
+    cost = compute_bill(settings, None, read_snapshot(raw.region))
     report = Report(heading, "mine", raw.region, answers, cost, Changes({"create": 87}))
-    return terminal("plan", "scripts/cluster plan -s mine", plan_screen(report, strict=False), 112)
+    return render_terminal("plan", "scripts/cluster plan -s mine", plan_screen(report, strict=False), 112)
 
 
 # --- architecture ------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Box:
     title: str
     lines: tuple[str, ...] = ()
 
-    def svg(self) -> str:
+    def render_svg(self) -> str:
         room = self.width - 2 * MARGIN
         longest = max([len(self.title) * TITLE_PIXELS, *(len(line) * TEXT_PIXELS for line in self.lines)])
         assert longest <= room, f"{self.title}: {longest:.0f} pixels of text, room for {room}"
@@ -257,7 +257,7 @@ ARROWS: Final = (
 )
 
 
-def architecture() -> str:
+def draw_architecture() -> str:
     lines = [f'<path class="arrow" d="M{x} {y} L{to_x} {to_y}" marker-end="url(#tip)"/>' for x, y, to_x, to_y in ARROWS]
     lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # both targets in AWS use the plan
     return "\n".join(
@@ -267,7 +267,7 @@ def architecture() -> str:
             '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
             '<path class="tip" d="M0 0 L8 4 L0 8 Z"/></marker></defs>',
             '<rect class="page" width="980" height="610" rx="8"/>',
-            *(box.svg() for box in BOXES),
+            *(box.render_svg() for box in BOXES),
             *lines,
             "</svg>",
             "",
@@ -278,8 +278,8 @@ def architecture() -> str:
 # --- files -------------------------------------------------------------------------------------------------------------
 
 
-def pictures() -> Mapping[Path, str]:
-    svgs = {"architecture": architecture(), "demo": demo(), "plan": plan(), "status": status()}
+def draw_pictures() -> Mapping[Path, str]:
+    svgs = {"architecture": draw_architecture(), "demo": draw_demo(), "plan": draw_plan(), "status": draw_status()}
     return {FOLDER / f"{name}.svg": text for name, text in svgs.items()}
 
 
@@ -287,12 +287,12 @@ def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    stale = [path for path, text in pictures().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    stale = [path for path, text in draw_pictures().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if arguments:
             print(f"{path.relative_to(ROOT)} is out of date. Regenerate it with: python docs/pictures.py", file=sys.stderr)
         else:
-            path.write_text(pictures()[path], encoding="utf-8")
+            path.write_text(draw_pictures()[path], encoding="utf-8")
     return 1 if arguments and stale else 0
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cli.clusters.dashboard.page_data import page
+from cli.clusters.dashboard.page_data import build_page
 from cli.clusters.dashboard.server import DashboardServer
 from testkit import browser
 from testkit.dashboard_world import NOW, SEEN
@@ -27,9 +27,9 @@ PICTURES: Final = {
 
 
 @contextmanager
-def sample() -> Iterator[str]:
+def serve_sample_cluster() -> Iterator[str]:
     """Serve the sample cluster; yield the URL."""
-    with DashboardServer(0, lambda: page(SEEN, NOW)) as server:
+    with DashboardServer(0, lambda: build_page(SEEN, NOW)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -39,22 +39,22 @@ def sample() -> Iterator[str]:
             thread.join()
 
 
-def write(url: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory() as files, browser.tab(Path(files), print) as tab:
+def write_screenshots(url: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as files, browser.open_tab(Path(files), print) as tab:
         for name, (width, height, scheme) in PICTURES.items():
             tab.size(width, height)
-            tab.prefer(scheme)
+            tab.set_color_scheme(scheme)
             tab.open(url)
-            tab.until("document.querySelector('#state').textContent.startsWith('Live')")
-            tab.screenshot(folder / f"{name}.png")
+            tab.wait_until("document.querySelector('#state').textContent.startsWith('Live')")
+            tab.save_screenshot(folder / f"{name}.png")
 
 
 def main(arguments: list[str]) -> None:
     if arguments:
-        write(arguments[0], FOLDER)
+        write_screenshots(arguments[0], FOLDER)
         return
-    with sample() as url:
-        write(url, FOLDER)
+    with serve_sample_cluster() as url:
+        write_screenshots(url, FOLDER)
 
 
 if __name__ == "__main__":

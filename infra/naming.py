@@ -239,7 +239,7 @@ class Naming:
         return {**self.extra, **named, **(more or {}), **base}
 
 
-def cluster_tag(cluster: str) -> dict[str, str]:
+def build_cluster_tag(cluster: str) -> dict[str, str]:
     """Return the tag that tells EKS's controllers that a subnet belongs to the cluster."""
     return {f"kubernetes.io/cluster/{cluster}": "shared"}
 
@@ -249,7 +249,7 @@ PRIVATE_SUBNET_TAG: Final = {"kubernetes.io/role/internal-elb": "1"}
 """Tags of subnets for load balancers: https://docs.aws.amazon.com/eks/latest/userguide/network-load-balancing.html"""
 
 
-def principal(arn: str) -> str:
+def build_principal_resource_name(arn: str) -> str:
     """Return the Pulumi resource name for an IAM principal. Principal names are unique in an account, regardless of
     path.
 
@@ -261,12 +261,12 @@ def principal(arn: str) -> str:
     return f"{account}-{kind}-{name}"
 
 
-def accelerator(manufacturer: str, gpu: str) -> str:
+def format_accelerator(manufacturer: str, gpu: str) -> str:
     """Return the value of the accelerator label, e.g. `nvidia-h100`."""
     return f"{manufacturer}-{gpu}".lower().replace(" ", "-")
 
 
-def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False) -> dict[str, str]:
+def build_pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False) -> dict[str, str]:
     """Return the labels with which a pool's nodes register in Kubernetes."""
     labels = {POOL_LABEL: pool}
     if accelerator is not None:
@@ -276,7 +276,7 @@ def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False)
     return labels
 
 
-def job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
+def build_job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
     """Return the labels of a job's objects. Without `launcher` and `role`, return the labels that select all objects of
     the job."""
     more = {LAUNCHER_LABEL: launcher, ROLE_LABEL: role}
@@ -284,7 +284,7 @@ def job_labels(job: str, launcher: str | None = None, role: str | None = None) -
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
 
 
-def autoscaler_tags(
+def build_autoscaler_tags(
     cluster: str, *, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the tags by which the autoscaler finds a group and, at size 0, learns the resources of its future nodes.

@@ -12,14 +12,14 @@ from infra.components.network import Subnets
 from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
 from infra.jobs.cluster import ClusterDescription
-from infra.kubernetes.eks_credentials import kubeconfig
+from infra.kubernetes.eks_credentials import render_eks_kubeconfig
 from infra.kubernetes.reachability import ApiServer, Check
-from infra.plan.efa_interfaces import efa_count
+from infra.plan.efa_interfaces import count_efa_devices
 from infra.plan.eks_pools import PoolPlan
 from infra.plan.specs import Ec2ClusterSpec
 
 
-def pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
+def describe_pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
     """Return the properties of a pool that users need to run jobs."""
     spec, sizes = plan.spec, plan.spec.sizes
     return {
@@ -29,7 +29,7 @@ def pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
         "capacity": spec.capacity,
         "gpus": plan.instance.gpus,
         "slots": plan.instance.slots,
-        "efa": spec.efa_interfaces,
+        "efa": spec.efa_device_count,
         "zones": list(plan.zones),
         "minSize": sizes.minimum,
         "desiredSize": sizes.desired,
@@ -37,7 +37,7 @@ def pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
     }
 
 
-def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
+def describe_network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
     return {
         "vpcId": subnets.vpc_id,
         "privateSubnetIds": dict(subnets.private_subnets),
@@ -46,25 +46,25 @@ def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
     }
 
 
-def eks_kubeconfig(control_plane: EksCluster, *, name: str, region: str, check: Check | None = None) -> pulumi.Output[str]:
+def build_eks_kubeconfig(control_plane: EksCluster, *, name: str, region: str, check: Check | None = None) -> pulumi.Output[str]:
     """Return the kubeconfig. Run `check` first, if given: that the API server accepts this program's credentials."""
     granted = [entry.id for entry in control_plane.access] if check else ()  # the check needs the access
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority, *granted)
 
-    def config(values: Sequence[str]) -> str:
+    def render_kubeconfig(values: Sequence[str]) -> str:
         if check:
             check(ApiServer(name, region, values[0], values[1]))
-        return kubeconfig(name=name, endpoint=values[0], certificate_authority=values[1], region=region)
+        return render_eks_kubeconfig(name=name, endpoint=values[0], certificate_authority=values[1], region=region)
 
-    return pulumi.Output.secret(parts.apply(config))
+    return pulumi.Output.secret(parts.apply(render_kubeconfig))
 
 
-def images(description: ClusterDescription) -> dict[str, str]:
+def describe_image_repository(description: ClusterDescription) -> dict[str, str]:
     """Return the repository to which short image names refer, if the cluster has an image repository."""
     return {"imageRepository": description.image_repository} if description.image_repository else {}
 
 
-def platform(description: ClusterDescription, *, installed: bool) -> dict[str, object]:
+def describe_platform(description: ClusterDescription, *, installed: bool) -> dict[str, object]:
     """Return the features that the platform offers to jobs or, if the platform is not installed, how to install it."""
     if not installed:
         return {"installed": False, "how": NOT_INSTALLED}
@@ -85,12 +85,12 @@ NOT_INSTALLED = (
 )
 
 
-def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:
+def describe_eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:
     return {
         "clusterName": control_plane.name,
         "clusterEndpoint": control_plane.endpoint,
         "clusterSecurityGroupId": control_plane.security_group_id,
-        "kubeconfig": eks_kubeconfig(control_plane, name=name, region=region),
+        "kubeconfig": build_eks_kubeconfig(control_plane, name=name, region=region),
         "connect": {
             "kubectl": f"aws eks update-kubeconfig --region {region} --name {name}",
             "kubeconfig": f"pulumi stack output kubeconfig --show-secrets --stack {stack} > kubeconfig.json",
@@ -99,7 +99,7 @@ def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str
     }
 
 
-def ec2_cluster(cluster: Ec2Cluster, spec: Ec2ClusterSpec, *, name: str, stack: str, region: str) -> dict[str, object]:
+def describe_ec2_cluster(cluster: Ec2Cluster, spec: Ec2ClusterSpec, *, name: str, stack: str, region: str) -> dict[str, object]:
     """Return the properties of an EC2 cluster that users and `scripts/cluster` need."""
     head_node, workers, address = cluster.head_node, spec.workers, cluster.head_node.public_address
     public = {} if address is None else {"headNodePublicAddress": address}
@@ -118,7 +118,7 @@ def ec2_cluster(cluster: Ec2Cluster, spec: Ec2ClusterSpec, *, name: str, stack: 
             "capacity": workers.market,
             "gpus": workers.gpus,
             "slots": workers.slots,
-            "efa": efa_count(workers.interfaces),
+            "efa": count_efa_devices(workers.interfaces),
             "zone": spec.zone,
             "minSize": workers.sizes.minimum,
             "desiredSize": workers.sizes.desired,
@@ -133,6 +133,6 @@ def ec2_cluster(cluster: Ec2Cluster, spec: Ec2ClusterSpec, *, name: str, stack: 
     }
 
 
-def storage(file_systems: Sequence[FileSystem], keys: KeyBucket) -> dict[str, object]:
+def describe_storage(file_systems: Sequence[FileSystem], keys: KeyBucket) -> dict[str, object]:
     """Return what clients need to mount the file systems, and the name of the key bucket."""
     return {**{name: value for each in file_systems for name, value in each.exports.items()}, "keyBucket": keys.name}

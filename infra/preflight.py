@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from infra import validation
-from infra.config.models import inner_types, models_for
-from infra.config.parse import Parsed, parse
-from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
+from infra.config.models import find_inner_types, select_models
+from infra.config.parse import Parsed, parse_model
+from infra.config.problems import Problem, SettingsError, is_unreliable, remove_redundant_problems
 from infra.config.stack_file import RawStack
 from infra.facts import eks, existing_cluster, regions
 from infra.facts.existing_cluster import ClusterFacts
-from infra.facts.gather import gather
+from infra.facts.gather import gather_facts
 from infra.facts.model import Facts, FactsError
 from infra.facts.regions import UnknownRegion
 from infra.settings.existing import ExistingSettings
@@ -43,7 +43,7 @@ class Examined(Generic[SettingsType, FactsType]):
     warnings: tuple[Problem, ...] = ()
 
     @property
-    def whole(self) -> tuple[SettingsType, FactsType]:
+    def settings_and_facts(self) -> tuple[SettingsType, FactsType]:
         """Settings and facts of a stack without errors. Raises SettingsError if there are errors, FactsError if there
         are no facts."""
         if self.problems or self.settings is None:
@@ -53,26 +53,26 @@ class Examined(Generic[SettingsType, FactsType]):
         return self.settings, self.facts
 
 
-def parse_aws(raw: RawStack) -> Parsed[Settings]:
+def parse_aws_stack(raw: RawStack) -> Parsed[Settings]:
     """Parse a stack in AWS, and check only the types of its values."""
-    return parse(Settings, raw.values, stack=raw.stack, region=raw.region)
+    return parse_model(Settings, raw.values, stack=raw.stack, region=raw.region)
 
 
-def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
+def examine_aws_stack(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
     """Check a stack in AWS against every rule that applies, even if an earlier rule failed."""
-    reason = OFFLINE if offline else "" if regions.is_name(raw.region) else regions.WRONG
-    return examine(raw, Settings, gather, not_queried=reason, stack=raw.stack, region=raw.region)
+    reason = OFFLINE if offline else "" if regions.is_region_name(raw.region) else regions.WRONG
+    return examine_stack(raw, Settings, gather_facts, not_queried=reason, stack=raw.stack, region=raw.region)
 
 
-def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[ExistingSettings, ClusterFacts]:
+def examine_existing_stack(raw: RawStack, *, offline: bool = False) -> Examined[ExistingSettings, ClusterFacts]:
     """Check a stack for an existing Kubernetes cluster. Makes no AWS call."""
     # Pulumi.yaml sets an empty default for every key of AWS stacks, so the user did not write these values.
     written = replace(raw, values={key: value for key, value in raw.values.items() if value not in ({}, [])})
     reason = OFFLINE if offline else ""
-    return examine(written, ExistingSettings, existing_cluster.gather, not_queried=reason, stack=raw.stack)
+    return examine_stack(written, ExistingSettings, existing_cluster.gather_cluster_facts, not_queried=reason, stack=raw.stack)
 
 
-def examine(
+def examine_stack(
     raw: RawStack,
     model: type[SettingsType],
     read_facts: Callable[[SettingsType], FactsType],
@@ -85,7 +85,7 @@ def examine(
     """
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
-    parsed = parse(model, raw.values, **fields)
+    parsed = parse_model(model, raw.values, **fields)
     settings, problems = parsed.model, [*raw.problems, *parsed.problems]
     if settings is None:
         return Examined(None, None, tuple(problems))
@@ -98,21 +98,21 @@ def examine(
             problems.append(Problem("aws:region", f"{error}."))
         except FactsError as error:
             not_queried = str(error)
-    reported = validation.check(settings, facts, eks.today())
+    reported = validation.run_rules(settings, facts, eks.read_today())
     problems += [problem for problem in reported if not is_unreliable(problem.path, parsed.placeholders)]
-    ordered = sorted(without_echoes(problems), key=lambda problem: _position(problem, model))
+    ordered = sorted(remove_redundant_problems(problems), key=lambda problem: _find_sort_position(problem, model))
     errors = tuple(problem for problem in ordered if problem.is_error)
     return Examined(settings, facts, errors, not_queried or None, tuple(each for each in ordered if not each.is_error))
 
 
-def _position(problem: Problem, model: Any) -> list[int]:
+def _find_sort_position(problem: Problem, model: Any) -> list[int]:
     """Return a sort key: the position of the problem's path in the settings. The settings table has the same order."""
     position: list[int] = []
     types: list[Any] = [model]
     for step in re.findall(r"[^.\[\]]+", problem.path):
-        keys = [str(field.alias) for model in models_for(types, None) for field in model.model_fields.values()]
+        keys = [str(field.alias) for model in select_models(types, None) for field in model.model_fields.values()]
         if not position:
             keys = [*FIRST_PATHS, *keys]
         position.append(int(step) if step.isdecimal() else keys.index(step) if step in keys else len(keys))
-        types = inner_types(types, None, int(step) if step.isdecimal() else step)
+        types = find_inner_types(types, None, int(step) if step.isdecimal() else step)
     return position

@@ -18,14 +18,14 @@ SUPPORT_NOTICE: Final = timedelta(days=60)
 _PINNED_ON: Final = date(2026, 11, 28)
 
 
-def standard_support_ends_soon(kubernetes_version: str, today: date) -> bool:
+def is_near_end_of_support(kubernetes_version: str, today: date) -> bool:
     """Return whether standard support for the version has ended or ends within the notice period."""
     end = STANDARD_SUPPORT_ENDS.get(kubernetes_version)
     return end is not None and today >= end - SUPPORT_NOTICE
 
 
 KUBERNETES_VERSIONS: Final = tuple(
-    version for version in LIVE_KUBERNETES_VERSIONS if not standard_support_ends_soon(version, _PINNED_ON)
+    version for version in LIVE_KUBERNETES_VERSIONS if not is_near_end_of_support(version, _PINNED_ON)
 )
 """The Kubernetes versions to choose from for a new cluster, oldest first."""
 
@@ -85,7 +85,7 @@ _CLUSTER_AUTOSCALER: Final = MappingProxyType(
 )
 
 
-def cluster_autoscaler(kubernetes_version: str) -> str:
+def choose_autoscaler_version(kubernetes_version: str) -> str:
     """Return the autoscaler version. The autoscaler simulates the scheduler, so its minor version must match the
     cluster's."""
     return _CLUSTER_AUTOSCALER[kubernetes_version]
@@ -120,69 +120,77 @@ MPI_OPERATOR_MANIFEST: Final = Pinned(
 )
 
 
-def _kueue(file: str, sha256: str) -> Pinned:
+def _pin_kueue_file(file: str, sha256: str) -> Pinned:
     return Pinned("kubernetes-sigs/kueue", KUEUE, f"config/components/{file}", sha256)
 
 
-def _kueue_crd(kind: str, sha256: str) -> Pinned:
-    return _kueue(f"crd/bases/kueue.x-k8s.io_{kind}.yaml", sha256)
+def _pin_kueue_crd(kind: str, sha256: str) -> Pinned:
+    return _pin_kueue_file(f"crd/bases/kueue.x-k8s.io_{kind}.yaml", sha256)
 
 
 # Kueue's Git tag does not contain the single-file manifest, only its parts. The program fetches the long parts from the
 # tag. `infra.platform.queue` adds what `config/default` would add.
 KUEUE_CRDS: Final = (
-    _kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),
-    _kueue_crd("clusterqueues", "df80f55b9d52e5f2f5ac85fdb817bc4a275b2dc23f409ad4080b336bfbce7d68"),
-    _kueue_crd("cohorts", "1977b39897db093cb5271dd765964e1748761b53373215b9839317f47a52bf73"),
-    _kueue_crd("localqueues", "d2b3165e4ef48d2e746646119872a66564cd57cc0fe275f1af6beac521d37b55"),
-    _kueue_crd("multikueueclusters", "cc4c7d6388300a7d2594c3c52dfa6b664bb2ddf03a16812ab613972b51a4c69a"),
-    _kueue_crd("multikueueconfigs", "43e8f15949a1388be117d586e19544f912a52872142ef6fb1d42cd597752af10"),
-    _kueue_crd("provisioningrequestconfigs", "5911bb09259555576c8ba299041f3b1ab1ae6f65e982e0f85e84b0e1728761c1"),
-    _kueue_crd("resourceflavors", "ecec642a99d7495b1e887001ab27aa5f3317cc7a7cd15c80dabb237f738be164"),
-    _kueue_crd("topologies", "d3004a62b120529d541f99e2cc6e3dec3dae3a5ea0ccca65428055e19ed7186d"),
-    _kueue_crd("workloadpriorityclasses", "094e7f96c02a0c287cfc38297803d0695bbada92c94c642ee84c2002131a00e4"),
-    _kueue_crd("workloads", "77c58dfac10793b7627580b91aac4f12c4cf4bd7e04b1f8a76e3770ab32545a6"),
+    _pin_kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),
+    _pin_kueue_crd("clusterqueues", "df80f55b9d52e5f2f5ac85fdb817bc4a275b2dc23f409ad4080b336bfbce7d68"),
+    _pin_kueue_crd("cohorts", "1977b39897db093cb5271dd765964e1748761b53373215b9839317f47a52bf73"),
+    _pin_kueue_crd("localqueues", "d2b3165e4ef48d2e746646119872a66564cd57cc0fe275f1af6beac521d37b55"),
+    _pin_kueue_crd("multikueueclusters", "cc4c7d6388300a7d2594c3c52dfa6b664bb2ddf03a16812ab613972b51a4c69a"),
+    _pin_kueue_crd("multikueueconfigs", "43e8f15949a1388be117d586e19544f912a52872142ef6fb1d42cd597752af10"),
+    _pin_kueue_crd("provisioningrequestconfigs", "5911bb09259555576c8ba299041f3b1ab1ae6f65e982e0f85e84b0e1728761c1"),
+    _pin_kueue_crd("resourceflavors", "ecec642a99d7495b1e887001ab27aa5f3317cc7a7cd15c80dabb237f738be164"),
+    _pin_kueue_crd("topologies", "d3004a62b120529d541f99e2cc6e3dec3dae3a5ea0ccca65428055e19ed7186d"),
+    _pin_kueue_crd("workloadpriorityclasses", "094e7f96c02a0c287cfc38297803d0695bbada92c94c642ee84c2002131a00e4"),
+    _pin_kueue_crd("workloads", "77c58dfac10793b7627580b91aac4f12c4cf4bd7e04b1f8a76e3770ab32545a6"),
 )
-KUEUE_ROLE: Final = _kueue("rbac/role.yaml", "f4f342928c8c57c562a500645a90c542b972903b52b1a12b00f5261ac8f4b7c6")
-KUEUE_WEBHOOKS: Final = _kueue("webhook/manifests.yaml", "f39ce4fa88bcc3fc5bf209e20fe3af54e6f0b5d6585fe6a57df3cc62432d1bbb")
+KUEUE_ROLE: Final = _pin_kueue_file("rbac/role.yaml", "f4f342928c8c57c562a500645a90c542b972903b52b1a12b00f5261ac8f4b7c6")
+KUEUE_WEBHOOKS: Final = _pin_kueue_file(
+    "webhook/manifests.yaml", "f39ce4fa88bcc3fc5bf209e20fe3af54e6f0b5d6585fe6a57df3cc62432d1bbb"
+)
 
 
-def _jobset(file: str, sha256: str) -> Pinned:
+def _pin_jobset_file(file: str, sha256: str) -> Pinned:
     return Pinned("kubernetes-sigs/jobset", JOBSET, f"config/components/{file}", sha256)
 
 
-JOBSET_DEFINITION: Final = _jobset(
+JOBSET_DEFINITION: Final = _pin_jobset_file(
     "crd/bases/jobset.x-k8s.io_jobsets.yaml", "dd2d5dbb3186ea36f6815b19d9bc18c0f59ce50e28348d11d2a0888e0b5d0f16"
 )
-JOBSET_ROLE: Final = _jobset("rbac/role.yaml", "e33970619e5d1a135ed51dd6cf247df0082b3262ed83dd5a4ccd23914ab4bf64")
-JOBSET_LEADER: Final = _jobset(
+JOBSET_ROLE: Final = _pin_jobset_file("rbac/role.yaml", "e33970619e5d1a135ed51dd6cf247df0082b3262ed83dd5a4ccd23914ab4bf64")
+JOBSET_LEADER: Final = _pin_jobset_file(
     "rbac/leader_election_role.yaml", "d0208d0d9192cbbf147571abb6a7be38a5edf2e990b36246d57e5c6391f0cfd6"
 )
-JOBSET_AUTHORIZATION: Final = _jobset(
+JOBSET_AUTHORIZATION: Final = _pin_jobset_file(
     "rbac/auth_proxy_role.yaml", "856193c2c32b2b282163f11a2068cae5a401e07f64dd20f4389add384863c2dd"
 )
-JOBSET_WEBHOOKS: Final = _jobset("webhook/manifests.yaml", "cf9b784bb633344149413d805226fa918f9488b6cb57c3ce2c8af725d8d1e6b7")
+JOBSET_WEBHOOKS: Final = _pin_jobset_file(
+    "webhook/manifests.yaml", "cf9b784bb633344149413d805226fa918f9488b6cb57c3ce2c8af725d8d1e6b7"
+)
 
 
-def _trainer(file: str, sha256: str) -> Pinned:
+def _pin_trainer_file(file: str, sha256: str) -> Pinned:
     return Pinned("kubeflow/trainer", TRAINER, f"manifests/base/{file}", sha256)
 
 
 TRAINER_DEFINITIONS: Final = (
-    _trainer(
+    _pin_trainer_file(
         "crds/trainer.kubeflow.org_clustertrainingruntimes.yaml",
         "be1a629914db7bef3b4f864be82a0bfcb7ab5fb8e2fd58542de024b9f5f559f0",
     ),
-    _trainer(
+    _pin_trainer_file(
         "crds/trainer.kubeflow.org_trainingruntimes.yaml",
         "bcf07e6094259d389a00d84013e7723b975570373ee00f07dc5faec7b002f155",
     ),
-    _trainer("crds/trainer.kubeflow.org_trainjobs.yaml", "65ea8f95f298103275e00b690bda5e090355f7eb5d6e4d15236b557f088b8078"),
+    _pin_trainer_file(
+        "crds/trainer.kubeflow.org_trainjobs.yaml", "65ea8f95f298103275e00b690bda5e090355f7eb5d6e4d15236b557f088b8078"
+    ),
 )
-TRAINER_ROLE: Final = _trainer("rbac/role.yaml", "cd59fa4bdd8862b09907342867e2182197607718009e00f04fab4007b2fbf5d0")
-TRAINER_WEBHOOKS: Final = _trainer("webhook/manifests.yaml", "935c027ebd9b7f54f313c114739c001555e6440172e3a14cfa5c228e9f871d09")
+TRAINER_ROLE: Final = _pin_trainer_file("rbac/role.yaml", "cd59fa4bdd8862b09907342867e2182197607718009e00f04fab4007b2fbf5d0")
+TRAINER_WEBHOOKS: Final = _pin_trainer_file(
+    "webhook/manifests.yaml", "935c027ebd9b7f54f313c114739c001555e6440172e3a14cfa5c228e9f871d09"
+)
 TRAINER_RUNTIMES: Final = (
-    _trainer("runtimes/torch_distributed.yaml", "1a7676cef35c79ac281bdc9cec20fbc8604f0ff1b394c1e7619623f1b243410a"),
+    _pin_trainer_file("runtimes/torch_distributed.yaml", "1a7676cef35c79ac281bdc9cec20fbc8604f0ff1b394c1e7619623f1b243410a"),
 )
 TRAINER_MANIFESTS: Final = (
     *(JOBSET_DEFINITION, JOBSET_ROLE, JOBSET_LEADER, JOBSET_AUTHORIZATION, JOBSET_WEBHOOKS),

@@ -29,29 +29,29 @@ class Control:
 
     def reset(self) -> None:
         """Empty the account."""
-        self._ask("POST", "reset")
+        self._send_request("POST", "reset")
 
     def problems(self) -> list[str]:
         """Return the failures of the local cloud's own components since the last reset."""
-        messages: list[str] = self._ask("GET", "problems", seconds=60.0)
+        messages: list[str] = self._send_request("GET", "problems", seconds=60.0)
         return messages
 
     def leftovers(self) -> list[dict[str, Any]]:
         """Return all resources in the account except the default ones."""
-        resources: list[dict[str, Any]] = self._ask("GET", "inventory")
+        resources: list[dict[str, Any]] = self._send_request("GET", "inventory")
         return resources
 
-    def accept(self) -> None:
+    def set_baseline(self) -> None:
         """Make the account's current content the baseline. `leftovers` then reports only differences from it."""
-        self._ask("PUT", "inventory")
+        self._send_request("PUT", "inventory")
 
-    def forget_calls(self) -> None:
+    def reset_call_counts(self) -> None:
         """Reset the call counters."""
-        self._ask("DELETE", "calls")
+        self._send_request("DELETE", "calls")
 
     def calls(self) -> dict[str, Any]:
         """Return the number of `reads` and `writes`, and the number of calls per operation."""
-        counts: dict[str, Any] = self._ask("GET", "calls")
+        counts: dict[str, Any] = self._send_request("GET", "calls")
         return counts
 
     def writes(self) -> dict[str, int]:
@@ -60,51 +60,51 @@ class Control:
 
     def plan_fault(self, **fault: Any) -> None:
         """Make matching calls fail. The keyword arguments are the fields of faults.Fault, except `id`."""
-        self._ask("POST", "faults", fault)
+        self._send_request("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
         """Return the planned faults that are still active."""
-        planned: list[dict[str, Any]] = self._ask("GET", "faults")
+        planned: list[dict[str, Any]] = self._send_request("GET", "faults")
         return planned
 
     def clear_faults(self) -> None:
-        self._ask("DELETE", "faults")
+        self._send_request("DELETE", "faults")
 
     def delay_factor(self) -> float:
-        return float(self._ask("GET", "delays")["factor"])
+        return float(self._send_request("GET", "delays")["factor"])
 
     def set_delays(self, factor: float, *only: str) -> None:
         """Set the delay factor: 0 disables delays, and 1 makes operations take as long as on AWS.
 
         If `only` lists kinds of operations, all other kinds have no delay.
         """
-        self._ask("PUT", "delays", {"factor": factor, "only": only})
+        self._send_request("PUT", "delays", {"factor": factor, "only": only})
 
     def now(self) -> datetime:
         """Return the date and time in the local AWS."""
-        return datetime.fromisoformat(self._ask("GET", "clock")["now"])
+        return datetime.fromisoformat(self._send_request("GET", "clock")["now"])
 
-    def advance_to(self, moment: datetime) -> None:
+    def advance_clock(self, moment: datetime) -> None:
         """Advance the clock of the local AWS to this date and time."""
-        self._ask("POST", "clock", {"seconds": (moment - self.now()).total_seconds()})
+        self._send_request("POST", "clock", {"seconds": (moment - self.now()).total_seconds()})
 
-    def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
+    def create_prerequisites(self, region: str, values: Mapping[str, Any]) -> list[str]:
         """Create the resources that a stack references but does not create. Return their names."""
-        names: list[str] = self._ask("POST", "prerequisites", {"region": region, "values": values})
+        names: list[str] = self._send_request("POST", "prerequisites", {"region": region, "values": values})
         return names
 
     def put(self, path: str, body: Any) -> Any:
         """Seed values that only AWS can grant, such as quotas and capacity reservations."""
-        return self._ask("PUT", path, body)
+        return self._send_request("PUT", path, body)
 
     def post(self, path: str, body: Any, seconds: float = TIMEOUT_SECONDS) -> Any:
-        return self._ask("POST", path, body, seconds)
+        return self._send_request("POST", path, body, seconds)
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Send any request to the control API."""
-        return self._ask(method, path, body)
+        return self._send_request(method, path, body)
 
-    def _ask(self, method: str, path: str, body: Any = None, seconds: float = TIMEOUT_SECONDS) -> Any:
+    def _send_request(self, method: str, path: str, body: Any = None, seconds: float = TIMEOUT_SECONDS) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         request = Request(f"{self.url}/local-cloud/{path}", data, headers, method=method)

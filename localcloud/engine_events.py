@@ -56,7 +56,7 @@ class EventLog:
     def __post_init__(self) -> None:
         self.file.unlink(missing_ok=True)
         self._start = time.monotonic()
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread = threading.Thread(target=self._follow_file, daemon=True)
         self._thread.start()
 
     def running(self) -> list[str]:
@@ -65,7 +65,7 @@ class EventLog:
         began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)
         return [step.name for step in began if not step.is_component]
 
-    def done(self) -> int:
+    def count_finished(self) -> int:
         """Return the number of finished resources."""
         return len({step.urn for step in self.steps if not step.is_component})
 
@@ -75,7 +75,7 @@ class EventLog:
         self._thread.join()
         self.file.unlink(missing_ok=True)
 
-    def _follow(self) -> None:
+    def _follow_file(self) -> None:
         while not self.file.exists():
             if self._ended.wait(LOOK_EVERY_SECONDS):
                 return
@@ -85,7 +85,7 @@ class EventLog:
                 ended = self._ended.is_set()
                 line = log.readline()
                 if line.endswith("\n"):
-                    self._take(json.loads(part + line))
+                    self._process_event(json.loads(part + line))
                     part = ""
                 elif ended:
                     return
@@ -93,7 +93,7 @@ class EventLog:
                     part += line
                     self._ended.wait(LOOK_EVERY_SECONDS)
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _process_event(self, event: dict[str, Any]) -> None:
         now = time.monotonic() - self._start
         if "summaryEvent" in event:
             counts = event["summaryEvent"].get("resourceChanges") or {}

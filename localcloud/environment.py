@@ -30,17 +30,17 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 LOOPBACK = ("127.0.0.1", "localhost")
 
 
-def foreign(environment: Mapping[str, str]) -> list[str]:
+def list_foreign_variables(environment: Mapping[str, str]) -> list[str]:
     """Return the names of the variables that programs using a local cloud must not inherit."""
     return [*FOREIGN, *sorted(name for name in environment if name.startswith(ENDPOINT_OF_A_SERVICE))]
 
 
-def without_foreign(environment: Mapping[str, str]) -> dict[str, str]:
-    unwanted = foreign(environment)
+def remove_foreign_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    unwanted = list_foreign_variables(environment)
     return {name: value for name, value in environment.items() if name not in unwanted}
 
 
-def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+def build_no_proxy_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that exempt loopback addresses from the proxy; empty if no proxy is set."""
     if not any(name.lower() in PROXIES for name in environment):
         return {}
@@ -49,7 +49,7 @@ def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     return {"no_proxy": hosts, "NO_PROXY": hosts}
 
 
-def path_without_local_clouds() -> str:
+def strip_local_clouds_from_path() -> str:
     """Return PATH with the folder of official programs first and without the bin folders of local clouds."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     named = os.environ.get(OFFICIAL_PROGRAMS)

@@ -14,7 +14,7 @@ with the default.
 """
 
 
-def pause() -> None:
+def pause_collection() -> None:
     """Disable garbage collection while a process imports its modules, until `resume` is called. Also skip the
     collection at exit.
     """
@@ -22,7 +22,7 @@ def pause() -> None:
     atexit.register(gc.freeze)
 
 
-def resume() -> None:
+def resume_collection() -> None:
     """Enable garbage collection, but exclude the objects that exist now: they belong to modules, which stay loaded."""
     gc.freeze()
     gc.set_threshold(OBJECTS)

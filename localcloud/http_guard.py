@@ -27,7 +27,7 @@ class Guarded(BaseHTTPRequestHandler):
         if not super().parse_request():
             return False
         address, port = self.connection.getsockname()[:2]
-        reason = refusal(self.path, self.headers, address, port, tls=isinstance(self.connection, ssl.SSLSocket))
+        reason = find_refusal_reason(self.path, self.headers, address, port, tls=isinstance(self.connection, ssl.SSLSocket))
         if reason:
             self._refuse_request(f"{reason}\n".encode())
         return not reason
@@ -45,7 +45,7 @@ class Guarded(BaseHTTPRequestHandler):
             self.rfile.read(max(0, min(int(self.headers.get("Content-Length", 0)), UNREAD_BYTES)))
 
 
-def refusal(target: str, headers: Message, address: str, port: int, *, tls: bool = False) -> str:
+def find_refusal_reason(target: str, headers: Message, address: str, port: int, *, tls: bool = False) -> str:
     """Return why a request to a server at this address is refused; an empty string if it is not.
 
     The Host header may have labels before the server's name, as in the bucket's or account's own host name that S3

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.environment import path_without_local_clouds
+from localcloud.environment import strip_local_clouds_from_path
 from localcloud.hosts import capability as host_capability
 from localcloud.hosts import programs as host_programs
 from localcloud.images.root import ImageError
@@ -38,20 +38,22 @@ class Programs:
         self.bin.mkdir(parents=True)
         for name, plugin in plugins.items():
             (self.bin / f"{PLUGIN}{name}").symlink_to(plugin.absolute())
-        official_pulumi = None if own_cli else official("pulumi")
-        if official_pulumi and (official(LANGUAGE_HOST) or Path(official_pulumi).resolve().with_name(LANGUAGE_HOST).exists()):
+        official_pulumi = None if own_cli else find_official("pulumi")
+        if official_pulumi and (
+            find_official(LANGUAGE_HOST) or Path(official_pulumi).resolve().with_name(LANGUAGE_HOST).exists()
+        ):
             return
         pulumi, own = Path(official_pulumi).resolve() if official_pulumi else ensure(PULUMI, self.report), self.bin / "pulumi"
         try:
             own.hardlink_to(pulumi)
         except OSError:  # another file system
             shutil.copy2(pulumi, own)
-        self.language_host()
+        self.install_language_host()
 
-    def language_host(self) -> None:
+    def install_language_host(self) -> None:
         """Install our language host, which the engine then prefers to any other language host."""
-        language_exec.ensure(self.report)
-        self._write(LANGUAGE_HOST, "localcloud.engine.language_host")
+        language_exec.ensure_script(self.report)
+        self._write_wrapper_script(LANGUAGE_HOST, "localcloud.engine.language_host")
 
     def install_for_kubernetes(self) -> None:
         """Install the programs that clusters run, and `kubectl` and `aws` for the user's shell."""
@@ -60,37 +62,37 @@ class Programs:
             self.report(str(able))
         programs.prepare(able, self.report)
         (self.bin / "kubectl").symlink_to(ensure(KUBECTL, self.report))
-        self._aws_cli()
+        self._install_aws_cli()
 
     def install_for_hosts(self) -> bool:
         """Install the hosts' programs and root file systems, and `aws` with its Session Manager plugin for SSH. Return
         False if this machine cannot run hosts.
         """
-        able = host_capability.examine()
+        able = host_capability.check_machine()
         if not able.hosts:
             self.report(str(able))
             return False
-        host_capability.limit()  # raises BadLimit before anything is built
+        host_capability.read_host_limit()  # raises BadLimit before anything is built
         try:
-            host_programs.prepare(self.report)
+            host_programs.prepare_programs(self.report)
         except (BuildError, ImageError) as error:
             raise BuildError(f"{error}\nTo start without hosts: scripts/cluster local start --no-hosts") from error
-        self._aws_cli()
-        self._write("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
+        self._install_aws_cli()
+        self._write_wrapper_script("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
         return True
 
-    def _aws_cli(self) -> None:
-        if not official("aws") and not (self.bin / "aws").exists():
-            (self.bin / "aws").symlink_to(aws_cli.ensure(self.report))
+    def _install_aws_cli(self) -> None:
+        if not find_official("aws") and not (self.bin / "aws").exists():
+            (self.bin / "aws").symlink_to(aws_cli.ensure_installed(self.report))
 
-    def _write(self, name: str, module: str) -> None:
+    def _write_wrapper_script(self, name: str, module: str) -> None:
         """Write a shell script that runs a Python module of this repository."""
         program = self.bin / name
         program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {module} "$@"\n')
         program.chmod(0o755)
 
 
-def official(program: str) -> str | None:
+def find_official(program: str) -> str | None:
     """Return the path of a program on PATH, ignoring the bin folders of local clouds: the user's shell may use another
     local cloud."""
-    return shutil.which(program, path=path_without_local_clouds())
+    return shutil.which(program, path=strip_local_clouds_from_path())

@@ -30,13 +30,13 @@ from infra.inventory.lookups import Client
 from infra.recovery import recover_stack
 from localcloud import mirror
 from localcloud.control import Control, ControlError
-from localcloud.environment import LOCK, OFFICIAL_PROGRAMS, past_proxies, without_foreign
+from localcloud.environment import LOCK, OFFICIAL_PROGRAMS, build_no_proxy_variables, remove_foreign_variables
 from localcloud.hosts import state as host_state
 from localcloud.installed_programs import PLUGIN, Programs
 from localcloud.keys import Key
 from localcloud.kubernetes import state
 from localcloud.machine import ledger
-from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
+from localcloud.processes import ROOT, Server, await_ready, load_servers, save_servers, spawn, stop
 from localcloud.tools.build import Report
 
 PROJECT = "gpumpi"
@@ -76,7 +76,7 @@ class LocalCloud:
         object.__setattr__(self, "folder", self.folder.absolute())  # servers and shells run in other directories
 
     @property
-    def _record(self) -> Path:
+    def _servers_file(self) -> Path:
         return self.folder / "servers.json"
 
     @property
@@ -94,9 +94,9 @@ class LocalCloud:
 
     def servers(self) -> list[Server]:
         """Return the servers that were started and have not been stopped, including servers that have crashed."""
-        return load(self._record)
+        return load_servers(self._servers_file)
 
-    def crashed(self) -> list[Server]:
+    def list_crashed(self) -> list[Server]:
         return [server for server in self.servers() if server.process() is None]
 
     def clusters(self) -> list[state.ClusterState]:
@@ -105,18 +105,18 @@ class LocalCloud:
 
     def hosts(self) -> list[host_state.HostState]:
         """Return the reported state of each EC2 instance that runs as a host or did not fit on this machine."""
-        return host_state.load(self._hosts)
+        return host_state.load_host_states(self._hosts_folder)
 
     def problems(self) -> list[str]:
         """Return the failures of the running local cloud. A local AWS that does not answer counts as a failure."""
         aws = next((server for server in self.servers() if server.name == SERVERS[0] and server.is_serving()), None)
         try:
-            return self._control(aws).problems() if aws is not None else []
+            return self._build_control(aws).problems() if aws is not None else []
         except (OSError, ControlError) as error:
             return [f"the aws server does not answer: {error}"]
 
     @property
-    def _hosts(self) -> Path:
+    def _hosts_folder(self) -> Path:
         return self.folder / "hosts"
 
     @property
@@ -131,7 +131,7 @@ class LocalCloud:
         """Emulated provider -> name of its server. Providers that official plugins replace are left out."""
         return {name: server for name, (server, _) in EMULATORS.items() if not (self.bin / f"{PLUGIN}{name}").exists()}
 
-    def must_run(self) -> None:
+    def require_running(self) -> None:
         """Raise NotRunning unless the local AWS and the emulated providers are running."""
         for name in ("aws", *self.emulators.values()):
             self.server(name)
@@ -171,26 +171,26 @@ class LocalCloud:
         """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
             raise NotOurFolder(f"{self.folder} contains files that do not belong to a local cloud. Use an empty or new folder")
-        with self._alone():
+        with self._hold_lock():
             if self.is_running() or self._restart_providers():
                 return False
             if self.servers():
                 report("cleaning up after a local cloud that did not stop cleanly")
-            self._clear()
+            self._remove_data()
             installed = Programs(self.bin, report)
             installed.install_for_pulumi(plugins or {}, own_cli=own_cli)
             if kubernetes:
                 installed.install_for_kubernetes()
                 self.kubernetes_folder.mkdir(mode=0o700)
             if hosts and installed.install_for_hosts():
-                self._hosts.mkdir(mode=0o700)
+                self._hosts_folder.mkdir(mode=0o700)
             if shutil.which("go"):  # without Go, use the official pulumi and fetch manifests from upstream
-                mirror.ensure(report)
+                mirror.ensure_mirror(report)
             self._make_backend()
             try:
                 self._start_servers(delay_factor, account)
             except BaseException:
-                self._end_servers()
+                self._stop_servers()
                 raise
             return True
 
@@ -198,9 +198,9 @@ class LocalCloud:
         """Stop all servers and remove all data. Return False if nothing was running."""
         if not (self.folder / LOCK).exists():
             return False
-        with self._alone():
+        with self._hold_lock():
             had = bool(self.servers())
-            self._clear()
+            self._remove_data()
             (self.folder / LOCK).unlink()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
@@ -209,16 +209,16 @@ class LocalCloud:
     def reset(self) -> None:
         """Remove all resources and stacks but keep the servers running."""
         self.control().reset()
-        self._await_nothing_alive()
+        self._wait_for_removal()
         for name in ("backend", "project"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         self._make_backend()
 
     def control(self) -> Control:
         """Return a client of the local AWS's control API."""
-        return self._control(self.server("aws"))
+        return self._build_control(self.server("aws"))
 
-    def _control(self, aws: Server) -> Control:
+    def _build_control(self, aws: Server) -> Control:
         return Control(aws.url, self.key.control_token)
 
     def clients(self, region: str) -> Client:
@@ -226,7 +226,7 @@ class LocalCloud:
         from botocore.config import Config  # slow to import
 
         url, key = self.server("aws").url, self.key
-        return recover_stack.clients(
+        return recover_stack.create_client_factory(
             region,
             endpoint_url=url,
             aws_access_key_id=key.access_key_id,
@@ -242,7 +242,7 @@ class LocalCloud:
     @property
     def has_hosts(self) -> bool:
         """Whether EC2 instances run as hosts rather than existing only as API records."""
-        return self._hosts.exists()
+        return self._hosts_folder.exists()
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables that make `pulumi`, `aws` and boto3 use this local cloud."""
@@ -261,37 +261,37 @@ class LocalCloud:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "AWS_ENDPOINT_URL": aws.url,
             "AWS_EC2_METADATA_DISABLED": "true",
-            **_region(os.environ),
-            **({MIRROR_VARIABLE: str(mirror.folder())} if mirror.is_complete() else {}),
+            **_build_region_variables(os.environ),
+            **({MIRROR_VARIABLE: str(mirror.mirror_folder())} if mirror.is_complete() else {}),
             **self.key.environment,
-            **past_proxies(os.environ),
+            **build_no_proxy_variables(os.environ),
         }
 
     def process_environment(self) -> dict[str, str]:
         """Return this process's environment plus `environment()`, without variables that point to a real account."""
-        return without_foreign(os.environ) | self.environment()
+        return remove_foreign_variables(os.environ) | self.environment()
 
     def _start_servers(self, delay_factor: float, account: str) -> None:
         """Start the servers. Record each server before it is ready, so that a later command can stop the server after a
         crash."""
         Key.create().save(self.folder / KEY_FILE)
-        clean, logs = self._environment_of_servers(), self.folder / "logs"
+        clean, logs = self._build_server_environment(), self.folder / "logs"
         files = ("--key-file", str(self.folder / KEY_FILE), "--file-systems", str(self.folder / "file-systems"))
         alive = ("--kubernetes", str(self.kubernetes_folder)) if self.kubernetes_folder.exists() else ()
-        if self._hosts.exists():
-            alive = (*alive, "--hosts", str(self._hosts))
+        if self._hosts_folder.exists():
+            alive = (*alive, "--hosts", str(self._hosts_folder))
         aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), "--account", account, *files, *alive)
-        save([aws], self._record)
+        save_servers([aws], self._servers_file)
         aws = await_ready(aws)
         started = [aws]
         for provider in self.emulators:
             name, module = EMULATORS[provider]
             started.append(spawn(name, module, logs, clean | {"AWS_ENDPOINT_URL": aws.url}))
-            save(started, self._record)
-        save([aws, *(await_ready(server) for server in started[1:])], self._record)
+            save_servers(started, self._servers_file)
+        save_servers([aws, *(await_ready(server) for server in started[1:])], self._servers_file)
 
-    def _environment_of_servers(self) -> dict[str, str]:
-        return without_foreign(os.environ) | self.key.environment | past_proxies(os.environ)
+    def _build_server_environment(self) -> dict[str, str]:
+        return remove_foreign_variables(os.environ) | self.key.environment | build_no_proxy_variables(os.environ)
 
     def _restart_providers(self) -> bool:
         """Restart crashed providers on their previous ports, because users' shells still refer to these ports. Return
@@ -304,16 +304,16 @@ class LocalCloud:
             or not servers["aws"].is_serving()
         ):
             return False
-        environment = self._environment_of_servers() | {"AWS_ENDPOINT_URL": servers["aws"].url}
+        environment = self._build_server_environment() | {"AWS_ENDPOINT_URL": servers["aws"].url}
         for provider in self.emulators:
             name, module = EMULATORS[provider]
             if not servers[name].is_serving():
                 again = spawn(name, module, self.folder / "logs", environment, port=servers[name].port)
                 servers[name] = await_ready(again)
-                save(list(servers.values()), self._record)
+                save_servers(list(servers.values()), self._servers_file)
         return True
 
-    def _await_nothing_alive(self) -> None:
+    def _wait_for_removal(self) -> None:
         """Wait until clusters and hosts have stopped. They stop by themselves after the account has been reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
@@ -328,19 +328,19 @@ class LocalCloud:
         own = self.folder / "backend" / ".pulumi"
         (own / "stacks" / PROJECT).mkdir(parents=True)
         (own / "meta.yaml").write_text("version: 1\n")
-        for name in stack_file.names(ROOT / "stacks"):
+        for name in stack_file.list_stack_names(ROOT / "stacks"):
             empty = {"version": 3, "checkpoint": {"stack": f"organization/{PROJECT}/{name}"}}
             self.state_file(name).write_text(json.dumps(empty))
 
-    def _end_servers(self) -> None:
+    def _stop_servers(self) -> None:
         for server in reversed(self.servers()):
             stop(server)
-        self._record.unlink(missing_ok=True)
+        self._servers_file.unlink(missing_ok=True)
 
-    def _clear(self) -> None:
-        self._end_servers()
-        ledger.clean_all(self.kubernetes_folder)
-        ledger.clean_all(self._hosts)
+    def _remove_data(self) -> None:
+        self._stop_servers()
+        ledger.remove_all_resources(self.kubernetes_folder)
+        ledger.remove_all_resources(self._hosts_folder)
         for entry in CONTENT:
             path = self.folder / entry
             if path.is_dir():
@@ -349,7 +349,7 @@ class LocalCloud:
                 path.unlink(missing_ok=True)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Serialize commands that start or stop the same local cloud."""
         path = self.folder / LOCK
         while True:
@@ -357,17 +357,17 @@ class LocalCloud:
             self.folder.chmod(0o700)  # stack states and logs contain secrets
             with path.open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if _is_still(path, lock.fileno()):
+                if _is_same_file(path, lock.fileno()):
                     yield
                     return
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
+def _is_same_file(path: Path, descriptor: int) -> bool:
     """Return whether the open file still exists at `path`: the previous holder of the lock may have deleted it."""
     return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
 
 
-def _region(environment: Mapping[str, str]) -> dict[str, str]:
+def _build_region_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that set the default region of SDKs and the AWS CLI: the user's region or, if
     there is none, the region that `init` proposes."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or REGION

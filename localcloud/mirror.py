@@ -20,25 +20,25 @@ MODULES: Final = {
 """GitHub repository -> Go module that contains its files."""
 
 
-def folder() -> Path:
+def mirror_folder() -> Path:
     """Return the mirror's folder, next to the built tools."""
     return cache_folder().parent / "mirror"
 
 
 def is_complete() -> bool:
-    return all((folder() / file.path).exists() for file in MANIFESTS)
+    return all((mirror_folder() / file.path).exists() for file in MANIFESTS)
 
 
-def ensure(report: Report) -> Path:
+def ensure_mirror(report: Report) -> Path:
     """Fill the mirror with all manifests that the Pulumi program uses, and return its folder. Raises BuildError."""
     if not is_complete():
-        with hold_lock(folder()):
+        with hold_lock(mirror_folder()):
             if not is_complete():
-                _fill(report)
-    return folder()
+                _fill_mirror(report)
+    return mirror_folder()
 
 
-def _fill(report: Report) -> None:
+def _fill_mirror(report: Report) -> None:
     go = shutil.which("go")
     if go is None:
         raise BuildError(
@@ -49,12 +49,12 @@ def _fill(report: Report) -> None:
         by_module.setdefault(f"{MODULES[file.repository]}@{file.version}", []).append(file)
     report("fetching the platform's manifests (once)")
     for module, files in by_module.items():
-        source = downloaded(go, module)
+        source = download_module(go, module)
         for file in files:
-            _copy(source / file.file, folder() / file.path)
+            _copy_atomically(source / file.file, mirror_folder() / file.path)
 
 
-def downloaded(go: str, module: str) -> Path:
+def download_module(go: str, module: str) -> Path:
     """Download a Go module and return the folder that contains its files."""
     with tempfile.TemporaryDirectory() as empty:  # an empty folder, so that no go.mod applies
         command = [go, "mod", "download", "-json", module]
@@ -64,7 +64,7 @@ def downloaded(go: str, module: str) -> Path:
     return Path(json.loads(result.stdout)["Dir"])
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy_atomically(source: Path, target: Path) -> None:
     """Copy atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")

@@ -18,8 +18,8 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2_grpc, provider_pb2_grpc
 
-from localcloud.engine.process import version_of
-from localcloud.environment import OFFICIAL_PROGRAMS, path_without_local_clouds
+from localcloud.engine.process import read_package_version
+from localcloud.environment import OFFICIAL_PROGRAMS, strip_local_clouds_from_path
 from localcloud.tools.catalogue import PULUMI
 
 ANSWER_SECONDS: Final = 60.0
@@ -41,40 +41,40 @@ class Program:
     version: str
 
 
-def cli() -> Program:
+def find_cli() -> Program:
     """Return the installed CLI. Raises NotInstalled."""
     fix = f"install Pulumi {PULUMI.version}: https://www.pulumi.com/docs/install/"
     path = _find_program(CLI, fix)
     answer = subprocess.run([path, "version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    return _require_series(CLI, path, answer.stdout.strip().removeprefix("v"), PULUMI.version, fix)
+    return _require_same_minor_version(CLI, path, answer.stdout.strip().removeprefix("v"), PULUMI.version, fix)
 
 
-def host() -> Program:
+def find_language_host() -> Program:
     """Return the installed Python language host. Raises NotInstalled."""
     fix = f"it comes with Pulumi {PULUMI.version}: https://www.pulumi.com/docs/install/"
     path = _find_beside_cli(HOST) or _find_program(HOST, fix)
     version = _query_version(path, language_pb2_grpc.LanguageRuntimeStub, fix)
-    return _require_series(HOST, path, version, PULUMI.version, fix)
+    return _require_same_minor_version(HOST, path, version, PULUMI.version, fix)
 
 
-def provider(name: str) -> Program:
+def find_provider(name: str) -> Program:
     """Return an installed provider whose version matches the SDK. Raises NotInstalled."""
-    sdk_version, file = version_of(PROVIDERS[name]), f"pulumi-resource-{name}"
+    sdk_version, file = read_package_version(PROVIDERS[name]), f"pulumi-resource-{name}"
     fix = f"install it: pulumi plugin install resource {name} v{sdk_version}"
     path = _find_plugin(name, sdk_version) or _find_program(file, fix)
     version = _query_version(path, provider_pb2_grpc.ResourceProviderStub, fix)
-    return _require_series(file, path, version, sdk_version, fix)
+    return _require_same_minor_version(file, path, version, sdk_version, fix)
 
 
 def _find_program(file: str, fix: str) -> Path:
-    path = shutil.which(file, path=path_without_local_clouds())
+    path = shutil.which(file, path=strip_local_clouds_from_path())
     if path is None:
         raise NotInstalled(f"{file} is neither on PATH nor in the folder {OFFICIAL_PROGRAMS}; {fix}")
     return Path(path)
 
 
 def _find_beside_cli(file: str) -> Path | None:
-    own = shutil.which(CLI, path=path_without_local_clouds())
+    own = shutil.which(CLI, path=strip_local_clouds_from_path())
     beside = Path(own).resolve().with_name(file) if own else None
     return beside if beside and beside.is_file() else None
 
@@ -82,22 +82,24 @@ def _find_beside_cli(file: str) -> Path | None:
 def _find_plugin(name: str, sdk_version: str) -> Path | None:
     """Return the newest plugin in Pulumi's plugin folder that has the same major and minor version as `sdk_version`."""
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
-    folders = sorted(home.glob(f"plugins/resource-{name}-v{_series(sdk_version)}.*"), key=lambda folder: _numbers(folder.name))
+    folders = sorted(
+        home.glob(f"plugins/resource-{name}-v{_get_minor_version(sdk_version)}.*"), key=lambda folder: _parse_version(folder.name)
+    )
     files = [folder / f"pulumi-resource-{name}" for folder in folders if folder.is_dir()]
     return next((file for file in reversed(files) if file.is_file()), None)
 
 
-def _series(version: str) -> str:
+def _get_minor_version(version: str) -> str:
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _parse_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.rpartition("-v")[2].split(".") if part.isdecimal())
 
 
-def _require_series(name: str, path: Path, version: str, sdk_version: str, fix: str) -> Program:
-    if _series(version) != _series(sdk_version):
-        raise NotInstalled(f"{path} is version {version or 'unknown'}, not {_series(sdk_version)}; {fix}")
+def _require_same_minor_version(name: str, path: Path, version: str, sdk_version: str, fix: str) -> Program:
+    if _get_minor_version(version) != _get_minor_version(sdk_version):
+        raise NotInstalled(f"{path} is version {version or 'unknown'}, not {_get_minor_version(sdk_version)}; {fix}")
     return Program(name, path, version)
 
 

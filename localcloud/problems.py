@@ -13,9 +13,9 @@ _found: dict[str, None] = {}
 _lock = threading.Lock()
 
 
-def report(part: str, error: Exception) -> str:
+def report_problem(part: str, error: Exception) -> str:
     """Log and record a component's failure, and return it as a sentence. Must be called in an exception handler."""
-    problem = f"{part} failed: {reason(error)}"
+    problem = f"{part} failed: {format_error(error)}"
     log.exception("%s", problem)
     with _lock:
         if len(_found) < LIMIT:
@@ -23,18 +23,18 @@ def report(part: str, error: Exception) -> str:
     return problem
 
 
-def reason(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """Return an error's message, with the error's type unless it is an OSError or RuntimeError with a message."""
     text = str(error)
     return text if text and isinstance(error, OSError | RuntimeError) else repr(error)
 
 
-def found() -> list[str]:
+def list_problems() -> list[str]:
     """Return all problems since the last reset, oldest first."""
     with _lock:
         return list(_found)
 
 
-def forget() -> None:
+def clear_problems() -> None:
     with _lock:
         _found.clear()

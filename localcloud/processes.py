@@ -55,10 +55,10 @@ class Server:
         return self.port > 0 and self.process() is not None
 
     def log_tail(self) -> str:
-        return tail(Path(self.log))
+        return read_tail(Path(self.log))
 
 
-def tail(log: Path) -> str:
+def read_tail(log: Path) -> str:
     """Return the last lines of a log file, or an empty string if the file does not exist."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
@@ -70,10 +70,10 @@ def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], 
     """Start `python -m module --port P --ready-file F` as a daemon that logs to `folder`, without waiting for it."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
-    _ready_file(log).unlink(missing_ok=True)
+    _get_ready_file(log).unlink(missing_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, "--port", str(port), "--ready-file", str(_ready_file(log)), *options],
+            [sys.executable, "-m", module, "--port", str(port), "--ready-file", str(_get_ready_file(log)), *options],
             cwd=ROOT,
             env={**environment, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
@@ -87,9 +87,9 @@ def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], 
 def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
     """Wait until the server has written its ready file; return the server with the port from this file. Raises
     StartError."""
-    ready = _ready_file(Path(server.log))
+    ready = _get_ready_file(Path(server.log))
 
-    def port() -> int | None:
+    def read_port() -> int | None:
         text = ready.read_text() if ready.exists() else ""
         if text.strip():
             return int(json.loads(text)["port"])
@@ -97,7 +97,7 @@ def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
 
     waiting = Retrying(retry=retry_if_result(lambda port: port is None), wait=wait_fixed(0.03), stop=stop_after_delay(limit))
     try:
-        announced_port = waiting(port) or 0
+        announced_port = waiting(read_port) or 0
     except RetryError:
         announced_port = 0
         reason = f"did not start within {limit:.0f} s"
@@ -109,7 +109,7 @@ def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
     raise StartError(f"the {server.name} server {reason}. The end of {server.log}:\n{server.log_tail()}")
 
 
-def _ready_file(log: Path) -> Path:
+def _get_ready_file(log: Path) -> Path:
     return log.with_suffix(".ready")
 
 
@@ -128,11 +128,11 @@ def stop(server: Server) -> None:
     psutil.wait_procs(survivors, timeout=STOP_SECONDS)
 
 
-def save(servers: list[Server], file: Path) -> None:
-    whole_file.write(file, json.dumps([asdict(server) for server in servers], indent=2))
+def save_servers(servers: list[Server], file: Path) -> None:
+    whole_file.write_atomically(file, json.dumps([asdict(server) for server in servers], indent=2))
 
 
-def load(file: Path) -> list[Server]:
+def load_servers(file: Path) -> list[Server]:
     """Return the servers recorded in `file`, including crashed ones, or an empty list if the file does not exist."""
     if not file.exists():
         return []

@@ -79,60 +79,60 @@ class LocalStack:
     @property
     def source(self) -> Path:
         """The user's stack file. Raises stack_file.NoSuchStack."""
-        return stack_file.find(self.name, self.folder)
+        return stack_file.find_stack_file(self.name, self.folder)
 
     @property
     def region(self) -> str:
         """Region of the stack, from the copied stack file."""
-        return stack_file.read(self.config_file).region
+        return stack_file.read_stack_file(self.config_file).region
 
     def prepare(self) -> None:
         """Copy the current stack file, and create the stack in the local backend if it does not exist there."""
         source = self.source
-        self.cloud.must_run()
-        self._copy(source)
-        self._pulumi("stack", "select", "--create", "--stack", self.name)
+        self.cloud.require_running()
+        self._copy_stack_file(source)
+        self._run_pulumi("stack", "select", "--create", "--stack", self.name)
 
-    def grant(self) -> list[str]:
+    def create_prerequisites(self) -> list[str]:
         """In the local account, create the prerequisites to which the stack refers. Return the names of these
         prerequisites."""
-        raw = stack_file.read(self.source)
-        if stack_file.is_existing(raw.values):
+        raw = stack_file.read_stack_file(self.source)
+        if stack_file.uses_existing_cluster(raw.values):
             return []  # the stack uses no AWS resources
-        return self.cloud.control().grant(raw.region, raw.values)
+        return self.cloud.control().create_prerequisites(raw.region, raw.values)
 
     def set_config(self, path: str, value: str) -> None:
         """Run `pulumi config set --path` on the copy, e.g. for `gpumpi:pools[0].maxSize`."""
-        self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
+        self._run_pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
     def outputs(self, *, secrets: bool = False) -> dict[str, Any]:
         options = ("--show-secrets",) if secrets else ()
-        text = self._pulumi("stack", "output", "--json", "--stack", self.name, *options)
+        text = self._run_pulumi("stack", "output", "--json", "--stack", self.name, *options)
         outputs: dict[str, Any] = json.loads(text)
         return outputs
 
     def export(self) -> dict[str, Any]:
         """Return the stack's state."""
-        state: dict[str, Any] = json.loads(self._pulumi("stack", "export", "--stack", self.name))
+        state: dict[str, Any] = json.loads(self._run_pulumi("stack", "export", "--stack", self.name))
         return state
 
     def recover(self, report: Report = print) -> recover_stack.Recovered:
         """Recover from a killed engine: remove the lock, repair the state file, and resolve pending operations."""
         self.unlock()
-        return recover_stack.recover(self._pulumi, self.name, self.cloud.clients, report)
+        return recover_stack.recover(self._run_pulumi, self.name, self.cloud.clients, report)
 
-    def mend(self) -> None:
+    def repair_state_files(self) -> None:
         """Repair state files that a killed engine left truncated."""
-        recover_stack.mend_backend(self.cloud.environment()["PULUMI_BACKEND_URL"], PROJECT, self.name)
+        recover_stack.repair_backend(self.cloud.environment()["PULUMI_BACKEND_URL"], PROJECT, self.name)
 
     def unlock(self) -> None:
         """Remove the lock left by a killed engine. `pulumi cancel` alone works only if the state file is intact."""
-        self.mend()
-        self._pulumi("cancel", "--yes", "--stack", self.name)
+        self.repair_state_files()
+        self._run_pulumi("cancel", "--yes", "--stack", self.name)
 
     def remove(self) -> None:
         """Remove an empty stack from the backend."""
-        self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
+        self._run_pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
 
     def run(
         self,
@@ -145,8 +145,8 @@ class LocalStack:
         started = time.monotonic()
         with (
             self.started(verb, *extra) as (process, events),
-            _watching(watch, events, started),
-            _interrupts_for(process),
+            _poll_in_background(watch, events, started),
+            _forward_interrupts(process),
         ):
             output = _copy_output(process, stream)
             process.wait()
@@ -181,7 +181,7 @@ class LocalStack:
         finally:
             events.close()
 
-    def _pulumi(self, *arguments: str, text: str | None = None) -> str:
+    def _run_pulumi(self, *arguments: str, text: str | None = None) -> str:
         result = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],
             cwd=self.project,
@@ -195,17 +195,17 @@ class LocalStack:
             raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
         return result.stdout
 
-    def _copy(self, source: Path) -> None:
+    def _copy_stack_file(self, source: Path) -> None:
         self.project.mkdir(parents=True, exist_ok=True)
         self._write_project_file()
-        salt, text = _salt_line(self.config_file), source.read_text()
+        salt, text = _read_salt_line(self.config_file), source.read_text()
         self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
         if not self.cloud.has_kubernetes:
             self._remove_platform_and_jobs()
         if "aws" not in self.cloud.emulators:
-            self._point_official_provider_at_the_local_aws()
+            self._use_local_aws_endpoints()
 
-    def _point_official_provider_at_the_local_aws(self) -> None:
+    def _use_local_aws_endpoints(self) -> None:
         """Send the official provider's API calls to the local AWS. NOT VERIFIED: never run.
 
         The calls of S3 Control go to a host name with the account as prefix, which does not resolve
@@ -264,7 +264,7 @@ def _copy_output(process: subprocess.Popen[str], stream: TextIO | None) -> str:
 
 
 @contextmanager
-def _interrupts_for(process: subprocess.Popen[str]) -> Iterator[None]:
+def _forward_interrupts(process: subprocess.Popen[str]) -> Iterator[None]:
     """Forward ^C to the engine while waiting for it to exit.
 
     The first ^C cancels the operation gracefully, and the second terminates it.
@@ -284,7 +284,7 @@ def _interrupts_for(process: subprocess.Popen[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _watching(watch: Watch | None, events: EventLog, started: float) -> Iterator[None]:
+def _poll_in_background(watch: Watch | None, events: EventLog, started: float) -> Iterator[None]:
     if watch is None:
         yield
         return
@@ -303,7 +303,7 @@ def _watching(watch: Watch | None, events: EventLog, started: float) -> Iterator
         watcher.join()
 
 
-def _salt_line(config_file: Path) -> str:
+def _read_salt_line(config_file: Path) -> str:
     """Return Pulumi's salt line from the previous copy: without it, existing secrets could not be decrypted."""
     if not config_file.exists():
         return ""

@@ -22,7 +22,7 @@ from localcloud.tools.build import BuildError, Report, cache_folder, hold_lock
 
 WORKLOADS: Final = ROOT / "workloads"
 PROGRAMS: Final = (WORKLOADS / "allreduce.py", WORKLOADS / "chainermn-mnist" / "train_mnist.py")
-LOCK: Final = Frameworks("chainermn").lock
+LOCK: Final = Frameworks("chainermn").lock_file
 SOURCE: Final = "chainer"
 WHEELS: Final = ("filelock", "numpy", "protobuf", "six", "typing-extensions")
 """Dependencies of ChainerMN, except mpi4py, which is in the AMI."""
@@ -33,18 +33,18 @@ PYTHON: Final = "python"
 DIGITS_FILE: Final = "sklearn/datasets/data/digits.csv.gz"
 
 
-def pack(to: IO[bytes], report: Report) -> None:
+def pack_archive(to: IO[bytes], report: Report) -> None:
     """Write an archive of the packages and the current training programs. The packages are fetched only once. Raises
     BuildError."""
     with tarfile.open(fileobj=to, mode="w|") as archive:
-        for path in [*sorted(ensure(report).iterdir()), *PROGRAMS]:
+        for path in [*sorted(ensure_packages(report).iterdir()), *PROGRAMS]:
             archive.add(path, path.name, filter=_remove_owner)
 
 
-def ensure(report: Report) -> Path:
+def ensure_packages(report: Report) -> Path:
     """Return the folder of the packages and the digits; fetch them if they are not cached. Raises BuildError."""
     folder = cache_folder().parent / "workloads"
-    target = folder / f"mnist-{_digest(LOCK)}"
+    target = folder / f"mnist-{_hash_sources(LOCK)}"
     with hold_lock(folder / "locks" / target.name):
         if not target.exists():
             report(f"fetching ChainerMN and the training digits (once; cached in {folder})")
@@ -52,7 +52,7 @@ def ensure(report: Report) -> Path:
                 part = Path(work) / "made"
                 part.mkdir()
                 try:
-                    _install(part / PYTHON, Path(work))
+                    _install_packages(part / PYTHON, Path(work))
                     _extract_digits(part, Path(work))
                 except ImageError as error:
                     raise BuildError(str(error)) from error
@@ -60,17 +60,17 @@ def ensure(report: Report) -> Path:
     return target
 
 
-def _install(target: Path, work: Path) -> None:
-    entries = frameworks.entries_of(LOCK.read_text())
-    frameworks.pip("wheel", entries[SOURCE], "--wheel-dir", str(work / "wheels"), sources=True)
+def _install_packages(target: Path, work: Path) -> None:
+    entries = frameworks.parse_lock_entries(LOCK.read_text())
+    frameworks.run_pip("wheel", entries[SOURCE], "--wheel-dir", str(work / "wheels"), sources=True)
     (built,) = (work / "wheels").glob("*.whl")
-    frameworks.pip("install", "".join(entries[name] for name in WHEELS), "--no-compile", "--target", str(target))
+    frameworks.run_pip("install", "".join(entries[name] for name in WHEELS), "--no-compile", "--target", str(target))
     with zipfile.ZipFile(built) as wheel:
         wheel.extractall(target)
 
 
 def _extract_digits(target: Path, work: Path) -> None:
-    frameworks.pip("download", frameworks.entries_of(LOCK.read_text())[DIGITS], "--dest", str(work / "digits"))
+    frameworks.run_pip("download", frameworks.parse_lock_entries(LOCK.read_text())[DIGITS], "--dest", str(work / "digits"))
     (wheel,) = (work / "digits").glob("*.whl")
     with zipfile.ZipFile(wheel) as opened, opened.open(DIGITS_FILE) as digits:
         (target / Path(DIGITS_FILE).name).write_bytes(digits.read())
@@ -84,12 +84,12 @@ def _remove_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _digest(*files: Path) -> str:
+def _hash_sources(*files: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 if __name__ == "__main__":
     try:
-        pack(sys.stdout.buffer, lambda line: print(line, file=sys.stderr))
+        pack_archive(sys.stdout.buffer, lambda line: print(line, file=sys.stderr))
     except BuildError as error:
         sys.exit(str(error))

@@ -31,10 +31,12 @@ _SESSION = boto3.Session()
 @functools.lru_cache(maxsize=256)
 def client(service: str, region: str = REGION, **options: Any) -> Any:
     """Return a client. Calls with the same arguments share one, because botocore needs several milliseconds to create it."""
-    return _SESSION.client(service, region, **({"config": NO_RETRIES} | signing(account.key()) | options))
+    return _SESSION.client(
+        service, region, **({"config": NO_RETRIES} | signing_arguments(account.default_access_key()) | options)
+    )
 
 
-def signing(key: Key) -> dict[str, str]:
+def signing_arguments(key: Key) -> dict[str, str]:
     """Return the arguments with which a boto3 client signs its requests."""
     return {"aws_access_key_id": key.access_key_id, "aws_secret_access_key": key.secret_access_key}
 
@@ -49,9 +51,9 @@ class LocalAws:
     log: Path
 
     def client(self, service: str, region: str = REGION, **options: Any) -> Any:
-        return client(service, region, endpoint_url=self.endpoint, **(signing(self.key) | options))
+        return client(service, region, endpoint_url=self.endpoint, **(signing_arguments(self.key) | options))
 
-    def control(self, method: str, path: str, body: Any = None) -> Any:
+    def call_control_api(self, method: str, path: str, body: Any = None) -> Any:
         return Control(self.endpoint, self.key.control_token).send(method, path, body)
 
 

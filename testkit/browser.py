@@ -66,9 +66,9 @@ class Tab:
                     raise PageError(f"{method}: {message['error']['message']}")
                 result: Mapping[str, Any] = message["result"]
                 return result
-            self._keep(message.get("method", ""), message.get("params", {}))
+            self._record_event(message.get("method", ""), message.get("params", {}))
 
-    def _keep(self, event: str, details: Mapping[str, Any]) -> None:
+    def _record_event(self, event: str, details: Mapping[str, Any]) -> None:
         match event:
             case "Network.requestWillBeSent":
                 self.requests.append(details["request"]["url"])
@@ -86,20 +86,20 @@ class Tab:
             raise PageError(f"{script}: {response['exceptionDetails'].get('exception', {}).get('description')}")
         return response["result"].get("value")
 
-    def until(self, condition: str, seconds: float = 20) -> None:
+    def wait_until(self, condition: str, seconds: float = 20) -> None:
         """Wait until an expression in the page is true. Raises PageError."""
         self.evaluate(UNTIL % (seconds * 1000, condition))
 
     def size(self, width: int, height: int = 900, *, scale: float = 1) -> None:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
 
-    def prefer(self, scheme: str) -> None:
+    def set_color_scheme(self, scheme: str) -> None:
         """Set the user's preferred color scheme: `light` or `dark`."""
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, url: str) -> None:
         self.send("Page.navigate", url=url)
-        self.until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
+        self.wait_until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
     def press(self, key: str, code: int) -> None:
         """Press and release a key, given by its name and key code, such as `Tab` and 9."""
@@ -107,14 +107,14 @@ class Tab:
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
 
-    def screenshot(self, file: Path) -> None:
+    def save_screenshot(self, file: Path) -> None:
         """Save a screenshot of the window."""
         response = self.send("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(response["data"]))
 
 
 @contextmanager
-def tab(folder: Path, report: Report, options: Sequence[str] = ()) -> Iterator[Tab]:
+def open_tab(folder: Path, report: Report, options: Sequence[str] = ()) -> Iterator[Tab]:
     """Yield a tab of a new browser with `folder` as its data folder. Raises BuildError if Chromium is unavailable."""
     program = debian.ensure(PACKAGE, report) / PROGRAM
     command = [str(program), *OPTIONS, *options, f"--user-data-dir={folder}", "about:blank"]

@@ -17,7 +17,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from localcloud.processes import tail
+from localcloud.processes import read_tail
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER
 
@@ -72,7 +72,7 @@ class ControlPlane:
     def start(self) -> None:
         for attempt in range(ATTEMPTS):
             try:
-                self._start()
+                self._start_servers()
                 return
             except NoControlPlane:
                 self.stop()
@@ -93,7 +93,7 @@ class ControlPlane:
         process.kill()
         process.wait()
         self._start_api_server()
-        self._await("kube-apiserver", "/readyz")
+        self._wait_until_ready("kube-apiserver", "/readyz")
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str) -> Any:
         """Send a request as a cluster admin. Return the object, or None if it does not exist."""
@@ -115,10 +115,10 @@ class ControlPlane:
         assert answer.status < 400, parsed
         return parsed
 
-    def _start(self) -> None:
+    def _start_servers(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._make_keys()
-        self.etcd_port, peer_port, self.port, kcm_port = free_ports(4)
+        self.etcd_port, peer_port, self.port, kcm_port = find_free_ports(4)
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer_port}"
         self._spawn(
             "etcd",
@@ -132,7 +132,7 @@ class ControlPlane:
             unsafe_no_fsync="true",
         )
         self._start_api_server()
-        self._await("kube-apiserver", "/readyz")
+        self._wait_until_ready("kube-apiserver", "/readyz")
         (self.folder / "kubeconfig").write_text(self.kubeconfig())
         self._spawn(
             "kube-controller-manager",
@@ -144,7 +144,7 @@ class ControlPlane:
             bind_address="127.0.0.1",
             cert_dir=self.folder / "kcm",
         )
-        self._await("kube-controller-manager", "/api/v1/namespaces/default")
+        self._wait_until_ready("kube-controller-manager", "/api/v1/namespaces/default")
 
     def _start_api_server(self) -> None:
         self._spawn(
@@ -179,12 +179,12 @@ class ControlPlane:
                 [program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
-    def _await(self, name: str, path: str) -> None:
+    def _wait_until_ready(self, name: str, path: str) -> None:
         deadline = time.monotonic() + START_SECONDS
         while True:
             for started, process in self.processes.items():
                 if process.poll() is not None:
-                    raise NoControlPlane(f"{started} ended:\n{tail(self.folder / f'{started}.log')}")
+                    raise NoControlPlane(f"{started} ended:\n{read_tail(self.folder / f'{started}.log')}")
             try:
                 if self.request("GET", path):
                     return
@@ -193,7 +193,7 @@ class ControlPlane:
             else:
                 last = "not there"
             if time.monotonic() > deadline:
-                raise NoControlPlane(f"{name}: {last}\n{tail(self.folder / f'{name}.log')}")
+                raise NoControlPlane(f"{name}: {last}\n{read_tail(self.folder / f'{name}.log')}")
             time.sleep(0.05)
 
 
@@ -205,31 +205,31 @@ class Objects:
     namespace: str
 
     def get(self, resource: str, name: str) -> Any:
-        return self.plane.request("GET", self._path(resource, name))
+        return self.plane.request("GET", self._api_path(resource, name))
 
-    def names(self, resource: str) -> list[str]:
-        return sorted(item["metadata"]["name"] for item in self.plane.request("GET", self._path(resource))["items"])
+    def list_names(self, resource: str) -> list[str]:
+        return sorted(item["metadata"]["name"] for item in self.plane.request("GET", self._api_path(resource))["items"])
 
     def create(self, resource: str, manifest: Mapping[str, Any]) -> Any:
-        return self.plane.request("POST", self._path(resource), manifest)
+        return self.plane.request("POST", self._api_path(resource), manifest)
 
     def patch(self, resource: str, name: str, patch: Mapping[str, Any]) -> Any:
-        return self.plane.request("PATCH", self._path(resource, name), patch, "application/merge-patch+json")
+        return self.plane.request("PATCH", self._api_path(resource, name), patch, "application/merge-patch+json")
 
     def apply(self, resource: str, name: str, manifest: Mapping[str, Any], manager: str) -> Any:
         """Apply an object like `kubectl apply --server-side --force-conflicts`."""
-        path = f"{self._path(resource, name)}?fieldManager={manager}&force=true"
+        path = f"{self._api_path(resource, name)}?fieldManager={manager}&force=true"
         return self.plane.request("PATCH", path, manifest, "application/apply-patch+yaml")
 
     def set_status(self, resource: str, name: str, **status: Any) -> Any:
         """Write the status that the object's controller would write."""
-        path = f"{self._path(resource, name)}/status"
+        path = f"{self._api_path(resource, name)}/status"
         return self.plane.request("PATCH", path, {"status": status}, "application/merge-patch+json")
 
     def delete(self, resource: str, name: str) -> None:
-        self.plane.request("DELETE", self._path(resource, name))
+        self.plane.request("DELETE", self._api_path(resource, name))
 
-    def _path(self, resource: str, name: str = "") -> str:
+    def _api_path(self, resource: str, name: str = "") -> str:
         """Return the API path of a resource such as `pods` or `apps/v1/deployments`. A leading slash marks a
         cluster-scoped resource: `/namespaces`.
         """
@@ -239,7 +239,7 @@ class Objects:
         return f"{place}/{plural}" + (f"/{name}" if name else "")
 
 
-def free_ports(count: int) -> list[int]:
+def find_free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [listener.getsockname()[1] for listener in sockets]
     for listener in sockets:

@@ -20,16 +20,16 @@ NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NAMESPACE: Final = "mpi-jobs"
 
 
-def before(minutes: float) -> datetime:
+def minutes_ago(minutes: float) -> datetime:
     return NOW - timedelta(minutes=minutes)
 
 
-def text(minutes: float) -> str:
-    return before(minutes).isoformat().replace("+00:00", "Z")
+def iso_timestamp(minutes: float) -> str:
+    return minutes_ago(minutes).isoformat().replace("+00:00", "Z")
 
 
-def job(name: str, workers: int, phase: str, minutes: float, waits_for: str = "") -> JobLine:
-    state = JobState(name, NAMESPACE, "MPIJob", name, "mpijob", "train", workers, Phase(phase), "", 0, before(minutes), None)
+def make_job_line(name: str, workers: int, phase: str, minutes: float, waits_for: str = "") -> JobLine:
+    state = JobState(name, NAMESPACE, "MPIJob", name, "mpijob", "train", workers, Phase(phase), "", 0, minutes_ago(minutes), None)
     return JobLine(state, waits_for)
 
 
@@ -37,7 +37,7 @@ def is_over(phases: Sequence[tuple[str, float]]) -> bool:
     return phases[-1][0] in ("Succeeded", "Failed", "Canceled")
 
 
-def steps(first: tuple[int, float], last: tuple[int, float], regained: float, saved_minutes: float = 0) -> dict[str, Any]:
+def make_progress(first: tuple[int, float], last: tuple[int, float], regained: float, saved_minutes: float = 0) -> dict[str, Any]:
     """Return the progress of an attempt. `first` and `last` are steps: (step number, minutes since the step).
 
     `regained` is the number of minutes since the attempt completed its first new step.
@@ -45,16 +45,16 @@ def steps(first: tuple[int, float], last: tuple[int, float], regained: float, sa
     (begin, at), (end, until) = first, last
     return {
         "goal": None,
-        "first": {"step": begin, "at": text(at)},
-        "last": {"step": end, "at": text(until)},
+        "first": {"step": begin, "at": iso_timestamp(at)},
+        "last": {"step": end, "at": iso_timestamp(until)},
         "highest": end,
-        "regained": text(regained),
+        "regained": iso_timestamp(regained),
         "savedMs": int(saved_minutes * 60_000),
-        "until": text(until),
+        "until": iso_timestamp(until),
     }
 
 
-def attempts(
+def make_attempts(
     phases: Sequence[tuple[str, float]], causes: Sequence[str], steps: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the attempts of a job. All attempts before the last one have failed, and so has the last one if the job
@@ -70,19 +70,19 @@ def attempts(
         rows.append(
             {
                 "number": number,
-                "from": text(begun[number - 1]),
-                "running": text(minutes),
-                "to": text(ends[number - 1]) if outcome else None,
+                "from": iso_timestamp(begun[number - 1]),
+                "running": iso_timestamp(minutes),
+                "to": iso_timestamp(ends[number - 1]) if outcome else None,
                 "outcome": outcome,
                 "cause": cause,
                 **({"steps": steps[number - 1]} if steps else {}),
-                **({"hang": {"at": text(ends[number - 1]), "step": 0, "log": []}} if is_hang else {}),
+                **({"hang": {"at": iso_timestamp(ends[number - 1]), "step": 0, "log": []}} if is_hang else {}),
             }
         )
     return rows
 
 
-def record(
+def make_record(
     name: str,
     phases: Sequence[tuple[str, float]],
     *,
@@ -97,29 +97,29 @@ def record(
     attempts.
     """
     over = is_over(phases)
-    ends = [text(minutes) for _, minutes in phases[1:]] + [text(phases[-1][1]) if over else None]
+    ends = [iso_timestamp(minutes) for _, minutes in phases[1:]] + [iso_timestamp(phases[-1][1]) if over else None]
     seconds: dict[str, float] = {}
     for (phase, begin), (_, end) in pairwise(phases):
         seconds[phase] = seconds.get(phase, 0.0) + (begin - end) * 60
     begun = next((minutes for phase, minutes in phases if phase == "Running"), None)
-    worker = {"pod": f"{name}-worker-0", "node": "one", "from": text(begun or 0), "to": ends[-1], "gpus": 8 * workers}
+    worker = {"pod": f"{name}-worker-0", "node": "one", "from": iso_timestamp(begun or 0), "to": ends[-1], "gpus": 8 * workers}
     gpu_seconds = (begun - phases[-1][1]) * 60 * 8 * workers if over and begun is not None else 0.0
     content: Mapping[str, Any] = {
         "version": 1,
         "namespace": NAMESPACE,
         "name": name,
-        "created": text(phases[0][1]),
+        "created": iso_timestamp(phases[0][1]),
         "pool": "train",
         "launcher": "mpijob",
         "size": workers,
         "phase": phases[-1][0],
-        "phases": [{"phase": phase, "from": text(at), "to": end} for (phase, at), end in zip(phases, ends, strict=True)],
+        "phases": [{"phase": phase, "from": iso_timestamp(at), "to": end} for (phase, at), end in zip(phases, ends, strict=True)],
         "seconds": seconds,
         "ended": ends[-1],
         "reason": reason,
         "restarts": sum(phase == "Restarting" for phase, _ in phases),
         "failures": len(causes),
-        "attempts": attempts(phases, causes, steps),
+        "attempts": make_attempts(phases, causes, steps),
         "workers": [] if begun is None else [worker],
         "gpuSeconds": gpu_seconds,
     }
@@ -131,21 +131,21 @@ BUS: Final = "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, G
 HANG: Final = "hang: no new step for 630 s after step 8120"
 QUOTA: Final = "waits in the queue: insufficient unused quota for nvidia.com/gpu in flavor train, 8 more needed"
 RECORDS: Final = (
-    record(
+    make_record(
         "llm-pretrain",
         [("Queued", 192), ("Starting", 185), ("Running", 176), ("Restarting", 61), ("Running", 55)],
         causes=[LOST],
-        steps=[steps((0, 174), (28_790, 62), 174, 6), steps((27_700, 53), (41_250, 0.1), 48.7, 3)],
+        steps=[make_progress((0, 174), (28_790, 62), 174, 6), make_progress((27_700, 53), (41_250, 0.1), 48.7, 3)],
     ),
-    record("allreduce-bench", [("Queued", 5), ("Starting", 4.9), ("Running", 4)], workers=1),
-    record("mnist", [("Queued", 1)]),
-    record(
+    make_record("allreduce-bench", [("Queued", 5), ("Starting", 4.9), ("Running", 4)], workers=1),
+    make_record("mnist", [("Queued", 1)]),
+    make_record(
         "resnet-a",
         [("Queued", 400), ("Starting", 399), ("Running", 395), ("Restarting", 310), ("Running", 307), ("Succeeded", 220)],
         causes=[HANG],
-        steps=[steps((0, 392), (8_120, 320.5), 392), steps((8_000, 306), (18_000, 221), 305)],
+        steps=[make_progress((0, 392), (8_120, 320.5), 392), make_progress((8_000, 306), (18_000, 221), 305)],
     ),
-    record(
+    make_record(
         "resnet-b",
         [("Queued", 300), ("Starting", 299), ("Running", 297), ("Failed", 290)],
         causes=["resnet-b-launcher-1: exit code 1"],
@@ -154,7 +154,7 @@ RECORDS: Final = (
 )
 
 
-def node(number: int, pool: str = "train", instance_type: str = "p5.48xlarge", whole: int = 8, **more: Any) -> NodeHealth:
+def make_node(number: int, pool: str = "train", instance_type: str = "p5.48xlarge", whole: int = 8, **more: Any) -> NodeHealth:
     return NodeHealth(
         name=f"ip-10-0-1-{number}.us-west-2.compute.internal",
         pool=pool,
@@ -165,27 +165,29 @@ def node(number: int, pool: str = "train", instance_type: str = "p5.48xlarge", w
 
 
 NODES: Final = (
-    node(3, "system", "m7i.large", 0),
-    node(4, "system", "m7i.large", 0),
-    *(node(number, jobs=(f"{NAMESPACE}/llm-pretrain",)) for number in (15, 16)),
-    node(
+    make_node(3, "system", "m7i.large", 0),
+    make_node(4, "system", "m7i.large", 0),
+    *(make_node(number, jobs=(f"{NAMESPACE}/llm-pretrain",)) for number in (15, 16)),
+    make_node(
         17,
         state="repairing",
         is_cordoned=True,
         gpus=(7, 8),
-        faults=(Fault("AcceleratedHardwareReady", "NvidiaXID79Error", BUS, before(3)),),
-        taken_out=TakenOut(before(3), "AcceleratedHardwareReady", "NvidiaXID79Error", "replace", "repairing", before(3)),
+        faults=(Fault("AcceleratedHardwareReady", "NvidiaXID79Error", BUS, minutes_ago(3)),),
+        taken_out=TakenOut(
+            minutes_ago(3), "AcceleratedHardwareReady", "NvidiaXID79Error", "replace", "repairing", minutes_ago(3)
+        ),
         next="the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault",
     ),
-    node(
+    make_node(
         18,
         jobs=(f"{NAMESPACE}/allreduce-bench",),
-        warnings=(Fault("AcceleratedHardwareReady", "NvidiaXID31Warning", "NVRM: Xid 31, MMU fault", before(22)),),
+        warnings=(Fault("AcceleratedHardwareReady", "NvidiaXID31Warning", "NVRM: Xid 31, MMU fault", minutes_ago(22)),),
         next="the node is fine: the application caused it",
     ),
 )
 LAUNCH: Final = FailedLaunch(
-    before(3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", later_launch_succeeded=False
+    minutes_ago(3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", later_launch_succeeded=False
 )
 STATUS: Final = Status(
     "gpumpi-mine",
@@ -211,24 +213,24 @@ STATUS: Final = Status(
     ),
     queues=(QueueStatus(NAMESPACE, "default", admitted=2, waiting=1),),
     jobs=(
-        job("llm-pretrain", 2, "Running", 192),
-        job("allreduce-bench", 1, "Running", 5),
-        job("mnist", 2, "Queued", 1, QUOTA),
+        make_job_line("llm-pretrain", 2, "Running", 192),
+        make_job_line("allreduce-bench", 1, "Running", 5),
+        make_job_line("mnist", 2, "Queued", 1, QUOTA),
     ),
     ended={"Succeeded": 7, "Failed": 1},
 )
 
 
-def _spent(usd: str, hours: str, gpus: int) -> Spent:
+def _make_spending(usd: str, hours: str, gpus: int) -> Spent:
     return Spent(Decimal(usd), Decimal(hours), Decimal(hours) * gpus)
 
 
 SPENDING: Final = Spending(
-    since=before(60 * 27),
+    since=minutes_ago(60 * 27),
     until=NOW,
     total=Spent(Decimal("1312.40"), Decimal("78.10"), Decimal("192.80")),
-    pools={"system": _spent("5.44", "54.00", 0), "train": _spent("1306.96", "24.10", 8)},
-    namespaces={NAMESPACE: _spent("1180.02", "21.76", 8)},
+    pools={"system": _make_spending("5.44", "54.00", 0), "train": _make_spending("1306.96", "24.10", 8)},
+    namespaces={NAMESPACE: _make_spending("1180.02", "21.76", 8)},
     idle_gpu_hours={"train": Decimal("18.72")},
 )
 SEEN: Final = Seen(NOW, STATUS, NODES, RECORDS, SPENDING)

@@ -11,7 +11,7 @@ from typing import Any
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.client import Api
-from localcloud.kubernetes.cluster import namespace_of
+from localcloud.kubernetes.cluster import build_namespace_name
 from localcloud.kubernetes.pki import Certificate
 from localcloud.kubernetes.state import ClusterState
 from localcloud.machine import network
@@ -40,7 +40,7 @@ class Account:
     def eks(self) -> Any:
         return self.client("eks")
 
-    def begin(self, name: str, version: str | None = None, **access: Any) -> "Running":
+    def start_creation(self, name: str, version: str | None = None, **access: Any) -> "Running":
         """Start creating a cluster; return it while its status is CREATING."""
         vpc = {"subnetIds": self.world.subnets, **(access or PUBLIC)}
         self.eks.create_cluster(
@@ -55,8 +55,8 @@ class Account:
 
     def create(self, name: str, version: str | None = None, **access: Any) -> "Running":
         """Create a cluster; return it once its status is no longer CREATING."""
-        cluster = self.begin(name, version, **access)
-        cluster.settled("CREATING")
+        cluster = self.start_creation(name, version, **access)
+        cluster.wait_until_settled("CREATING")
         return cluster
 
 
@@ -75,7 +75,7 @@ class Running:
         record: dict[str, Any] = self.account.eks.describe_cluster(name=self.name)["cluster"]
         return record
 
-    def settled(self, passing: str) -> dict[str, Any]:
+    def wait_until_settled(self, passing: str) -> dict[str, Any]:
         """Wait until the cluster's status is no longer `passing`; return the cluster's description."""
         return wait_while(self.describe, lambda record: record["status"] == passing)
 
@@ -94,7 +94,7 @@ class Running:
         missing = self.account.eks.exceptions.ResourceNotFoundException
         try:
             while True:
-                self.settled("DELETING")
+                self.wait_until_settled("DELETING")
         except missing:
             return
 
@@ -102,7 +102,7 @@ class Running:
     def state(self) -> ClusterState:
         return next(state for state in self.cloud.clusters() if state.name == self.name)
 
-    def process(self, name: str) -> Server:
+    def find_process(self, name: str) -> Server:
         return next(process for process in self.state.processes if process.name == name)
 
     @property
@@ -116,7 +116,7 @@ class Running:
         admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
         return Api("https://10.0.0.1:443", self.state.namespace, authority, admin)
 
-    def kubeconfig(self, file: Path) -> Path:
+    def write_kubeconfig(self, file: Path) -> Path:
         """Write a kubeconfig with `aws eks update-kubeconfig`; its tokens come from `aws eks get-token`."""
         command = ["aws", "eks", "update-kubeconfig", "--name", self.name, "--kubeconfig", str(file), "--region", REGION]
         subprocess.run(command, env=self.cloud.process_environment(), check=True, capture_output=True, text=True)
@@ -129,16 +129,16 @@ class Running:
         return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=LIMIT_SECONDS)
 
 
-def remains(cloud: LocalCloud) -> list[str]:
+def find_leftovers(cloud: LocalCloud) -> list[str]:
     """Return the leftovers of a cloud's clusters on this machine: namespaces, processes, mounts, cgroups."""
-    mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
+    mark = build_namespace_name(cloud.folder / "kubernetes", 0).removesuffix("-0")
     leftovers = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
     leftovers += [
         f"mount {line}"
         for line in Path("/proc/self/mountinfo").read_text().splitlines()
         if mark in line or str(cloud.folder) in line
     ]
-    leftovers += [f"control group {path}" for path in control_groups(mark)]
+    leftovers += [f"control group {path}" for path in find_cgroups(mark)]
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_text().replace("\0", " ")
@@ -149,11 +149,11 @@ def remains(cloud: LocalCloud) -> list[str]:
     return leftovers
 
 
-def control_groups(mark: str) -> list[str]:
+def find_cgroups(mark: str) -> list[str]:
     """Return the paths of cgroups whose names contain `mark`. os.walk skips cgroups that disappear during the walk."""
     folders = (Path(path) / name for path, names, _ in os.walk("/sys/fs/cgroup") for name in names)
     return [str(folder) for folder in folders if mark in folder.name]
 
 
-def load(file: Path) -> Any:
+def load_json(file: Path) -> Any:
     return json.loads(file.read_text())

@@ -27,18 +27,20 @@ CLUSTER_DETAILS = {"name": "demo", "apiServerEndpoint": "https://x", "certificat
 """The `spec.cluster` that a NodeConfig needs to join the cluster `demo`."""
 
 
-def eks_image(region: str = REGION) -> str:
+def find_eks_ami(region: str = REGION) -> str:
     """Return the ID of the EKS AMI for Kubernetes 1.35."""
-    return images.parameters(region)["/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"]
+    return images.list_ssm_parameters(region)[
+        "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"
+    ]
 
 
-def trust(service: str, *actions: str) -> str:
+def make_trust_policy(service: str, *actions: str) -> str:
     actions = actions or ("sts:AssumeRole",)
     statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": list(actions)}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def allow(*actions: str) -> str:
+def make_allow_policy(*actions: str) -> str:
     statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
@@ -65,11 +67,11 @@ class World:
             ec2.modify_vpc_attribute(VpcId=self.vpc, **{attribute: {"Value": True}})
         self.subnets = [self.subnet(index, zone) for index, zone in enumerate(ZONES)]
         self.routes = add_nat_gateway(ec2, self.vpc, "10.0.255.0/24", f"{self.region}{ZONES[0]}")
-        self.cluster_role = self.role("cluster", trust("eks.amazonaws.com"))
-        self.node_role = self.role("node", trust("ec2.amazonaws.com"))
-        self.permit_node(*NODE_ACTIONS)
-        self.pod_role = self.role("pod", trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
-        self.admin_role = self.role("admin", trust("ec2.amazonaws.com"))
+        self.cluster_role = self.create_role("cluster", make_trust_policy("eks.amazonaws.com"))
+        self.node_role = self.create_role("node", make_trust_policy("ec2.amazonaws.com"))
+        self.set_node_permissions(*NODE_ACTIONS)
+        self.pod_role = self.create_role("pod", make_trust_policy("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
+        self.admin_role = self.create_role("admin", make_trust_policy("ec2.amazonaws.com"))
 
     @cached_property
     def eks(self) -> Any:
@@ -83,11 +85,11 @@ class World:
     def autoscaling(self) -> Any:
         return self.client("autoscaling")
 
-    def permit_node(self, *actions: str) -> None:
+    def set_node_permissions(self, *actions: str) -> None:
         """Replace the permissions of the node role."""
-        self.client("iam").put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=allow(*actions))
+        self.client("iam").put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=make_allow_policy(*actions))
 
-    def session_client(self, service: str, keys: dict[str, str]) -> Any:
+    def create_session_client(self, service: str, keys: dict[str, str]) -> Any:
         """Return a client with the temporary credentials of a role session, such as a pod's session."""
         return self.client(
             service,
@@ -102,14 +104,14 @@ class World:
         )
         return str(response["Subnet"]["SubnetId"])
 
-    def other_vpc(self, cidr: str = "10.9.0.0/16") -> str:
+    def create_vpc(self, cidr: str = "10.9.0.0/16") -> str:
         return str(self.ec2.create_vpc(CidrBlock=cidr)["Vpc"]["VpcId"])
 
     def security_group(self, vpc: str | None = None, name: str = "extra") -> str:
         response = self.ec2.create_security_group(GroupName=name, Description="a group", VpcId=vpc or self.vpc)
         return str(response["GroupId"])
 
-    def role(self, name: str, trust_policy: str) -> str:
+    def create_role(self, name: str, trust_policy: str) -> str:
         return str(self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust_policy)["Role"]["Arn"])
 
     def key(self, **settings: Any) -> str:
@@ -117,10 +119,10 @@ class World:
 
     def cluster(self, name: str = "demo", vpc: DOCUMENT | None = None, **settings: Any) -> DOCUMENT:
         """Create a cluster; return it once it is ACTIVE."""
-        self.eks.create_cluster(**self.cluster_request(name, vpc, **settings))
+        self.eks.create_cluster(**self.build_cluster_request(name, vpc, **settings))
         return self.describe(name)
 
-    def cluster_request(self, name: str = "demo", vpc: DOCUMENT | None = None, **settings: Any) -> DOCUMENT:
+    def build_cluster_request(self, name: str = "demo", vpc: DOCUMENT | None = None, **settings: Any) -> DOCUMENT:
         request: DOCUMENT = {
             "name": name,
             "roleArn": self.cluster_role,
@@ -133,7 +135,7 @@ class World:
         cluster: DOCUMENT = self.eks.describe_cluster(name=name)["cluster"]
         return cluster
 
-    def node_group_request(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
+    def build_node_group_request(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
         request: DOCUMENT = {
             "clusterName": cluster,
             "nodegroupName": name,
@@ -145,10 +147,10 @@ class World:
 
     def node_group(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
         """Create a node group; return EKS's description of it."""
-        self.eks.create_nodegroup(**self.node_group_request(name, cluster, **settings))
-        return self.describe_group(name, cluster)
+        self.eks.create_nodegroup(**self.build_node_group_request(name, cluster, **settings))
+        return self.describe_node_group(name, cluster)
 
-    def describe_group(self, name: str = "workers", cluster: str = "demo") -> DOCUMENT:
+    def describe_node_group(self, name: str = "workers", cluster: str = "demo") -> DOCUMENT:
         group: DOCUMENT = self.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
         return group
 
@@ -168,12 +170,12 @@ class World:
         answer = self.ec2.describe_instances(InstanceIds=ids)["Reservations"]
         return [instance for reservation in answer for instance in reservation["Instances"]]
 
-    def instance_ids(self) -> set[str]:
-        return {instance["InstanceId"] for instance in self.instances(self.describe_group())}
+    def list_instance_ids(self) -> set[str]:
+        return {instance["InstanceId"] for instance in self.instances(self.describe_node_group())}
 
     def auto_scaling_group(self) -> DOCUMENT:
         """Return the Auto Scaling group of the node group `workers`."""
-        name = self.describe_group()["resources"]["autoScalingGroups"][0]["name"]
+        name = self.describe_node_group()["resources"]["autoScalingGroups"][0]["name"]
         group: DOCUMENT = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
         return group
 
@@ -195,6 +197,6 @@ class World:
         return update
 
 
-def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
+def list_health_issues(group: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the codes and messages of a node group's health issues."""
     return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]

@@ -28,17 +28,17 @@ class Storage:
         from the whole VPC.
         """
         name = str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
-        self._settle(self.efs.describe_file_systems, "FileSystems", FileSystemId=name)
+        self._wait_while_creating(self.efs.describe_file_systems, "FileSystems", FileSystemId=name)
         if zone is not None:
             world, ec2 = self.account.world, self.account.client("ec2")
             group = ec2.create_security_group(GroupName=token, Description="NFS", VpcId=world.vpc)["GroupId"]
             everybody = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}
             ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[everybody])
             self.efs.create_mount_target(FileSystemId=name, SubnetId=world.subnets[zone], SecurityGroups=[group])
-            self._settle(self.efs.describe_mount_targets, "MountTargets", FileSystemId=name)
+            self._wait_while_creating(self.efs.describe_mount_targets, "MountTargets", FileSystemId=name)
         return name
 
-    def access_point(self, file_system: str, path: str = "/shared") -> str:
+    def create_access_point(self, file_system: str, path: str = "/shared") -> str:
         creation = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0775"}
         response = self.efs.create_access_point(
             ClientToken=f"{file_system}{path}",
@@ -46,18 +46,18 @@ class Storage:
             PosixUser={"Uid": 1000, "Gid": 1000},
             RootDirectory={"Path": path, "CreationInfo": creation},
         )
-        self._settle(self.efs.describe_access_points, "AccessPoints", FileSystemId=file_system)
+        self._wait_while_creating(self.efs.describe_access_points, "AccessPoints", FileSystemId=file_system)
         return str(response["AccessPointId"])
 
-    def points(self, file_system: str) -> list[Object]:
+    def list_access_points(self, file_system: str) -> list[Object]:
         points: list[Object] = self.efs.describe_access_points(FileSystemId=file_system)["AccessPoints"]
         return points
 
-    def delete(self, name: str) -> None:
+    def delete_file_system(self, name: str) -> None:
         for target in self.efs.describe_mount_targets(FileSystemId=name)["MountTargets"]:
             self.efs.delete_mount_target(MountTargetId=target["MountTargetId"])
         wait_while(lambda: self.efs.describe_mount_targets(FileSystemId=name)["MountTargets"], bool)
         self.efs.delete_file_system(FileSystemId=name)
 
-    def _settle(self, describe: Any, member: str, **which: Any) -> None:
+    def _wait_while_creating(self, describe: Any, member: str, **which: Any) -> None:
         wait_while(lambda: describe(**which)[member], lambda resources: resources[-1]["LifeCycleState"] == "creating")

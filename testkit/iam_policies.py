@@ -13,22 +13,22 @@ from localcloud.aws.policy_evaluation import as_list
 FOLDER = Path(__file__).parents[1] / "docs" / "iam"
 
 
-def files() -> list[Path]:
+def list_policy_files() -> list[Path]:
     return sorted(FOLDER.glob("*.json"))
 
 
-def policy(name: str) -> dict[str, Any]:
+def read_policy(name: str) -> dict[str, Any]:
     """Return the policy in docs/iam/NAME.json."""
     document: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return document
 
 
-def actions(path: Path) -> set[str]:
+def list_allowed_actions(path: Path) -> set[str]:
     """Return the actions that a policy file allows."""
     return {action for statement in json.loads(path.read_text())["Statement"] for action in as_list(statement["Action"])}
 
 
-def sources() -> dict[str, str]:
+def read_action_sources() -> dict[str, str]:
     """Return action -> source that shows why a user needs it: a recorded call, code or a document."""
     sources_by_action: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
     return sources_by_action
@@ -43,7 +43,7 @@ def remove_action(document: dict[str, Any], action: str) -> dict[str, Any]:
     return {**document, "Statement": [statement for statement in statements if statement["Action"]]}
 
 
-def restrict(client: Callable[[str], Any], documents: Iterable[dict[str, Any]]) -> None:
+def restrict_user(client: Callable[[str], Any], documents: Iterable[dict[str, Any]]) -> None:
     """Replace the administrator policy of the account's user with these policies, until the account is reset."""
     iam = client("iam")
     for place, document in enumerate(documents):

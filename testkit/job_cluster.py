@@ -69,7 +69,7 @@ class JobCluster:
         return Done(done.returncode, done.stdout, done.stderr)
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def run_in_background(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """Run `scripts/cluster ...` in the background; kill it if it runs too long."""
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments]
         with subprocess.Popen(
@@ -88,7 +88,7 @@ class JobCluster:
         done = subprocess.run(command, env=self.environment, input=text, capture_output=True, text=True, timeout=60, check=False)
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def objects(self, kind: str, selector: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+    def list_objects(self, kind: str, selector: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
         done = self.kubectl("get", kind, "-n", namespace, "-l", selector, "-o", "json")
         assert done.code == 0, done.err
         items: list[dict[str, Any]] = done.json["items"]
@@ -96,40 +96,42 @@ class JobCluster:
 
     def pods(self, job: str, role: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
         more = f",gpumpi.io/role={role}" if role else ""
-        return self.objects("pods", f"gpumpi.io/job={job}{more}", namespace)
+        return self.list_objects("pods", f"gpumpi.io/job={job}{more}", namespace)
 
-    def hostfile(self, job: str) -> list[str]:
+    def read_hostfile(self, job: str) -> list[str]:
         """Return the lines of the hostfile that the launcher mounts."""
         result = self.kubectl("get", "configmap", f"{job}-config", "-n", NAMESPACE, "-o", "jsonpath={.data.hostfile}")
         assert result.code == 0, result.err
         return result.out.splitlines()
 
-    def remains(self, job: str, *, deleted_with_kubectl: bool = False) -> list[str]:
+    def find_leftovers(self, job: str, *, deleted_with_kubectl: bool = False) -> list[str]:
         """Return the objects of a job that still exist.
 
         With `deleted_with_kubectl`, ignore the record of the job's files on the shared volume: it outlives `kubectl
         delete`, so that the job's logs can still be read.
         """
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
-        objects = self.objects(kinds, f"gpumpi.io/job={job}" + (",gpumpi.io/role!=files" if deleted_with_kubectl else ""))
+        objects = self.list_objects(kinds, f"gpumpi.io/job={job}" + (",gpumpi.io/role!=files" if deleted_with_kubectl else ""))
         return [f"{remaining['kind']}/{remaining['metadata']['name']}" for remaining in objects]
 
-    def phase(self, job: str) -> str:
+    def read_phase(self, job: str) -> str:
         """Return the phase that `jobs` shows. Starts no process, because polling with new processes would use a whole core."""
         kubeconfig = add_token(self.kubeconfig, self.cloud.process_environment())
         try:
-            return job_objects.find(Access(kubeconfig).connect(), job, NAMESPACE).phase
+            return job_objects.find_job(Access(kubeconfig).connect(), job, NAMESPACE).phase
         except NotFound:
             return "gone"
 
     def await_phase(self, job: str, *phases: str) -> str:
         """Wait until the job is in one of the phases. On a timeout, the error shows pods, events and launcher logs."""
         try:
-            return str(wait_until(lambda: self.phase(job), lambda phase: phase in phases))
+            return str(wait_until(lambda: self.read_phase(job), lambda phase: phase in phases))
         except RetryError:
-            raise AssertionError(f"job {job} is {self.phase(job)}, not {' or '.join(phases)}\n{self._evidence()}") from None
+            raise AssertionError(
+                f"job {job} is {self.read_phase(job)}, not {' or '.join(phases)}\n{self._collect_diagnostics()}"
+            ) from None
 
-    def _evidence(self) -> str:
+    def _collect_diagnostics(self) -> str:
         """Return the pods, the nodes' CSI drivers, the end of the launcher logs and the last events. The text is short,
         because CI cuts off the start of long failure messages."""
         pods = self.kubectl("get", "pods", "-A", "-o", "wide").out
@@ -141,7 +143,7 @@ class JobCluster:
         return "\n".join([pods, drivers, launchers.out + launchers.err, *events[-20:]])
 
 
-def job_file(folder: Path, name: str, **more: Any) -> str:
+def write_job_file(folder: Path, name: str, **more: Any) -> str:
     """Write a job file and return its path."""
     least = {"name": name, "pool": POOL, "workers": 2, "image": IMAGE}
     path = folder / f"{name}.yaml"
@@ -149,12 +151,12 @@ def job_file(folder: Path, name: str, **more: Any) -> str:
     return str(path)
 
 
-def python(text: str) -> list[str]:
+def python_command(text: str) -> list[str]:
     """Return a command that runs the given Python code."""
     return ["python3", "-u", "-c", text]
 
 
-def bring_up(folder: Path, name: str = STACK) -> Iterator[JobCluster]:
+def deploy_cluster(folder: Path, name: str = STACK) -> Iterator[JobCluster]:
     """Deploy the stack with this name, yield its cluster, and stop the local cloud at the end."""
     home = os.environ.get(HOME_VARIABLE)
     cloud = LocalCloud(Path(home) if home else folder / "cloud")
@@ -166,13 +168,13 @@ def bring_up(folder: Path, name: str = STACK) -> Iterator[JobCluster]:
             stack.prepare()
             result = stack.run("up")
             assert result.ok, result.output[-4000:]
-        yield cluster_of(cloud, name, folder)
+        yield get_job_cluster(cloud, name, folder)
     finally:
         if not home:
             cloud.stop()
 
 
-def cluster_of(cloud: LocalCloud, stack: str, folder: Path, source: Path = SOURCE) -> JobCluster:
+def get_job_cluster(cloud: LocalCloud, stack: str, folder: Path, source: Path = SOURCE) -> JobCluster:
     """Return the cluster of a deployed stack. `source`: the folder with the stack file."""
     kubeconfig = folder / "kubeconfig.yaml"
     done = JobCluster(cloud, kubeconfig).cluster("kubeconfig", "-s", stack, "--config-dir", str(source), "-o", str(kubeconfig))

@@ -29,9 +29,9 @@ class KubernetesProject:
 
     def prepare(self, kubeconfig: str) -> None:
         self.project.create("")
-        self.use(kubeconfig)
+        self.use_kubeconfig(kubeconfig)
 
-    def use(self, kubeconfig: str) -> None:
+    def use_kubeconfig(self, kubeconfig: str) -> None:
         (self.project.folder / "kubeconfig").write_text(kubeconfig)
 
     def write(self, program: str) -> None:

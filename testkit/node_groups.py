@@ -34,18 +34,18 @@ class NodeGroup:
         record: Object = self.eks.describe_nodegroup(clusterName=self.cluster.name, nodegroupName=self.name)["nodegroup"]
         return record
 
-    def settled(self, passing: str = "CREATING") -> Object:
+    def wait_until_settled(self, passing: str = "CREATING") -> Object:
         group: Object = wait_while(self.describe, lambda record: record["status"] == passing)
         return group
 
-    def begin(self, operation: str, **change: Any) -> str:
+    def start_update(self, operation: str, **change: Any) -> str:
         """Start an update and return its id."""
         names = {"clusterName": self.cluster.name, "nodegroupName": self.name}
         return str(getattr(self.eks, operation)(**names, **change)["update"]["id"])
 
     def update(self, operation: str, **change: Any) -> Object:
         """Run an update and wait until it completes."""
-        look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": self.begin(operation, **change)}
+        look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": self.start_update(operation, **change)}
         done: Object = wait_while(
             lambda: self.eks.describe_update(**look)["update"], lambda update: update["status"] == "InProgress"
         )
@@ -61,7 +61,7 @@ class NodeGroup:
         try:
             self.eks.delete_nodegroup(clusterName=self.cluster.name, nodegroupName=self.name)
             while True:
-                self.settled("DELETING")
+                self.wait_until_settled("DELETING")
         except missing:
             return
 
@@ -70,27 +70,27 @@ class NodeGroup:
         nodes: list[Object] = self.cluster.api.get("/api/v1/nodes", labelSelector=selector)["items"]
         return sorted(nodes, key=lambda node: node["metadata"]["creationTimestamp"])
 
-    def real_nodes(self) -> list[Object]:
+    def list_real_nodes(self) -> list[Object]:
         return [node for node in self.nodes() if "gpumpi.dev/simulated" not in node["metadata"]["labels"]]
 
 
 @contextmanager
-def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any) -> Iterator[NodeGroup]:
+def create_node_group(cluster: Running, name: str, size: int, kind: str, **request: Any) -> Iterator[NodeGroup]:
     """Create a node group and delete it at the end. For an instance type p*, add EFA interfaces, huge pages and the GPU
     taint."""
     world, group = cluster.account.world, NodeGroup(cluster, name)
     gpu = kind.startswith("p")
     if gpu:
-        template = request.get("launchTemplate") or gpu_template(cluster, name, kind)
+        template = request.get("launchTemplate") or create_gpu_template(cluster, name, kind)
         request = {**request, "launchTemplate": template, "taints": [GPU_TAINT]}
     else:
         request = {"instanceTypes": [kind], **request}
     sizes = {"minSize": 0, "maxSize": 4, "desiredSize": size}
     ami = "AL2023_x86_64_NVIDIA" if gpu else "AL2023_x86_64_STANDARD"
     asked = {"scalingConfig": sizes, "amiType": ami, "labels": {"gpumpi.io/pool": name}, **request}
-    world.eks.create_nodegroup(**world.node_group_request(name, cluster.name, **{"subnets": world.subnets[:1], **asked}))
+    world.eks.create_nodegroup(**world.build_node_group_request(name, cluster.name, **{"subnets": world.subnets[:1], **asked}))
     try:
-        group.settled()
+        group.wait_until_settled()
         yield group
     finally:
         group.delete()
@@ -98,15 +98,15 @@ def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any
             world.ec2.delete_launch_template(LaunchTemplateName=name)
 
 
-def gpu_template(cluster: Running, name: str, kind: str) -> Object:
+def create_gpu_template(cluster: Running, name: str, kind: str) -> Object:
     """Create a launch template with two EFA interfaces; return the reference that CreateNodegroup accepts."""
-    config = eks_node.node_config(raid0=True, pinned_memory=True)
+    config = eks_node.build_node_config(raid0=True, pinned_memory=True)
     interfaces = [
         {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"},
         {"DeviceIndex": 1, "NetworkCardIndex": 0, "InterfaceType": "efa-only"},
         {"DeviceIndex": 1, "NetworkCardIndex": 1, "InterfaceType": "efa-only"},
     ]
-    text = eks_node.encoded(eks_node.user_data(config, huge_pages=HUGE_PAGES))
+    text = eks_node.encode_base64(eks_node.render_user_data(config, huge_pages=HUGE_PAGES))
     return cluster.account.world.template(name, InstanceType=kind, UserData=text, NetworkInterfaces=interfaces)
 
 
@@ -114,22 +114,22 @@ def is_ready(node: Object) -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in node["status"]["conditions"])
 
 
-def name_of(item: Object) -> str:
+def get_name(item: Object) -> str:
     return str(item["metadata"]["name"])
 
 
-def daemon(cluster: Running, node: Object, kind: str) -> psutil.Process:
+def find_daemon(cluster: Running, node: Object, kind: str) -> psutil.Process:
     """Return the process of a real node's daemon, such as its kubelet."""
-    server = cluster.process(f"{kind}-{name_of(node).split('.')[0]}")
+    server = cluster.find_process(f"{kind}-{get_name(node).split('.')[0]}")
     (process,) = psutil.Process(server.pid).children()
     return process
 
 
-def pod(name: str, program: str = FOREVER, *, node: Object | None = None, **spec: Any) -> Object:
+def build_pod(name: str, program: str = FOREVER, *, node: Object | None = None, **spec: Any) -> Object:
     """Return the manifest of a pod that runs a Python program in the job image."""
     container = {"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", program], **spec.pop("container", {})}
     if node is not None:
-        spec["nodeSelector"] = {"kubernetes.io/hostname": name_of(node)}
+        spec["nodeSelector"] = {"kubernetes.io/hostname": get_name(node)}
     pod_spec = {"restartPolicy": "Never", "tolerations": [TOLERATION], "containers": [container], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": pod_spec}
 
@@ -139,7 +139,7 @@ def pod_path(name: str) -> str:
 
 
 @contextmanager
-def pods(cluster: Running, *manifests: Object) -> Iterator[None]:
+def create_pods(cluster: Running, *manifests: Object) -> Iterator[None]:
     """Create pods and delete them at the end."""
     try:
         for each in manifests:
@@ -147,10 +147,10 @@ def pods(cluster: Running, *manifests: Object) -> Iterator[None]:
         yield
     finally:
         for each in manifests:
-            cluster.api.delete(pod_path(name_of(each)), gracePeriodSeconds=0)
+            cluster.api.delete(pod_path(get_name(each)), gracePeriodSeconds=0)
 
 
-def pod_in(cluster: Running, name: str, *phases: str) -> Object:
+def wait_for_phase(cluster: Running, name: str, *phases: str) -> Object:
     """Wait until the pod is in one of the phases; return the pod."""
     pod: Object = wait_while(
         lambda: cluster.api.get(pod_path(name)), lambda each: each["status"]["phase"] not in phases, seconds=LIMIT_SECONDS
@@ -158,8 +158,8 @@ def pod_in(cluster: Running, name: str, *phases: str) -> Object:
     return pod
 
 
-def output(cluster: Running, name: str) -> Any:
+def wait_for_output(cluster: Running, name: str) -> Any:
     """Wait until the pod has finished; return the JSON that it printed."""
-    over = pod_in(cluster, name, "Succeeded", "Failed")
+    over = wait_for_phase(cluster, name, "Succeeded", "Failed")
     assert over["status"]["phase"] == "Succeeded", over["status"]
     return cluster.api.get(f"{pod_path(name)}/log")

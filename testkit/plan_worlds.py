@@ -23,7 +23,7 @@ from pulumi.runtime.mocks import set_mocks
 from pulumi.runtime.mocks import test as under_mocks
 
 from cli.stacks.plan.changes import Changes
-from cli.stacks.plan.plan_command import examine
+from cli.stacks.plan.plan_command import build_report
 from infra import program
 from infra.checks.model import Answer
 from infra.config.stack_file import RawStack
@@ -92,11 +92,11 @@ class World:
     scarce: tuple[tuple[str, str], ...] = ()
     new_account: bool = False
 
-    def make(self) -> None:
+    def set_up_account(self) -> None:
         """Create the existing resources that the stack refers to, and set the account's limits."""
-        prerequisites.make(REGION, {**self.values, "pools": []})
+        prerequisites.create_prerequisites(REGION, {**self.values, "pools": []})
         for reservation in self.reservations:
-            capacity_reservations.seed(
+            capacity_reservations.seed_reservation(
                 reservation.instance_type,
                 reservation.zone,
                 reservation.count,
@@ -107,7 +107,7 @@ class World:
             )
         quotas.set_values({code: float(value) for code, value in self.quotas.items()})
         for name, zone in self.scarce:
-            scarcity.begin(name, zone)
+            scarcity.add_scarcity(name, zone)
         if self.denied:
             organization.deny(self.denied)
 
@@ -124,10 +124,10 @@ def draw_worlds(count: int, number: int) -> list[World]:
         max_examples=3 * count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
     @given(worlds())
-    def draw(world: World) -> None:
+    def collect_world(world: World) -> None:
         distinct.setdefault(repr(world), world)
 
-    draw()
+    collect_world()
     return list(distinct.values())[:count]
 
 
@@ -138,7 +138,7 @@ def worlds(draw: st.DrawFn) -> World:
     kind = draw(st.sampled_from(["eks", "eks", "eks", "ec2"]))
     reservations: list[Reservation] = []
     count = 1 if kind == "ec2" else draw(st.integers(1, 2))
-    pools = [draw(_pool(name, kind, reservations)) for name in ("one", "two")[:count]]
+    pools = [draw(_draw_pool(name, kind, reservations)) for name in ("one", "two")[:count]]
     unusual = draw(st.sets(st.sampled_from(["quota", "denied", "scarce", "new", ""]), min_size=1, max_size=2))
     chosen = draw(st.dictionaries(st.sampled_from(sorted(QUOTAS)), st.integers(0, 4), min_size=1, max_size=2))
     return World(
@@ -152,13 +152,13 @@ def worlds(draw: st.DrawFn) -> World:
         reservations=tuple(reservations),
         quotas={code: QUOTAS[code][place % len(QUOTAS[code])] for code, place in chosen.items()} if "quota" in unusual else {},
         denied=draw(st.sampled_from(ACTIONS)) if "denied" in unusual else "",
-        scarce=_scarce(pools) if "scarce" in unusual else (),
+        scarce=_list_scarce_capacity(pools) if "scarce" in unusual else (),
         new_account="new" in unusual,
     )
 
 
 @st.composite
-def _pool(draw: st.DrawFn, name: str, kind: str, reservations: list[Reservation]) -> dict[str, Any]:
+def _draw_pool(draw: st.DrawFn, name: str, kind: str, reservations: list[Reservation]) -> dict[str, Any]:
     instance_type = draw(st.sampled_from([candidate for candidate in TYPES if kind == "eks" or candidate != "c7i.2xlarge"]))
     maximum = draw(st.integers(1, 4))
     pool: dict[str, Any] = {
@@ -173,14 +173,14 @@ def _pool(draw: st.DrawFn, name: str, kind: str, reservations: list[Reservation]
     if market == "spot":
         pool["capacity"] = {"kind": market}
     if market in ("targeted-odcr", "capacity-block"):
-        reservation = draw(_reservation(pool, market, len(reservations)))
+        reservation = draw(_draw_reservation(pool, market, len(reservations)))
         reservations.append(reservation)
         pool["capacity"] = {"kind": market, "reservationId": reservation.id}
     return pool
 
 
 @st.composite
-def _reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, number: int) -> Reservation:
+def _draw_reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, number: int) -> Reservation:
     """Draw a reservation that usually fits the pool."""
     is_block = market == "capacity-block"
     name = pool["instanceType"] if draw(st.integers(0, 5)) else "p5.48xlarge"
@@ -193,7 +193,7 @@ def _reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, number: 
     return Reservation(f"cr-0123456789abcde{number:02}", kind, name, zone, size, state)
 
 
-def _scarce(pools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+def _list_scarce_capacity(pools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     name = str(pools[0]["instanceType"])
     return tuple((name, zone) for zone in instance_types.offered_zones(REGION).get(name, ()))
 
@@ -243,24 +243,24 @@ class Outcome:
     """Error with which `up` failed; empty if `up` created everything."""
 
     @property
-    def refused(self) -> tuple[Answer, ...]:
+    def refused_answers(self) -> tuple[Answer, ...]:
         return tuple(answer for answer in self.answers if answer.verdict == "no")
 
     @property
     def summary(self) -> str:
-        said = f"refused by {', '.join(answer.check for answer in self.refused)}" if self.refused else "passes"
+        said = f"refused by {', '.join(answer.check for answer in self.refused_answers)}" if self.refused_answers else "passes"
         return f"{said}; {self.disagreement or 'up agrees'}"
 
     @property
     def disagreement(self) -> str:
         """Describe how `plan` and `up` disagree; return an empty string if they agree."""
-        if not self.refused:
+        if not self.refused_answers:
             excused = self._is_unknown() or (self.world.scarce and re.search(NO_CAPACITY, self.failure))
             return "" if not self.failure or excused else f"plan passes, up fails: {self.failure}"
-        names = ", ".join(answer.check for answer in self.refused)
+        names = ", ".join(answer.check for answer in self.refused_answers)
         if not self.failure:
-            return f"plan rejects it ({names}: {self.refused[0].sentences[0]}), but up creates everything"
-        if any(self._is_reason(answer) for answer in self.refused):
+            return f"plan rejects it ({names}: {self.refused_answers[0].sentences[0]}), but up creates everything"
+        if any(self._is_failure_reason(answer) for answer in self.refused_answers):
             return ""
         return f"plan rejects it ({names}), but up fails for another reason: {self.failure}"
 
@@ -269,7 +269,7 @@ class Outcome:
         unknown = " ".join(sentence for answer in self.answers if answer.verdict == "unknown" for sentence in answer.sentences)
         return bool(self.world.denied and self.world.denied in unknown and self.world.denied in self.failure)
 
-    def _is_reason(self, answer: Answer) -> bool:
+    def _is_failure_reason(self, answer: Answer) -> bool:
         stopped = any(sentence in self.failure for sentence in answer.sentences)
         pattern = REASONS.get(answer.check, "")
         return stopped or bool(pattern and re.search(pattern, self.failure, re.IGNORECASE))
@@ -284,30 +284,30 @@ class Outcome:
                 "scarce": [list(place) for place in self.world.scarce],
                 "new": self.world.new_account,
             },
-            "plan": {answer.check: list(answer.sentences) for answer in self.refused},
+            "plan": {answer.check: list(answer.sentences) for answer in self.refused_answers},
             "up": self.failure,
             "disagreement": self.disagreement,
         }
 
 
-def compare(world: World) -> Outcome:
+def compare_plan_and_up(world: World) -> Outcome:
     """Plan a stack, then create it in the same account, even if `plan` rejects it."""
-    quotas.use_account("new" if world.new_account else "established")
+    quotas.select_account_kind("new" if world.new_account else "established")
     try:
         with MotoMocks(REGION) as mocks:
-            world.make()
-            answers = tuple(_plan(world))
+            world.set_up_account()
+            answers = tuple(_run_plan(world))
             failure = _bring_up(world, mocks)
             if not failure and any(answer.check in NEED_NODES for answer in answers if answer.verdict == "no"):
-                failure = _grown(world)
+                failure = _scale_reserved_pools(world)
             return Outcome(world, answers, failure)
     finally:
-        quotas.use_account("established")
+        quotas.select_account_kind("established")
 
 
-def _plan(world: World) -> Sequence[Answer]:
+def _run_plan(world: World) -> Sequence[Answer]:
     raw = RawStack(STACK, REGION, world.values)
-    return examine(raw, offline=False, look_ahead=lambda: Changes({}, not_previewed="compared with up")).answers
+    return build_report(raw, offline=False, look_ahead=lambda: Changes({}, not_previewed="compared with up")).answers
 
 
 def _bring_up(world: World, mocks: MotoMocks) -> str:
@@ -316,18 +316,18 @@ def _bring_up(world: World, mocks: MotoMocks) -> str:
     set_all_config({"aws:region": REGION, **texts})
     quiet = patch.multiple(pulumi.log, warn=lambda *_, **__: None, error=lambda *_, **__: None)
     try:
-        with patch.dict(os.environ, {program.SKIP_CHECKS: "1"}), quiet, _use_own_loop():
+        with patch.dict(os.environ, {program.SKIP_CHECKS: "1"}), quiet, _use_own_event_loop():
             set_mocks(mocks, project="gpumpi", stack=STACK)  # Pulumi binds its futures to the current event loop
-            under_mocks(program.run)()  # type: ignore[no-untyped-call]
+            under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
     except (Exception, SystemExit) as error:
         return " ".join(str(error).split()) or type(error).__name__
     finally:
         set_all_config({})
-    return _missing_nodes()
+    return _describe_missing_nodes()
 
 
 @contextmanager
-def _use_own_loop() -> Iterator[None]:
+def _use_own_event_loop() -> Iterator[None]:
     """Give a run its own event loop, so that no task of a failed run continues during the next run."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -344,7 +344,7 @@ def _use_own_loop() -> Iterator[None]:
         asyncio.set_event_loop(asyncio.new_event_loop())
 
 
-def _grown(world: World) -> str:
+def _scale_reserved_pools(world: World) -> str:
     """Scale the pools with reservations to their maximum size, because empty pools do not use their reservation yet.
     Return the error if this fails."""
     client = Clients(REGION).autoscaling
@@ -354,10 +354,10 @@ def _grown(world: World) -> str:
         name = group["AutoScalingGroupName"]
         if any(pool in f"{name}-" for pool in pools):
             client.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=group["MaxSize"])
-    return _missing_nodes()
+    return _describe_missing_nodes()
 
 
-def _missing_nodes() -> str:
+def _describe_missing_nodes() -> str:
     """Return why a group has fewer instances than desired; empty if none has. A Pulumi engine would wait for the
     instances."""
     autoscaling = backend_of("autoscaling", ACCOUNT, REGION)

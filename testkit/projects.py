@@ -55,22 +55,22 @@ class Project:
 
     def add_stack(self, name: str, region: str) -> "Project":
         other = Project(self.cloud, self.folder, name)
-        other.pulumi("stack", "init", "--stack", name)
+        other.run_pulumi("stack", "init", "--stack", name)
         other.configure("aws:region", region)
         return other
 
     def configure(self, key: str, value: str, *options: str) -> None:
-        self.pulumi("config", "set", "--stack", self.stack, *options, key, value)
+        self.run_pulumi("config", "set", "--stack", self.stack, *options, key, value)
 
     def run(self, verb: str, *extra: str) -> Outcome:
         """Run a Pulumi command to completion. Return the result even if the command fails."""
-        with self.running(verb, *extra) as (process, events):
+        with self.run_in_background(verb, *extra) as (process, events):
             output, _ = process.communicate()
         changes = {operation: count for operation, count in events.changes.items() if operation != "same"}
         return Outcome(process.returncode, changes, tuple(events.errors), output)
 
     @contextmanager
-    def running(self, verb: str, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
+    def run_in_background(self, verb: str, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
         events = EventLog(self.folder / f"{self.stack}.events.json")
         yes = () if verb == "preview" else ("--yes", "--skip-preview")
         command = ["pulumi", verb, "--stack", self.stack, "--non-interactive", "--event-log", str(events.file), *yes, *extra]
@@ -91,11 +91,11 @@ class Project:
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return the resources in the stack's state, keyed by logical name."""
-        exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack))
+        exported = json.loads(self.run_pulumi("stack", "export", "--stack", self.stack))
         resources = exported["deployment"].get("resources", [])
         return {resource["urn"].split("::")[-1]: resource for resource in resources}
 
-    def pulumi(self, *arguments: str, text: str | None = None) -> str:
+    def run_pulumi(self, *arguments: str, text: str | None = None) -> str:
         """Run a `pulumi` command with `text` on standard input and return its output."""
         result = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],
@@ -116,11 +116,11 @@ def kill_engine(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
+def create_client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
     """Return a client for the local AWS, to make changes outside Pulumi."""
     return cloud.clients(region)(service)
 
 
-def control(cloud: LocalCloud, method: str, path: str, body: Any = None) -> Any:
+def call_control_api(cloud: LocalCloud, method: str, path: str, body: Any = None) -> Any:
     """Send a request to the local AWS's control API."""
     return cloud.control().send(method, path, body)

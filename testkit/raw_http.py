@@ -17,7 +17,7 @@ class Answer:
     body: str
 
 
-def ask(
+def send_request(
     connect: Connect,
     method: str,
     target: str,

@@ -7,7 +7,7 @@ not show which inputs the official plugins accept.
 import sys
 from pathlib import Path
 
-from localcloud.engine.process import version_of
+from localcloud.engine.process import read_package_version
 from localcloud.officials import PROVIDERS
 from localcloud.processes import ROOT
 
@@ -58,7 +58,7 @@ language_host.main()
 """
 
 
-def script(name: str, version: str) -> str:
+def build_script(name: str, version: str) -> str:
     body = {"aws": _AWS, "kubernetes": _KUBERNETES}[name]
     return _HEAD + body.replace("VERSION", repr(version)) + _TAIL
 
@@ -71,11 +71,11 @@ def install_host(folder: Path) -> Path:
     return file
 
 
-def install(pulumi_home: Path, name: str, version: str | None = None, *, folder_version: str = "") -> Path:
+def install_plugin(pulumi_home: Path, name: str, version: str | None = None, *, folder_version: str = "") -> Path:
     """Install a simulated plugin where `pulumi plugin install resource NAME VERSION` installs the official one."""
-    version = version_of(PROVIDERS[name]) if version is None else version
+    version = read_package_version(PROVIDERS[name]) if version is None else version
     file = pulumi_home / "plugins" / f"resource-{name}-v{folder_version or version}" / f"pulumi-resource-{name}"
     file.parent.mkdir(parents=True)
-    file.write_text(script(name, version))
+    file.write_text(build_script(name, version))
     file.chmod(0o755)
     return file

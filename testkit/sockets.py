@@ -11,7 +11,7 @@ import psutil
 
 from localcloud.instance import LocalCloud
 from localcloud.machine import network
-from testkit.raw_http import Answer, Headers, ask
+from testkit.raw_http import Answer, Headers, send_request
 
 _LISTENING = "0A"
 _ANY = {"0.0.0.0", "::"}
@@ -32,21 +32,21 @@ class Listening:
     def authority(self) -> str:
         return f"{self.address}:{self.port}"
 
-    def ask(self, method: str, target: str, headers: Headers, body: bytes, *, tls: bool) -> Answer | None:
+    def send_request(self, method: str, target: str, headers: Headers, body: bytes, *, tls: bool) -> Answer | None:
         """Send a request; return None if the server gives no HTTP response."""
 
         def connect() -> socket.socket:
             where = (self.address, self.port)
             # an absolute path replaces the folder of named namespaces
-            return network.inside(f"/proc/{self.pid}/ns/net", lambda: socket.create_connection(where, SECONDS))
+            return network.run_in_namespace(f"/proc/{self.pid}/ns/net", lambda: socket.create_connection(where, SECONDS))
 
         try:
-            return ask(connect, method, target, headers, body, tls=tls, seconds=SECONDS)
+            return send_request(connect, method, target, headers, body, tls=tls, seconds=SECONDS)
         except (OSError, http.client.HTTPException):
             return None
 
 
-def find(cloud: LocalCloud) -> list[Listening]:
+def find_listening_sockets(cloud: LocalCloud) -> list[Listening]:
     """Return the listening sockets of all processes that the local cloud's servers have started."""
     roots = [psutil.Process(server.pid) for server in cloud.servers()]
     processes = [*roots, *(child for root in roots for child in root.children(recursive=True))]
@@ -54,18 +54,18 @@ def find(cloud: LocalCloud) -> list[Listening]:
     namespaces: dict[Path, int] = {}
     for process in processes:
         with suppress(OSError, psutil.NoSuchProcess):  # it has exited
-            owners |= dict.fromkeys(_sockets_of(process.pid), process.name())
+            owners |= dict.fromkeys(_list_socket_inodes(process.pid), process.name())
             namespaces.setdefault(Path(f"/proc/{process.pid}/ns/net").readlink(), process.pid)
     listening = {
         Listening(owners[inode], address, port, pid)
         for pid in namespaces.values()
-        for inode, address, port in _listening_in(pid)
+        for inode, address, port in _list_listening_sockets(pid)
         if inode in owners
     }
     return sorted(listening, key=lambda listener: (listener.program, listener.address, listener.port))
 
 
-def _sockets_of(pid: int) -> Iterator[str]:
+def _list_socket_inodes(pid: int) -> Iterator[str]:
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # it has been closed
             kind, _, inode = str(descriptor.readlink()).partition(":")
@@ -73,7 +73,7 @@ def _sockets_of(pid: int) -> Iterator[str]:
                 yield inode.strip("[]")
 
 
-def _listening_in(pid: int) -> Iterator[tuple[str, str, int]]:
+def _list_listening_sockets(pid: int) -> Iterator[tuple[str, str, int]]:
     """Yield the inode, IPv4 address and port of each listening socket in the process's network namespace."""
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:

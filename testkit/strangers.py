@@ -9,12 +9,12 @@ LAUNCH = b"Action=RunInstances&Version=2016-11-15&ImageId=ami-1&MinCount=1&MaxCo
 TARGETS = ("/", "/local-cloud/health", "/local-cloud/reset", "/v2/", "/v1/credentials", "/latest/api/token", "/mutate")
 
 
-def accepted(sockets: Iterable[Listening]) -> list[str]:
+def list_accepted_requests(sockets: Iterable[Listening]) -> list[str]:
     """Return the requests that were not refused, as sentences."""
-    return [sentence for listening in sockets for sentence in _find_accepted(listening)]
+    return [sentence for listening in sockets for sentence in _find_accepted_requests(listening)]
 
 
-def _find_accepted(listening: Listening) -> Iterator[str]:
+def _find_accepted_requests(listening: Listening) -> Iterator[str]:
     own, foreign, page = ("Host", listening.authority), ("Host", "evil.example"), ("Origin", "null")
     requests = {
         "a read for a foreign host": ("GET", [foreign], b""),
@@ -24,10 +24,10 @@ def _find_accepted(listening: Listening) -> Iterator[str]:
         "a write without a secret": ("POST", [own, FORM], LAUNCH),
     }
     for tls in (False, True):
-        if listening.ask("GET", "/", [own], b"", tls=tls) is None:
+        if listening.send_request("GET", "/", [own], b"", tls=tls) is None:
             continue  # it speaks no HTTP, or only to clients with a certificate
         for kind, (method, headers, body) in requests.items():
             for target in TARGETS:
-                answer = listening.ask(method, target, headers, body, tls=tls)
+                answer = listening.send_request(method, target, headers, body, tls=tls)
                 if answer is not None and answer.status < 400:
                     yield f"{listening.program} at {listening.authority} accepts {kind}: {method} {target}"

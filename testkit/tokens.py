@@ -24,7 +24,7 @@ def add_token(kubeconfig: Path, environment: Mapping[str, str]) -> Path:
     if access.exec is None:
         return kubeconfig
     credentials = Credentials(access, environment)
-    credentials.reject()  # a cached token might expire during the next command
+    credentials.discard_token()  # a cached token might expire during the next command
     config = yaml.safe_load(kubeconfig.read_text())
     (entry,) = config["users"]
     entry["user"] = {"token": str(credentials.header()).removeprefix("Bearer ")}

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from localcloud import garbage
 
-garbage.pause()  # every test process imports all tests, and garbage collection would slow down these imports
+garbage.pause_collection()  # every test process imports all tests, and garbage collection would slow down these imports
 
 # Hypothesis deadlines are off: speed depends on the machine, which runs other tests at the same time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,30 +39,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     ones break it. Groups also stay together without xdist, so their fixtures are set up only once.
     """
     written = {id(item): place for place, item in enumerate(items)}
-    named = {_group(item) for item in items}
+    named = {_xdist_group(item) for item in items}
     for item in items:
-        if not _group(item) and (shared := _shared(item)):
+        if not _xdist_group(item) and (shared := _find_shared_module(item)):
             item.add_marker(pytest.mark.xdist_group(shared))
     yield
     drawn = {id(item): place for place, item in enumerate(items)}
     start: dict[str, int] = {}
     for place, item in enumerate(items):
-        start.setdefault(_group(item), place)
+        start.setdefault(_xdist_group(item), place)
 
-    def key(item: pytest.Item) -> tuple[int, int, int]:
-        group = _group(item)
+    def sort_key(item: pytest.Item) -> tuple[int, int, int]:
+        group = _xdist_group(item)
         place = written[id(item)] if group in named else drawn[id(item)]
-        return (_rank(item), start[group], place) if group else (_rank(item), drawn[id(item)], 0)
+        return (_group_rank(item), start[group], place) if group else (_group_rank(item), drawn[id(item)], 0)
 
-    items.sort(key=key)
+    items.sort(key=sort_key)
 
 
-def _group(item: pytest.Item) -> str:
+def _xdist_group(item: pytest.Item) -> str:
     mark = item.get_closest_marker("xdist_group")
     return str(mark.args[0]) if mark else ""
 
 
-def _shared(item: pytest.Item) -> str:
+def _find_shared_module(item: pytest.Item) -> str:
     """Return the package or module whose fixtures a test uses; an empty string if the test uses only its own fixtures.
 
     Without a group, pytest would set up such fixtures once in each worker.
@@ -76,14 +76,14 @@ def _shared(item: pytest.Item) -> str:
     return str(item.module.__name__) if "module" in scopes else ""
 
 
-def _rank(item: pytest.Item) -> int:
-    group = _group(item)
+def _group_rank(item: pytest.Item) -> int:
+    group = _xdist_group(item)
     return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    garbage.resume()
+    garbage.resume_collection()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -34,39 +34,39 @@ NOTHING_SELECTED: Final = pytest.ExitCode.NO_TESTS_COLLECTED
 def fingerprint(file: Path) -> str:
     """Return a hash of the file and of all test code that it imports."""
     digest = hashlib.sha256()
-    for module in sorted(_imported_with(file)):
+    for module in sorted(_find_dependencies(file)):
         digest.update(f"{module.relative_to(ROOT)}\n".encode() + module.read_bytes())
     return digest.hexdigest()
 
 
-def _imported_with(file: Path) -> set[Path]:
+def _find_dependencies(file: Path) -> set[Path]:
     """Return the file, the conftest.py files that pytest loads for it, and the test code that they import."""
     folders = [folder for folder in file.parents if folder.is_relative_to(ROOT / "tests")]
     found: set[Path] = set()
     waiting = {file, *(path for folder in folders if (path := folder / "conftest.py").exists())}
     while waiting:
         found.add(one := waiting.pop())
-        waiting |= _imports(one) - found
+        waiting |= _find_imports(one) - found
     return found
 
 
 @functools.cache
-def _imports(file: Path) -> frozenset[Path]:
+def _find_imports(file: Path) -> frozenset[Path]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return frozenset(path for name in names if name.split(".")[0] in TEST_CODE for path in _files(name))
+    return frozenset(path for name in names if name.split(".")[0] in TEST_CODE for path in _find_module_files(name))
 
 
-def _files(module: str) -> Iterator[Path]:
+def _find_module_files(module: str) -> Iterator[Path]:
     path = ROOT.joinpath(*module.split("."))
     yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists())
 
 
-def passes(file: Path) -> bool:
+def run_tests(file: Path) -> bool:
     """Run the file's tests in a child process, and print the output if a test fails. Return whether all tests pass."""
     child = os.fork()
     if child:
@@ -98,7 +98,7 @@ def main() -> int:
         record = PASSED / fingerprint(file)
         if record.exists() and not arguments.again:
             skipped += 1
-        elif passes(file):
+        elif run_tests(file):
             record.touch()
         else:
             failed.append(str(file.relative_to(ROOT)))

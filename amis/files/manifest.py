@@ -11,16 +11,16 @@ import sys
 from pathlib import Path
 
 
-def pairs(path: str | Path) -> dict[str, str]:
+def read_pairs(path: str | Path) -> dict[str, str]:
     """Read lines of NAME=VALUE, without the quotes."""
     return dict(re.findall(r'^(\w+)="?(.*?)"?$', Path(path).read_text(), re.MULTILINE))
 
 
 def main() -> None:
-    amis, system = Path(sys.argv[1]), pairs("/etc/os-release")
+    amis, system = Path(sys.argv[1]), read_pairs("/etc/os-release")
     ran = [line.split("\t") for line in Path("/etc/gpumpi/provisioners").read_text().splitlines()]
     scripts = sorted((amis / "provisioners").glob("*.sh"))
-    mpi = pairs("/etc/gpumpi/mpi")
+    mpi = read_pairs("/etc/gpumpi/mpi")
     json.dump(
         {
             "kind": os.environ.get("NODE_KIND", "ec2"),
@@ -32,7 +32,7 @@ def main() -> None:
             "frameworks": os.environ.get("FRAMEWORKS", "").split(),
             "installed": [name for state, name, _ in ran if state == "done"],
             "skipped": {name: reason for state, name, reason in ran if state == "skipped"},
-            "versions": pairs(amis / "versions.pkrvars.hcl"),
+            "versions": read_pairs(amis / "versions.pkrvars.hcl"),
             "recipe": {script.name: hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts},
             "packages": dict(line.rstrip("\n").split("\t") for line in sys.stdin),
         },

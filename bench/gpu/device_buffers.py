@@ -127,19 +127,19 @@ class DeviceBuffer:
         self.mpi = self
 
     def write(self, values: np.ndarray) -> None:
-        self._copy(self.address, values.ctypes.data, Cuda.TO_DEVICE)
+        self._copy_memory(self.address, values.ctypes.data, Cuda.TO_DEVICE)
 
     def read(self, values: np.ndarray) -> None:
-        self._copy(values.ctypes.data, self.address, Cuda.TO_HOST)
+        self._copy_memory(values.ctypes.data, self.address, Cuda.TO_HOST)
 
     def copy(self, other: Buffer) -> None:
         assert isinstance(other, DeviceBuffer)
-        self._copy(self.address, other.address, Cuda.WITHIN)
+        self._copy_memory(self.address, other.address, Cuda.WITHIN)
 
     def close(self) -> None:
         self.cuda.call("cudaFree", self.address)
 
-    def _copy(self, to: Any, source: Any, kind: int) -> None:
+    def _copy_memory(self, to: Any, source: Any, kind: int) -> None:
         self.cuda.call("cudaMemcpy", to, source, self.bytes, kind)
         self.cuda.call("cudaDeviceSynchronize")  # copies within the GPU are asynchronous
 
@@ -164,46 +164,48 @@ class Pair:
         self.mpi, self.world, self.cuda, self.repeats = mpi, mpi.COMM_WORLD, cuda, repeats
         self.other = 1 - self.world.rank
 
-    def measure(self, count: int) -> Row:
+    def measure_size(self, count: int) -> Row:
         """Check and time buffers of `count` float32 values."""
-        own, theirs = (self._buffer(count) for _ in range(2))
+        own, theirs = (self._allocate_buffer(count) for _ in range(2))
         stage = [self.cuda.allocate_pinned(count) if self.cuda else np.zeros(count, np.float32) for _ in range(2)]
         right = self._check_send(own, theirs, count) and self._check_sum(own, theirs, count)
         size = 4 * count
         row = Row(
             bytes=size,
             right=bool(self.world.allreduce(right, op=self.mpi.LAND)),
-            send_gb_s=size / self._time(lambda: self._ping_pong(own.mpi, theirs.mpi)) * 2e-9,
-            copy_gb_s=size / self._time(lambda: theirs.copy(own)) * 1e-9,
-            staged_send_gb_s=size / self._time(lambda: self._staged_ping_pong(own, theirs, *stage)) * 2e-9,
-            allreduce_us=1e6 * self._time(lambda: self.world.Allreduce(own.mpi, theirs.mpi)),
-            staged_allreduce_us=1e6 * self._time(lambda: self._staged_sum(own, theirs, *stage)),
+            send_gb_s=size / self._measure_median_seconds(lambda: self._ping_pong(own.mpi, theirs.mpi)) * 2e-9,
+            copy_gb_s=size / self._measure_median_seconds(lambda: theirs.copy(own)) * 1e-9,
+            staged_send_gb_s=size / self._measure_median_seconds(lambda: self._staged_ping_pong(own, theirs, *stage)) * 2e-9,
+            allreduce_us=1e6 * self._measure_median_seconds(lambda: self.world.Allreduce(own.mpi, theirs.mpi)),
+            staged_allreduce_us=1e6 * self._measure_median_seconds(lambda: self._staged_allreduce(own, theirs, *stage)),
         )
         for buffer in (own, theirs):
             if isinstance(buffer, DeviceBuffer):
                 buffer.close()
         return row
 
-    def _buffer(self, count: int) -> Buffer:
+    def _allocate_buffer(self, count: int) -> Buffer:
         return DeviceBuffer(self.cuda, count) if self.cuda else HostBuffer(count)
 
-    def _pattern(self, rank: int, count: int) -> np.ndarray:
+    def _make_pattern(self, rank: int, count: int) -> np.ndarray:
         """Return a test pattern that differs between ranks and between adjacent elements."""
         return ((np.arange(count) * (7 + 6 * rank) + rank + 1) % LARGEST_SUMMED).astype(np.float32)
 
     def _check_send(self, own: Buffer, theirs: Buffer, count: int) -> bool:
         """Exchange the ranks' buffers and return whether both have the expected contents."""
-        own.write(self._pattern(self.world.rank, count))
+        own.write(self._make_pattern(self.world.rank, count))
         theirs.write(np.full(count, -1, np.float32))
         self.world.Sendrecv(own.mpi, dest=self.other, recvbuf=theirs.mpi, source=self.other)
-        return self._has(theirs, self._pattern(self.other, count)) and self._has(own, self._pattern(self.world.rank, count))
+        return self._has_content(theirs, self._make_pattern(self.other, count)) and self._has_content(
+            own, self._make_pattern(self.world.rank, count)
+        )
 
     def _check_sum(self, own: Buffer, total: Buffer, count: int) -> bool:
         total.write(np.full(count, -1, np.float32))
         self.world.Allreduce(own.mpi, total.mpi)
-        return self._has(total, self._pattern(0, count) + self._pattern(1, count))
+        return self._has_content(total, self._make_pattern(0, count) + self._make_pattern(1, count))
 
-    def _has(self, buffer: Buffer, expected: np.ndarray) -> bool:
+    def _has_content(self, buffer: Buffer, expected: np.ndarray) -> bool:
         received = np.empty_like(expected)
         buffer.read(received)
         return bool(np.array_equal(received, expected))
@@ -227,12 +229,12 @@ class Pair:
                 self.world.Recv(back, source=self.other)
                 theirs.write(back)
 
-    def _staged_sum(self, own: Buffer, total: Buffer, part: np.ndarray, whole: np.ndarray) -> None:
+    def _staged_allreduce(self, own: Buffer, total: Buffer, part: np.ndarray, whole: np.ndarray) -> None:
         own.read(part)
         self.world.Allreduce(part, whole)
         total.write(whole)
 
-    def _time(self, action: Callable[[], None]) -> float:
+    def _measure_median_seconds(self, action: Callable[[], None]) -> float:
         """Return the median duration of a round on this rank, in seconds. The report contains the value of rank 0."""
         seconds = []
         for _ in range(WARM_UP + self.repeats):
@@ -244,20 +246,20 @@ class Pair:
 
 
 def _load_runtime() -> ctypes.CDLL:
-    for name in _runtimes():
+    for name in _list_runtime_paths():
         with suppress(OSError):
             return ctypes.CDLL(name)
     raise CannotRun("libcudart.so was not found. Install the CUDA toolkit or nvidia-cuda-runtime-cu12, or use --memory host")
 
 
-def _runtimes() -> Iterator[str]:
+def _list_runtime_paths() -> Iterator[str]:
     package = importlib.util.find_spec("nvidia")
     for folder in package.submodule_search_locations or () if package else ():
         yield from (str(path) for path in sorted(Path(folder).glob("*/lib/libcudart.so.*")))
     yield from ("libcudart.so", "/usr/local/cuda/lib64/libcudart.so", "libcudart.so.13", "libcudart.so.12")
 
 
-def must_be_cuda_aware() -> None:
+def check_mpi_is_cuda_aware() -> None:
     """Raise CannotRun unless MPI is CUDA-aware: any other MPI library would treat GPU addresses as host addresses."""
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libmpi.so" in line}
     queries = [getattr(ctypes.CDLL(library), "MPIX_Query_cuda_support", None) for library in sorted(loaded)]
@@ -267,7 +269,7 @@ def must_be_cuda_aware() -> None:
         )
 
 
-def _start(memory: str) -> tuple[Any, Cuda | None]:
+def _start_mpi(memory: str) -> tuple[Any, Cuda | None]:
     # mpiexec sets one of these variables: the first in Open MPI, the second in Intel MPI and MPICH
     local_rank = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", "0")))
     cuda = Cuda(local_rank) if memory == "device" else None
@@ -276,11 +278,11 @@ def _start(memory: str) -> tuple[Any, Cuda | None]:
     if MPI.COMM_WORLD.size != 2:
         raise CannotRun(f"needs 2 ranks (got {MPI.COMM_WORLD.size}). Start it with: mpiexec -n 2")
     if cuda:
-        must_be_cuda_aware()
+        check_mpi_is_cuda_aware()
     return MPI, cuda
 
 
-def _table(rows: list[Row]) -> Iterator[str]:
+def _format_table(rows: list[Row]) -> Iterator[str]:
     titles = ("bytes", "right", "send GB/s", "plain copy", "send, staged", "allreduce us", "allreduce us, staged")
     yield "  ".join(title.rjust(12) for title in titles)
     for row in rows:
@@ -295,7 +297,7 @@ def _table(rows: list[Row]) -> Iterator[str]:
         yield "  ".join(cell.rjust(max(12, len(title))) for cell, title in zip(cells, titles, strict=True))
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def _parse_sizes(text: str) -> tuple[int, ...]:
     sizes = tuple(int(part) for part in text.split(","))
     if any(size < 4 or size % 4 for size in sizes):
         raise argparse.ArgumentTypeError("sizes must be multiples of 4, the size of a float32 in bytes")
@@ -305,32 +307,32 @@ def _sizes(text: str) -> tuple[int, ...]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memory", choices=("device", "host"), default="device")
-    parser.add_argument("--bytes", type=_sizes, default=BYTES)
+    parser.add_argument("--bytes", type=_parse_sizes, default=BYTES)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--json", type=Path, help="write the results to this file")
     chosen = parser.parse_args()
     try:
-        mpi, cuda = _start(chosen.memory)
+        mpi, cuda = _start_mpi(chosen.memory)
     except CannotRun as error:
         print(f"device_buffers: {error}", file=sys.stderr, flush=True)
         return 2
     try:
         pair = Pair(mpi, cuda, chosen.repeats)
-        rows = [pair.measure(size // 4) for size in chosen.bytes]
+        rows = [pair.measure_size(size // 4) for size in chosen.bytes]
         gpus = pair.world.gather(cuda.identity() if cuda else None)
     except Exception as error:  # the other rank is waiting for this one, so abort both
         print(f"device_buffers: {error}", file=sys.stderr, flush=True)
         mpi.COMM_WORLD.Abort(2)
     if pair.world.rank == 0:
-        _report(mpi.Get_library_version().split(",")[0], gpus, rows, chosen)
+        _print_report(mpi.Get_library_version().split(",")[0], gpus, rows, chosen)
     return 0 if all(row.right for row in rows) else 1
 
 
-def _report(library: str, gpus: list[str | None], rows: list[Row], chosen: argparse.Namespace) -> None:
+def _print_report(library: str, gpus: list[str | None], rows: list[Row], chosen: argparse.Namespace) -> None:
     names = sorted({gpu for gpu in gpus if gpu})
     where = f"GPU memory of {' and '.join(names)}" if names else "host memory"
     print(f"{library}, {where}")
-    print("\n".join(_table(rows)), flush=True)
+    print("\n".join(_format_table(rows)), flush=True)
     if chosen.json:
         right = all(row.right for row in rows)
         results = {"memory": chosen.memory, "mpi": library, "gpus": gpus, "right": right, "sizes": [asdict(row) for row in rows]}

@@ -89,7 +89,7 @@ class Checks:
         return f"a kernel ran on {', '.join(gpu['name'] for gpu in report['gpus'])}"
 
     def nccl(self) -> str:
-        reports = self.nccl_reports("nccl", {})
+        reports = self.run_nccl_test("nccl", {})
         wrong = [row for report in reports for row in report["results"] if row[2]]
         errors = [report["error"] for report in reports if report["error"]]
         if len(reports) != 2 or wrong or errors:
@@ -100,12 +100,12 @@ class Checks:
 
     def without_efa(self) -> str:
         """Jobs on pools with EFA set NCCL_NET=Libfabric, so that NCCL fails if the plugin for EFA is missing."""
-        reports = self.nccl_reports("without_efa", {"NCCL_NET": "Libfabric"}, may_fail=True)
+        reports = self.run_nccl_test("without_efa", {"NCCL_NET": "Libfabric"}, may_fail=True)
         if any(report["results"] or not report["error"] for report in reports):
             raise CheckFailed(f"NCCL did not fail as expected: {reports}")
         return f"NCCL fails: {'. '.join([reports[0]['error'], *reports[0]['warnings']])}"
 
-    def nccl_reports(self, name: str, env: Mapping[str, str], may_fail: bool = False) -> list[dict[str, Any]]:
+    def run_nccl_test(self, name: str, env: Mapping[str, str], may_fail: bool = False) -> list[dict[str, Any]]:
         """Run all_reduce_perf with two ranks. Return the ranks' reports."""
         rank = f"hostname gpumpi-rank-$OMPI_COMM_WORLD_RANK; exec python3 {IN_PODS / 'nccl.py'} 16M"
         command = [*MPIEXEC, "unshare", "--uts", "bash", "-c", rank]
@@ -129,22 +129,22 @@ class Checks:
 
     def fsdp(self) -> str:
         command = ["train.py", "--checkpoints", str(self.logs / "fsdp"), "--hold", "25"]
-        return self.train_with_interruption("pytorch-fsdp", torchrun(command), r"step 25: ", signal.SIGTERM)
+        return self.train_with_interruption("pytorch-fsdp", make_torchrun_command(command), r"step 25: ", signal.SIGTERM)
 
     def ddp(self) -> str:
         command = ["train.py", "--checkpoint", str(self.logs / "ddp.pt"), "--hold", "2"]
-        return self.train_with_interruption("pytorch-ddp", torchrun(command), r"epoch 2: ", signal.SIGTERM)
+        return self.train_with_interruption("pytorch-ddp", make_torchrun_command(command), r"epoch 2: ", signal.SIGTERM)
 
     def accelerate(self) -> str:
         """Start the same program with the options that infra/jobs/launchers/torchrun.py passes to `accelerate launch`."""
 
-        def command(node: int) -> list[str]:
+        def build_command(node: int) -> list[str]:
             where = [f"--machine_rank={node}", "--main_process_ip=127.0.0.1", f"--main_process_port={PORT}", "--multi_gpu"]
             program = ["train.py", "--checkpoint", str(self.logs / "accelerate.pt")]
             return ["accelerate", "launch", "--num_machines=2", "--num_processes=2", *where, *program]
 
-        first, _ = self.start("accelerate", command, folder=ROOT / "workloads" / "pytorch-ddp")
-        return self.await_result(first)
+        first, _ = self.start("accelerate", build_command, folder=ROOT / "workloads" / "pytorch-ddp")
+        return self.wait_for_result(first)
 
     def jax(self) -> str:
         command = ["python3", "train.py", "--checkpoint", str(self.logs / "jax.npz"), "--hold", "2"]
@@ -171,12 +171,12 @@ class Checks:
         self.wait_for(first[0], line, 120)
         self.end(how)
         second = list(self.start(f"{name}-2", command, folder=ROOT / "workloads" / name))
-        result = self.await_result(second[0])
+        result = self.wait_for_result(second[0])
         if "resuming from " not in second[0].read_text(errors="replace"):
             raise CheckFailed("the second start did not resume from the checkpoint")
         return result
 
-    def await_result(self, log: Path) -> str:
+    def wait_for_result(self, log: Path) -> str:
         """Wait for the processes that were started, and return the line with the program's result."""
         codes = [process.wait(120) for process in self.started]
         self.started.clear()
@@ -250,7 +250,7 @@ def wrap_with_host_name(host: str, command: Sequence[str]) -> list[str]:
     return ["unshare", "--uts", "--mount", "sh", "-e", "-c", script, "sh", host, *command]
 
 
-def torchrun(program: Sequence[str]) -> Callable[[int], list[str]]:
+def make_torchrun_command(program: Sequence[str]) -> Callable[[int], list[str]]:
     def command(node: int) -> list[str]:
         where = ["--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1", f"--master_port={PORT}"]
         return ["python3", "-m", "torch.distributed.run", *where, *program]

@@ -51,15 +51,15 @@ class CheckFailed(Exception):
 # --- the image -------------------------------------------------------------------------------------------------------
 
 
-def image(file: Path) -> None:
+def write_image(file: Path) -> None:
     """Write an image archive with this machine's Python, the device plugin and the pause program."""
     python = Path(sys.executable).resolve()
     standard = Path(sysconfig.get_path("stdlib")).resolve()
-    modules = [path for path in standard.rglob("*") if path.is_file() and not is_left_out(path.relative_to(standard))]
+    modules = [path for path in standard.rglob("*") if path.is_file() and not is_excluded_module(path.relative_to(standard))]
     programs = {PLUGIN: shutil.which("nvidia-device-plugin"), "/usr/bin/pause": shutil.which("pause"), str(python): str(python)}
     binaries = [str(source) for source in programs.values()] + [str(path) for path in modules if path.suffix == ".so"]
     binaries += DRIVER.findall(subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout)
-    files = {str(path): str(path) for path in modules} | programs | {path: path for path in libraries(binaries)}
+    files = {str(path): str(path) for path in modules} | programs | {path: path for path in find_shared_libraries(binaries)}
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as archive:
         for target, source in sorted(files.items()):
@@ -86,11 +86,11 @@ def image(file: Path) -> None:
             archive.addfile(entry, io.BytesIO(content))
 
 
-def is_left_out(module: Path) -> bool:
+def is_excluded_module(module: Path) -> bool:
     return module.parts[0] in {"site-packages", "dist-packages", "test", "idlelib", "ensurepip"} or "__pycache__" in module.parts
 
 
-def libraries(binaries: Sequence[str]) -> set[str]:
+def find_shared_libraries(binaries: Sequence[str]) -> set[str]:
     """Return the shared libraries that the binaries load, without NVIDIA's."""
     said = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False).stdout
     return {path for path in re.findall(r"(/\S+\.so\S*) \(0x", said) if "nvidia" not in path}
@@ -118,7 +118,7 @@ class Node:
 
     def begin(self) -> None:
         self.pods.mkdir()
-        image(self.folder / "image.tar")
+        write_image(self.folder / "image.tar")
         subprocess.run(["bash", str(PROVISIONER)], check=True)
         default_config = CONTAINERD_CONFIG.read_text()
         if 'default_runtime_name = "nvidia"' not in default_config:
@@ -132,8 +132,8 @@ class Node:
         folders = f'root = "{self.folder}/containerd"\nstate = "{self.folder}/run"\noom_score = 0\n'
         (self.folder / "containerd.toml").write_text(f'{folders}{own}\n[grpc]\n  address = "{self.socket}"\n')
         self.start("containerd", "--config", str(self.folder / "containerd.toml"))
-        wait_until("containerd answers", lambda: self.ctr("version", check=False).returncode == 0)
-        self.ctr("images", "import", str(self.folder / "image.tar"))
+        wait_until("containerd answers", lambda: self.run_ctr("version", check=False).returncode == 0)
+        self.run_ctr("images", "import", str(self.folder / "image.tar"))
         (self.folder / "kubelet.json").write_text(json.dumps(self.kubelet_config()))
         self.start("kubelet", "--config", str(self.folder / "kubelet.json"), f"--root-dir={self.folder}/kubelet", "--v=2")
         wait_until("the kubelet accepts device plugins", (PLUGINS / "kubelet.sock").exists)
@@ -166,7 +166,7 @@ class Node:
                 subprocess.Popen([program, *arguments], stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
             )
 
-    def ctr(self, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    def run_ctr(self, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if check and done.returncode:
@@ -198,7 +198,7 @@ class Node:
         statuses = [pod["status"] for pod in pods if pod["metadata"]["name"].startswith(f"{name}-")]
         return statuses[0] if statuses else {}
 
-    def await_end(self, name: str) -> Mapping[str, Any]:
+    def wait_for_pod_end(self, name: str) -> Mapping[str, Any]:
         wait_until(f"pod {name} has ended", lambda: self.status(name).get("phase") in {"Succeeded", "Failed"})
         return self.status(name)
 
@@ -211,7 +211,7 @@ class Node:
         for pod in self.pods.glob("*"):
             pod.unlink()
         with contextlib.suppress(CheckFailed):
-            wait_until("all containers have ended", lambda: not self.ctr("tasks", "list", "-q", check=False).stdout.strip())
+            wait_until("all containers have ended", lambda: not self.run_ctr("tasks", "list", "-q", check=False).stdout.strip())
         for process in reversed(self._started):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(30)
@@ -231,7 +231,7 @@ def wait_until(what: str, is_so: Callable[[], bool]) -> None:
 # --- the checks ------------------------------------------------------------------------------------------------------
 
 
-def checks(node: Node) -> Iterator[tuple[str, str]]:
+def run_checks(node: Node) -> Iterator[tuple[str, str]]:
     """Run the checks in order, and yield the name and the result of each."""
     node.run(
         "plugin",
@@ -251,26 +251,26 @@ def checks(node: Node) -> Iterator[tuple[str, str]]:
     wait_until("the kubelet has the GPUs", (PLUGINS / "kubelet_internal_checkpoint").exists)
     yield "plugin", "NVIDIA's device plugin runs unprivileged and registered the GPUs"
 
-    cuda(node, "with", {GPU: "1"})
-    report = json.loads(last_line(node, "with", "Succeeded"))
+    start_cuda_pod(node, "with", {GPU: "1"})
+    report = json.loads(wait_for_last_log_line(node, "with", "Succeeded"))
     if report["error"] or len(report["gpus"]) != 1 or report["gpus"][0]["error"]:
         raise CheckFailed(f"{report}")
     yield "pod", f"a kernel ran in a pod with one GPU: {report['gpus'][0]['name']}"
 
-    cuda(node, "without", {})
-    report = json.loads(last_line(node, "without", "Succeeded"))
+    start_cuda_pod(node, "without", {})
+    report = json.loads(wait_for_last_log_line(node, "without", "Succeeded"))
     if not report["error"]:
         raise CheckFailed(f"a pod without a GPU used one: {report}")
     yield "no GPU", f"a pod that requests no GPU has none: {report['error']}"
 
-    cuda(node, "many", {GPU: "1000"})
-    status = node.await_end("many")
+    start_cuda_pod(node, "many", {GPU: "1000"})
+    status = node.wait_for_pod_end("many")
     if GPU not in status.get("message", ""):
         raise CheckFailed(f"a pod with 1,000 GPUs was not refused: {status}")
     yield "too many", f"{status['reason']}: {status['message']}"
 
 
-def cuda(node: Node, name: str, limits: Mapping[str, str]) -> None:
+def start_cuda_pod(node: Node, name: str, limits: Mapping[str, str]) -> None:
     node.run(
         name,
         {
@@ -283,8 +283,8 @@ def cuda(node: Node, name: str, limits: Mapping[str, str]) -> None:
     )
 
 
-def last_line(node: Node, name: str, phase: str) -> str:
-    status = node.await_end(name)
+def wait_for_last_log_line(node: Node, name: str, phase: str) -> str:
+    status = node.wait_for_pod_end(name)
     lines = node.log(name).splitlines()
     if status["phase"] != phase or not lines:
         raise CheckFailed(f"pod {name}: {json.dumps(status)}: {' '.join(lines)}")
@@ -303,7 +303,7 @@ def main() -> int:
     folder.mkdir(parents=True)
     try:
         with Node(folder) as node:
-            for name, result in checks(node):
+            for name, result in run_checks(node):
                 print(f"{name:10} passed   {result}", flush=True)
     except CheckFailed as error:
         print(f"FAILED: {error}", flush=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from bench.heal import runs
 from bench.heal.faults import FAULTS, STAGES
-from bench.platform_cluster import machine, running, say
+from bench.platform_cluster import describe_machine, print_progress, run_cluster
 from bench.timed_job import Bench
 
 REPEATS: Final = 5
@@ -33,33 +33,33 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    about = machine()
-    with running("heal", arguments.cloud, "gpu=4") as shell:
+    about = describe_machine()
+    with run_cluster("heal", arguments.cloud, "gpu=4") as shell:
         bench = Bench.of(shell)
-        runs_by_fault = _runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
-        cordoned = runs.harmless(bench)
-        taken_out = runs.measure_brake(bench)
+        runs_by_fault = _measure_runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
+        cordoned = runs.count_cordons_after_app_errors(bench)
+        taken_out = runs.measure_cordon_limit(bench)
     if arguments.json:
         beside = {"cordons after harmless events": cordoned, "cordoned of two broken nodes": taken_out}
         print(json.dumps({**about, "runs": runs_by_fault, **beside}, indent=1))
         return
-    _show(runs_by_fault)
+    _print_tables(runs_by_fault)
     print(f"nodes cordoned after {runs.HARMLESS} application errors: {cordoned}")
     print(f"nodes cordoned when both nodes of the pool break: {sum(taken_out)}")
 
 
-def _runs(bench: Bench, faults: list[str], repeats: int, results: Path | None) -> Found:
+def _measure_runs(bench: Bench, faults: list[str], repeats: int, results: Path | None) -> Found:
     runs_by_fault: Found = json.loads(results.read_text()) if results and results.exists() else {}
     for name in faults:
         while len(runs_by_fault.setdefault(name, [])) < repeats:
             runs_by_fault[name].append(runs.measure_run(bench, FAULTS[name]))
-            say(f"{name}, {len(runs_by_fault[name])} of {repeats}: {runs_by_fault[name][-1]}")
+            print_progress(f"{name}, {len(runs_by_fault[name])} of {repeats}: {runs_by_fault[name][-1]}")
             if results:
                 results.write_text(json.dumps(runs_by_fault, indent=1) + "\n")
     return runs_by_fault
 
 
-def _show(runs_by_fault: Found) -> None:
+def _print_tables(runs_by_fault: Found) -> None:
     for name, each in runs_by_fault.items():
         fault = FAULTS[name]
         table = Table("until", "seconds, median", "lowest to highest", "goal", title=f"{fault.title}, {len(each)} runs")

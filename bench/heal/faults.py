@@ -11,7 +11,7 @@ from bench.timed_job import Bench
 from cli.local import faults
 from infra.health.faults import GPU_CONDITION, READY
 from localcloud.aws.ec2.notices import INTERRUPTION
-from testkit.projects import client
+from testkit.projects import create_client
 
 Act = Callable[[Bench, str], None]
 """Function that breaks or repairs a node, or hangs a rank of the job."""
@@ -46,37 +46,37 @@ class Fault:
     is_hang: bool = False
 
 
-def break_target(target: str, bench: Bench, **options: Any) -> None:
+def inject_fault(target: str, bench: Bench, **options: Any) -> None:
     with redirect_stdout(io.StringIO()):
         faults.command(target, home=bench.shell.cloud.folder, as_json=True, **options)
 
 
-def _break(**options: Any) -> Act:
-    return lambda bench, node: break_target(node, bench, **options)
+def _make_fault(**options: Any) -> Act:
+    return lambda bench, node: inject_fault(node, bench, **options)
 
 
-def _hang(bench: Bench, _: str) -> None:
-    break_target(JOB, bench, hang=0)
+def _hang_rank(bench: Bench, _: str) -> None:
+    inject_fault(JOB, bench, hang=0)
 
 
-def end_notice(bench: Bench, _: str) -> None:
+def end_spot_notice(bench: Bench, _: str) -> None:
     """Advance the local cloud's clock to the time when EC2 terminates the interrupted instance."""
     bench.shell.cloud.control().post("clock", {"seconds": INTERRUPTION.total_seconds()})
 
 
-def reboot(bench: Bench, node: str) -> None:
+def reboot_node(bench: Bench, node: str) -> None:
     (node_object,) = [candidate for candidate in bench.client.list("Node") if candidate["metadata"]["name"] == node]
     instance = node_object["spec"]["providerID"].rpartition("/")[2]
-    client(bench.shell.cloud, "ec2").reboot_instances(InstanceIds=[instance])
+    create_client(bench.shell.cloud, "ec2").reboot_instances(InstanceIds=[instance])
 
 
 FAULTS: Final = {
-    "xid": Fault("a GPU falls off the bus (Xid 79)", _break(xid=79), GPU_CONDITION, reboot),
-    "ecc": Fault("a GPU has a double-bit error (Xid 48)", _break(ecc=True), GPU_CONDITION, reboot),
-    "instance": Fault("the instance is terminated", _break(instance=True)),
-    "no-spare": Fault("the instance is terminated, and there is no spare node", _break(instance=True), workers=2),
-    "notice": Fault("a Spot Instance gets its notice", _break(spot_notice=True), repair=end_notice, goals=NOTICE),
-    "link": Fault("the network link fails", _break(link=True), repair=_break(restore=True), goals=SLOW),
-    "kubelet": Fault("the kubelet stops", _break(kubelet=True), repair=_break(restore=True), goals=SLOW),
-    "hang": Fault(f"a rank hangs; progress.within is {WITHIN_SECONDS} s", _hang, goals=HUNG, is_hang=True),
+    "xid": Fault("a GPU falls off the bus (Xid 79)", _make_fault(xid=79), GPU_CONDITION, reboot_node),
+    "ecc": Fault("a GPU has a double-bit error (Xid 48)", _make_fault(ecc=True), GPU_CONDITION, reboot_node),
+    "instance": Fault("the instance is terminated", _make_fault(instance=True)),
+    "no-spare": Fault("the instance is terminated, and there is no spare node", _make_fault(instance=True), workers=2),
+    "notice": Fault("a Spot Instance gets its notice", _make_fault(spot_notice=True), repair=end_spot_notice, goals=NOTICE),
+    "link": Fault("the network link fails", _make_fault(link=True), repair=_make_fault(restore=True), goals=SLOW),
+    "kubelet": Fault("the kubelet stops", _make_fault(kubelet=True), repair=_make_fault(restore=True), goals=SLOW),
+    "hang": Fault(f"a rank hangs; progress.within is {WITHIN_SECONDS} s", _hang_rank, goals=HUNG, is_hang=True),
 }

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from bench.heal.faults import JOB, LOST, NEXT, STAGES, WITHIN_SECONDS, Fault, break_target
+from bench.heal.faults import JOB, LOST, NEXT, STAGES, WITHIN_SECONDS, Fault, inject_fault
 from bench.heal.seen import BACK, CORDONED, Seen
 from bench.timed_job import LIMIT_SECONDS, Bench
-from bench.watching import Object, Watch, condition
+from bench.watching import Object, Watch, has_true_condition
 from infra.health import journal
 from infra.health.faults import GPU_CONDITION, READY
 from infra.health.xids import APPLICATION
@@ -54,15 +54,15 @@ def measure_run(bench: Bench, fault: Fault) -> dict[str, float]:
 
     The time until the node is back in service counts from the repair.
     """
-    _await_nodes(bench)  # first, because the controller also counts nodes that are still out of service
-    _forget_broken_nodes(bench)
-    bench.submit(_job(fault), bench.described)
+    _wait_for_gpu_nodes(bench)  # first, because the controller also counts nodes that are still out of service
+    _reset_journal(bench)
+    bench.submit(_build_job(fault), bench.described)
     try:
-        node = _await_step(bench)
+        node = _wait_for_checkpoint(bench)
         with _watch_job(bench, node, fault) as observed:
             begun = time.time()
             fault.break_it(bench, node)
-            steps = _await_end(bench)
+            steps = _wait_for_job_end(bench)
             repaired = time.time()
             if fault.repair:
                 fault.repair(bench, node)
@@ -77,25 +77,25 @@ def measure_run(bench: Bench, fault: Fault) -> dict[str, float]:
     return {**seconds, LOST: steps[resumed - 1][1] - steps[resumed][1] + 1}
 
 
-def harmless(bench: Bench) -> int:
+def count_cordons_after_app_errors(bench: Bench) -> int:
     """Simulate application errors on a node; return the number of cordoned nodes (0 or 1)."""
-    _await_nodes(bench)
-    node = _gpu_nodes(bench)[0]
+    _wait_for_gpu_nodes(bench)
+    node = _list_schedulable_gpu_nodes(bench)[0]
     errors = sorted(APPLICATION)
     with _watch_nodes(bench, [node], GPU_CONDITION) as observed:
         for index in range(HARMLESS):
-            break_target(node, bench, xid=errors[index % len(errors)])
+            inject_fault(node, bench, xid=errors[index % len(errors)])
         return int(observed.wait(CORDONED, BRAKE_SECONDS))
 
 
-def measure_brake(bench: Bench) -> list[bool]:
+def measure_cordon_limit(bench: Bench) -> list[bool]:
     """Break both nodes, one after the other; return whether each was cordoned. The controller may cordon only one."""
-    _await_nodes(bench)
-    _forget_broken_nodes(bench)
+    _wait_for_gpu_nodes(bench)
+    _reset_journal(bench)
     cordoned = []
-    for node in _gpu_nodes(bench):
+    for node in _list_schedulable_gpu_nodes(bench):
         with _watch_nodes(bench, [node], GPU_CONDITION) as observed:
-            break_target(node, bench, xid=79)
+            inject_fault(node, bench, xid=79)
             cordoned.append(observed.wait(CORDONED, BRAKE_SECONDS))
     return cordoned
 
@@ -104,24 +104,24 @@ def measure_brake(bench: Bench) -> list[bool]:
 def _watch_job(bench: Bench, node: str, fault: Fault) -> Iterator[Seen]:
     workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
     uids = frozenset(pod["metadata"]["uid"] for pod in workers)
-    observed = Seen([] if fault.is_hang else [node], fault.condition, _nodes(bench), uids)
+    observed = Seen([] if fault.is_hang else [node], fault.condition, _list_nodes(bench), uids)
     base = f"/api/v1/namespaces/{bench.namespace}"
     with (
-        Watch(bench.shell.kubeconfig, "/api/v1/nodes", observed.hear_node),
-        Watch(bench.shell.kubeconfig, f"{base}/pods", observed.hear_pod, f"{JOB_LABEL}={JOB},{ROLE_LABEL}=worker"),
-        Watch(bench.shell.kubeconfig, f"{base}/events", observed.hear_event),
+        Watch(bench.shell.kubeconfig, "/api/v1/nodes", observed.handle_node_event),
+        Watch(bench.shell.kubeconfig, f"{base}/pods", observed.handle_pod_event, f"{JOB_LABEL}={JOB},{ROLE_LABEL}=worker"),
+        Watch(bench.shell.kubeconfig, f"{base}/events", observed.handle_kubernetes_event),
     ):
         yield observed
 
 
 @contextmanager
 def _watch_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Seen]:
-    observed = Seen(nodes, shown_by, _nodes(bench), ())
-    with Watch(bench.shell.kubeconfig, "/api/v1/nodes", observed.hear_node):
+    observed = Seen(nodes, shown_by, _list_nodes(bench), ())
+    with Watch(bench.shell.kubeconfig, "/api/v1/nodes", observed.handle_node_event):
         yield observed
 
 
-def _forget_broken_nodes(bench: Bench) -> None:
+def _reset_journal(bench: Bench) -> None:
     """Restart the controller with an empty journal. Otherwise, a broken node could stay in service, because earlier
     faults still count toward the limit in infra/health/brake.py.
     """
@@ -131,29 +131,29 @@ def _forget_broken_nodes(bench: Bench) -> None:
         bench.client.delete("Pod", pod["metadata"]["name"], PLATFORM_NAMESPACE)
 
 
-def _nodes(bench: Bench) -> list[str]:
+def _list_nodes(bench: Bench) -> list[str]:
     return [node["metadata"]["name"] for node in bench.client.list("Node")]
 
 
-def _gpu_nodes(bench: Bench) -> list[str]:
-    return [node["metadata"]["name"] for node in bench.client.list("Node") if _takes_jobs(node)]
+def _list_schedulable_gpu_nodes(bench: Bench) -> list[str]:
+    return [node["metadata"]["name"] for node in bench.client.list("Node") if _accepts_gpu_jobs(node)]
 
 
-def _await_nodes(bench: Bench) -> None:
+def _wait_for_gpu_nodes(bench: Bench) -> None:
     """Wait until all nodes of the pool accept GPU jobs."""
-    wait_until(lambda: _gpu_nodes(bench), lambda gpu_nodes: len(gpu_nodes) == NODES, LIMIT_SECONDS)
+    wait_until(lambda: _list_schedulable_gpu_nodes(bench), lambda gpu_nodes: len(gpu_nodes) == NODES, LIMIT_SECONDS)
 
 
-def _takes_jobs(node: Object) -> bool:
+def _accepts_gpu_jobs(node: Object) -> bool:
     has_gpu = node["status"].get("allocatable", {}).get(GPU_RESOURCE) == "1"
     is_open = not node["spec"].get("unschedulable") and not node["spec"].get("taints", [])[1:]
-    return POOL_LABEL in node["metadata"]["labels"] and has_gpu and is_open and condition(node, READY)
+    return POOL_LABEL in node["metadata"]["labels"] and has_gpu and is_open and has_true_condition(node, READY)
 
 
-def _await_step(bench: Bench) -> str:
+def _wait_for_checkpoint(bench: Bench) -> str:
     """Wait until the job has completed step 7 and saved a checkpoint at step 5; return the first worker's node."""
     phase, lines = wait_until(
-        lambda: (bench.shell.phase(JOB), bench.shell.cluster("logs", JOB).out.splitlines()),
+        lambda: (bench.shell.read_phase(JOB), bench.shell.cluster("logs", JOB).out.splitlines()),
         lambda phase_and_log: phase_and_log[0] == "Failed" or "step 7" in phase_and_log[1],
         LIMIT_SECONDS,
     )
@@ -164,16 +164,16 @@ def _await_step(bench: Bench) -> str:
     return str(first["spec"]["nodeName"])
 
 
-def _await_end(bench: Bench) -> list[list[float]]:
+def _wait_for_job_end(bench: Bench) -> list[list[float]]:
     """Wait until the job has ended. Return one list per completed step: the checkpoint from which the attempt started,
     the step's number, and its time.
     """
-    wait_until(lambda: bench.shell.phase(JOB), lambda phase: phase in ("Succeeded", "Failed"), LIMIT_SECONDS)
-    steps: list[list[float]] = bench.read_printed(JOB, "steps")
+    wait_until(lambda: bench.shell.read_phase(JOB), lambda phase: phase in ("Succeeded", "Failed"), LIMIT_SECONDS)
+    steps: list[list[float]] = bench.read_printed_json(JOB, "steps")
     return steps
 
 
-def _job(fault: Fault) -> dict[str, object]:
+def _build_job(fault: Fault) -> dict[str, object]:
     return {
         "name": JOB,
         "pool": POOL,

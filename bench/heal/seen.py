@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from bench.timed_job import LIMIT_SECONDS
-from bench.watching import Object, condition
+from bench.watching import Object, has_true_condition
 from infra.health.faults import READY
 from infra.naming import TAKEN_OUT_ANNOTATION
 
@@ -31,43 +31,43 @@ class Seen:
     _ended: set[str] = field(default_factory=set)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def hear_node(self, kind: str, node: Object, now: float) -> None:
+    def handle_node_event(self, kind: str, node: Object, now: float) -> None:
         name = node["metadata"]["name"]
-        if name not in self.existing_nodes and condition(node, READY):
-            self._reach(NEW_NODE, now)
+        if name not in self.existing_nodes and has_true_condition(node, READY):
+            self._record_stage(NEW_NODE, now)
         if name not in self.broken:
             return
-        is_broken = not condition(node, self.condition)
+        is_broken = not has_true_condition(node, self.condition)
         is_taken_out = TAKEN_OUT_ANNOTATION in (node["metadata"].get("annotations") or {})
         if is_broken or is_taken_out or kind == "DELETED":
-            self._reach(REPORTED, now)
+            self._record_stage(REPORTED, now)
         if node["spec"].get("unschedulable"):
-            self._reach(CORDONED, now)
+            self._record_stage(CORDONED, now)
         elif CORDONED in self.times and not is_broken:
-            self._reach(BACK, now)
+            self._record_stage(BACK, now)
 
-    def hear_pod(self, kind: str, pod: Object, now: float) -> None:
+    def handle_pod_event(self, kind: str, pod: Object, now: float) -> None:
         uid = pod["metadata"]["uid"]
         if uid not in self.pods:
             return
         if kind == "DELETED" or pod["metadata"].get("deletionTimestamp"):
-            self._reach(TOLD, now)
+            self._record_stage(TOLD, now)
         statuses = pod.get("status", {}).get("containerStatuses", [])
         if kind == "DELETED" or any("terminated" in status["state"] for status in statuses):
             self._ended.add(uid)
         if self._ended >= set(self.pods):
-            self._reach(DOWN, now)
+            self._record_stage(DOWN, now)
 
-    def hear_event(self, _: str, event: Object, now: float) -> None:
+    def handle_kubernetes_event(self, _: str, event: Object, now: float) -> None:
         if event.get("reason") == "Hang":
-            self._reach(NOTICED, now)
+            self._record_stage(NOTICED, now)
 
     def wait(self, stage: str, seconds: float = LIMIT_SECONDS) -> bool:
         """Wait for a stage, and return whether it was reached within `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: stage in self.times, seconds)
 
-    def _reach(self, stage: str, now: float) -> None:
+    def _record_stage(self, stage: str, now: float) -> None:
         with self._changed:
             self.times.setdefault(stage, now)
             self._changed.notify_all()

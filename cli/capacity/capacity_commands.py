@@ -12,17 +12,17 @@ import typer
 from cli import options, prompts
 from cli.capacity import order, purchase, remembered
 from cli.capacity.choices import list_choices
-from cli.capacity.offer_screen import format_time, format_usd, recommend, render_screen
+from cli.capacity.offer_screen import format_time, format_usd, recommend_next_step, render_screen
 from cli.console import make_console, print_json, say
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import NOT_FOUND, OK, USAGE
-from cli.installation import command as program
+from cli.installation import program_name as program
 from infra.config import stack_file
-from infra.config.messages import did_you_mean
+from infra.config.messages import suggest_correction
 from infra.facts import capacity
 from infra.facts.capacity import BlockOffering, Found, Progress, Wanted
 from infra.facts.clients import Clients
-from infra.facts.regions import sdk_regions
+from infra.facts.regions import list_sdk_regions
 
 HOME_REGION: Final = "us-east-1"
 """Region for the first queries if the AWS configuration sets no Region."""
@@ -50,23 +50,25 @@ def find(
     """
     if days is not None and hours is not None:
         raise CommandError("give --days or --hours, not both", USAGE)
-    request = Wanted(instance_type, nodes, 24 * days if days else hours or 24, _utc(start), _utc(end), spot)
+    request = Wanted(instance_type, nodes, 24 * days if days else hours or 24, _as_utc(start), _as_utc(end), spot)
     home = read_home_region()
-    places = capacity.enabled_regions(home) if regions == "all" else split_list(regions)
-    with _progress(quiet=as_json) as progress:
-        search = capacity.find(request, places, home, progress)
+    places = capacity.list_enabled_regions(home) if regions == "all" else split_comma_list(regions)
+    with _show_progress(quiet=as_json) as progress:
+        search = capacity.find_capacity(request, places, home, progress)
     rows = list_choices(search)
-    remembered.save(block for region in search.regions for block in region.blocks)
+    remembered.save_offerings(block for region in search.regions for block in region.blocks)
     if as_json:
-        print_json({**summarize_search(search), "choices": [row.as_json() for row in rows], "next": recommend(rows) or None})
+        print_json(
+            {**summarize_search(search), "choices": [row.as_json() for row in rows], "next": recommend_next_step(rows) or None}
+        )
     elif rows:
         make_console().print(render_screen(search, rows, everything=everything))
     if not rows:
-        _refuse_nothing(search)
+        _check_search_terms(search)
     return OK if rows else NOT_FOUND
 
 
-def _refuse_nothing(search: Found) -> None:
+def _check_search_terms(search: Found) -> None:
     refused = [f"{region.region}: {refusal}" for region in search.regions for refusal in region.refusals]
     if refused:
         raise CommandError(f"no Region could be queried. {refused[0]}", NOT_FOUND)
@@ -87,7 +89,7 @@ def summarize_search(search: Found) -> dict[str, object]:
     }
 
 
-def _utc(moment: datetime | None) -> datetime | None:
+def _as_utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(tzinfo=UTC)
 
 
@@ -97,18 +99,18 @@ def read_home_region() -> str:
     return boto3.session.Session().region_name or HOME_REGION
 
 
-def split_list(text: str) -> tuple[str, ...]:
+def split_comma_list(text: str) -> tuple[str, ...]:
     places = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not places:
         raise CommandError("--regions: list at least one Region, or use all", USAGE)
     for place in places:
-        if place not in sdk_regions():
-            raise CommandError(f"--regions: {place} is not a Region{did_you_mean(place, sdk_regions())}", USAGE)
+        if place not in list_sdk_regions():
+            raise CommandError(f"--regions: {place} is not a Region{suggest_correction(place, list_sdk_regions())}", USAGE)
     return places
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Progress]:
+def _show_progress(*, quiet: bool) -> Iterator[Progress]:
     """Show how many Regions have answered. On a terminal, update one line; otherwise, print a new line after every
     REPORT_EVERY Regions.
     """
@@ -118,11 +120,11 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
             yield lambda done, of: status.update(f"{done} of {of} Regions have answered")
         return
 
-    def print_line(done: int, of: int) -> None:
+    def print_progress(done: int, of: int) -> None:
         if not quiet and (done % REPORT_EVERY == 0 or done == of):
             say(f"{done} of {of} Regions have answered")
 
-    yield print_line
+    yield print_progress
 
 
 def reserve(
@@ -142,8 +144,8 @@ def reserve(
     """Shows the full price, asks, buys, writes the reservation into the stack file and waits for the payment. A Capacity
     Block cannot be cancelled.
     """
-    path = stack_file.find(stack, config_dir)
-    remembered_block = remembered.find(offering_id)
+    path = stack_file.find_stack_file(stack, config_dir)
+    remembered_block = remembered.find_offering(offering_id)
     if remembered_block is None:
         raise NotFound(f"{offering_id} is not known here; `{program()} capacity find` prints the IDs that can be bought")
     clients = Clients(remembered_block.region)
@@ -151,15 +153,15 @@ def reserve(
     edit = purchase.plan_edit(path, pool, offering)
     if not as_json:
         show_order(offering, edit)
-    order.dry_run(clients, offering)
+    order.check_purchase(clients, offering)
     if dry_run:
         if as_json:
             print_json(describe_result(offering, edit, None, None))
         else:
             say("dry run: AWS would accept the purchase; nothing was bought or written")
         return OK
-    prompts.confirm(f"Buy for {format_usd(offering.fee)}?", "purchase", "bought", yes=yes, terminal=prompts.interactive())
-    reservation = order.buy(clients, offering)
+    prompts.confirm(f"Buy for {format_usd(offering.fee)}?", "purchase", "bought", yes=yes, terminal=prompts.is_interactive())
+    reservation = order.buy_block(clients, offering)
     identifier = str(reservation["CapacityReservationId"])
     edit.write(identifier)
     bought = replace(offering, start=reservation["StartDate"], end=reservation["EndDate"])
@@ -184,7 +186,7 @@ def show_next_step(stack: str, offering: BlockOffering, edit: purchase.Edit, ide
     if state not in purchase.PAID:
         print("AWS collects the payment within 12 hours; until then the block is not yours")
     print(f"`pulumi up -s {stack}` then does this:")
-    for line in purchase.describe_next_up(offering, edit):
+    for line in purchase.describe_pulumi_up_effects(offering, edit):
         print(f"  {line}")
 
 
@@ -200,5 +202,5 @@ def describe_result(offering: BlockOffering, edit: purchase.Edit, identifier: st
         "end": offering.end.isoformat(),
         "stackFile": str(Path(edit.path)),
         "pool": edit.pool,
-        "up": purchase.describe_next_up(offering, edit),
+        "up": purchase.describe_pulumi_up_effects(offering, edit),
     }

@@ -35,7 +35,7 @@ class Choice:
     """Whether the place has room for all nodes."""
 
     @property
-    def per_gpu_hour(self) -> Decimal | None:
+    def price_per_gpu_hour(self) -> Decimal | None:
         if self.total is None or not self.gpus or not self.hours:
             return None
         return self.total / (self.gpus * self.hours)
@@ -46,7 +46,7 @@ class Choice:
             **columns,
             "hours": float(self.hours),
             "usd": None if self.total is None else float(round(self.total, 2)),
-            "usdPerGpuHour": None if self.per_gpu_hour is None else float(round(self.per_gpu_hour, 4)),
+            "usdPerGpuHour": None if self.price_per_gpu_hour is None else float(round(self.price_per_gpu_hour, 4)),
             "id": self.id or None,
         }
 
@@ -55,16 +55,16 @@ def list_choices(search: Found) -> list[Choice]:
     """Return the choices that have room for all nodes, then the others. Both groups are sorted by price, with unknown
     prices last.
     """
-    rows = [row for region in search.regions for row in list_choices_of_region(search, region)]
-    return sorted(rows, key=_rank)
+    rows = [row for region in search.regions for row in list_region_choices(search, region)]
+    return sorted(rows, key=_sort_key)
 
 
-def _rank(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
+def _sort_key(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
     start = row.start.isoformat() if row.start else ""
     return (not row.fits, row.total is None, row.total or Decimal(), ORDER.index(row.kind), start, row.zone)
 
 
-def list_choices_of_region(search: Found, region: RegionCapacity) -> Iterator[Choice]:
+def list_region_choices(search: Found, region: RegionCapacity) -> Iterator[Choice]:
     request, gpus = search.wanted, search.gpus * search.wanted.nodes
     hours = Decimal(request.hours)
     yield from (price_reservation(request, region.region, reservation, gpus) for reservation in region.reservations)

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from cli.capacity.choices import Choice
 from cli.console import Listing
-from cli.installation import command as program
-from infra.config.messages import all_of
+from cli.installation import program_name as program
+from infra.config.messages import join_with_and
 from infra.facts.capacity import Found
 
 UNKNOWN = "unknown"
@@ -33,8 +33,8 @@ def render_parts(search: Found, rows: Sequence[Choice], *, everything: bool) -> 
     yield from (Text(line, "yellow") for line in refused)
     empty = [region.region for region in search.regions if not region.zones and not region.refusals]
     if empty:
-        yield Text(f"not offered in {all_of(empty)}", "dim")
-    if hint := recommend(rows):
+        yield Text(f"not offered in {join_with_and(empty)}", "dim")
+    if hint := recommend_next_step(rows):
         yield Text()
         yield Text(hint)
 
@@ -45,7 +45,7 @@ def render_table(rows: Sequence[Choice]) -> Listing:
         right=("nodes", "hours", "total", "per GPU hour"),
     )
     for row in rows:
-        times, costs = (format_time(row.start), f"{row.hours:g}"), (format_usd(row.total), format_usd(row.per_gpu_hour))
+        times, costs = (format_time(row.start), f"{row.hours:g}"), (format_usd(row.total), format_usd(row.price_per_gpu_hour))
         cells = (row.kind, row.zone, str(row.nodes), *times, *costs, row.id, row.note)
         listing.add_row(*(Text(cell, "" if row.fits else "dim") for cell in cells))
     return listing
@@ -59,7 +59,7 @@ def format_time(moment: datetime | None) -> str:
     return "now" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-def recommend(rows: Sequence[Choice]) -> str:
+def recommend_next_step(rows: Sequence[Choice]) -> str:
     """Return what to do next: use a reservation that fits, or buy the cheapest block."""
     best = next((row for row in rows if row.fits and row.kind in ("reservation", "block")), None)
     if best is None:

@@ -46,16 +46,16 @@ class OutcomeUnknown(Exception):
     """AWS may have received the request, but did not answer whether it carried it out."""
 
 
-def dry_run(clients: Clients, offering: BlockOffering) -> None:
+def check_purchase(clients: Clients, offering: BlockOffering) -> None:
     """Check that AWS would accept the purchase. Raises CommandError if it would not."""
     try:
-        call_aws(clients.region, lambda: purchase_block(clients.ec2, offering, describe_order(offering), DryRun=True))
+        call_aws(clients.region, lambda: purchase_block(clients.ec2, offering, make_order_tag(offering), DryRun=True))
     except CommandError as error:
         if "DryRunOperation" not in str(error):
             raise
 
 
-def buy(
+def buy_block(
     clients: Clients,
     offering: BlockOffering,
     *,
@@ -66,7 +66,7 @@ def buy(
 
     If the answer is lost, look up the reservation. Raises CommandError if there is none, with a way to check again.
     """
-    order = describe_order(offering)
+    order = make_order_tag(offering)
     try:
         answer = call_aws(clients.region, lambda: try_purchase(clients, offering, order))
     except OutcomeUnknown as error:
@@ -76,7 +76,7 @@ def buy(
     return reservation
 
 
-def describe_order(offering: BlockOffering) -> str:
+def make_order_tag(offering: BlockOffering) -> str:
     """Return a tag value that identifies one purchase."""
     return f"{offering.id}.{secrets.token_hex(8)}"
 
@@ -98,9 +98,9 @@ def try_purchase(clients: Clients, offering: BlockOffering, order: str) -> Any:
     except ClientError as error:
         if error.response["ResponseMetadata"].get("HTTPStatusCode", _SERVER_ERRORS) < _SERVER_ERRORS:
             raise
-        raise OutcomeUnknown(join_lines(error)) from None
+        raise OutcomeUnknown(format_error(error)) from None
     except (Exception, KeyboardInterrupt) as error:  # a timeout, a lost connection, an answer that is cut off
-        raise OutcomeUnknown(join_lines(error) or "interrupted") from None
+        raise OutcomeUnknown(format_error(error) or "interrupted") from None
 
 
 def _find_reservation(
@@ -119,7 +119,7 @@ def _find_reservation(
         try:
             answer = call_aws(clients.region, lambda: clients.ec2.describe_capacity_reservations(Filters=filters))
         except (CommandError, KeyboardInterrupt) as error:
-            reason = join_lines(error) or "interrupted"
+            reason = format_error(error) or "interrupted"
             raise CommandError(f"{offering.id}: the reservation could not be looked up: {reason}. {fix}", FAILED) from None
         reservations: list[dict[str, Any]] = answer["CapacityReservations"]
         if reservations:
@@ -142,5 +142,5 @@ def call_aws(region: str, call: Callable[[], Any]) -> Any:
         raise CommandError(str(error), code) from None
 
 
-def join_lines(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     return " ".join(str(error).split())

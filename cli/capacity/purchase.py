@@ -15,10 +15,10 @@ from cli.capacity.offer_screen import format_time, format_usd
 from cli.capacity.order import EVERY_SECONDS, call_aws
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, REFUSED
-from cli.installation import command as program
+from cli.installation import program_name as program
 from infra import preflight
 from infra.config import stack_file
-from infra.facts.capacity import BlockOffering, Wanted, offerings
+from infra.facts.capacity import BlockOffering, Wanted, list_block_offerings
 from infra.facts.clients import Clients
 from infra.plan.specs import DRAIN_BEFORE_END
 from infra.settings.stack import Settings
@@ -49,7 +49,7 @@ class Edit:
     def write(self, reservation: str) -> None:
         """Write the file. Raises CommandError, whose message contains the reservation: it was already paid for."""
         try:
-            whole_files.write(self.path, self.after.replace(PLACEHOLDER, reservation))
+            whole_files.write_file(self.path, self.after.replace(PLACEHOLDER, reservation))
         except OSError as error:
             fix = f"Write it into pool {self.pool} yourself: capacity: {{kind: capacity-block, reservationId: {reservation}}}"
             raise CommandError(f"{reservation} was bought, but {self.path} cannot be written: {error.strerror}. {fix}") from None
@@ -59,7 +59,7 @@ def find_current_offering(clients: Clients, offering: BlockOffering) -> BlockOff
     """Return the offering as AWS now reports it. Raises CommandError if it no longer exists or its price has changed."""
     request = Wanted(offering.instance_type, offering.count, offering.asked_hours, offering.start, offering.end)
     offered: list[BlockOffering] = call_aws(
-        clients.region, lambda: offerings(clients, request, offering.count, offering.asked_hours)
+        clients.region, lambda: list_block_offerings(clients, request, offering.count, offering.asked_hours)
     )
     place = offering.zone, offering.start, offering.end
     same = next((candidate for candidate in offered if candidate.id == offering.id), None)
@@ -75,7 +75,7 @@ def find_current_offering(clients: Clients, offering: BlockOffering) -> BlockOff
 
 def plan_edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
     """Return the change to the stack file. Raises CommandError if the changed file would be invalid."""
-    raw = stack_file.read(path)
+    raw = stack_file.read_stack_file(path)
     if raw.region != offering.region:
         raise CommandError(f"{offering.id} is in {offering.region}, but aws:region of {path.name} is {raw.region}", REFUSED)
     before = path.read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def check_edited_stack(path: Path, text: str) -> Settings:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         copy.write_text(text, encoding="utf-8")
-        examined = preflight.examine_aws(stack_file.read(copy), offline=True)
+        examined = preflight.examine_aws_stack(stack_file.read_stack_file(copy), offline=True)
     if examined.problems or examined.settings is None:
         number = len(examined.problems)
         message = f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was bought"
@@ -121,7 +121,7 @@ def wait_until_paid(
         pause(EVERY_SECONDS)
 
 
-def describe_next_up(offering: BlockOffering, edit: Edit) -> list[str]:
+def describe_pulumi_up_effects(offering: BlockOffering, edit: Edit) -> list[str]:
     """Describe the effects of `pulumi up` on the pool. EC2 clusters have no scheduled actions: docs/adr/0027."""
     uses = f"pool {edit.pool} uses the block in {offering.zone}, with at most {offering.count} nodes"
     if edit.is_eks:

@@ -22,22 +22,22 @@ def cache_file() -> Path:
     return folder / "capacity-offerings.json"
 
 
-def save(offerings: Iterable[BlockOffering]) -> None:
+def save_offerings(offerings: Iterable[BlockOffering]) -> None:
     """Add the offerings to the file. If the file cannot be written, ignore the error: the user then has to run `find`
     again before `reserve`.
     """
     new = {offering.id: offering for offering in offerings}
-    earlier = {name: offering for name, offering in _read().items() if name not in new}
+    earlier = {name: offering for name, offering in _read_offerings().items() if name not in new}
     latest = dict(list({**earlier, **new}.items())[-KEPT:])
     with suppress(OSError):
-        whole_files.write(cache_file(), _OFFERINGS.dump_json(latest, indent=1).decode())
+        whole_files.write_file(cache_file(), _OFFERINGS.dump_json(latest, indent=1).decode())
 
 
-def find(identifier: str) -> BlockOffering | None:
-    return _read().get(identifier)
+def find_offering(identifier: str) -> BlockOffering | None:
+    return _read_offerings().get(identifier)
 
 
-def _read() -> dict[str, BlockOffering]:
+def _read_offerings() -> dict[str, BlockOffering]:
     """Return the offerings in the file; none if it is missing or another version wrote it."""
     try:
         return _OFFERINGS.validate_json(cache_file().read_bytes())

@@ -21,7 +21,7 @@ def insert_block(text: str, pool: str | None, instance_type: str, reservation: s
 
     Sets the size of the pool to 0, because nodes cannot start before the block does.
     """
-    yaml = make_parser(text)
+    yaml = make_yaml_parser(text)
     try:
         document = yaml.load(text)
     except YAMLError as error:
@@ -41,7 +41,7 @@ def insert_block(text: str, pool: str | None, instance_type: str, reservation: s
     return written.getvalue(), str(pool_entry["name"])
 
 
-def make_parser(text: str) -> YAML:
+def make_yaml_parser(text: str) -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = WIDTH

@@ -11,7 +11,7 @@ from cli import options
 from cli.errors import CommandError, Conflict, Forbidden, NotFound
 from cli.exit_codes import REFUSED, UNREACHABLE
 from cli.local import crashed_parts
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, VERSION, ClusterDescription
 from infra.kubernetes import kubeconfigs
 
@@ -53,7 +53,7 @@ class Cluster:
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         try:
-            self._connection = kubeconfigs.load(kubeconfig, context)
+            self._connection = kubeconfigs.load_connection(kubeconfig, context)
         except kubeconfigs.Unusable as error:
             raise CommandError(str(error), UNREACHABLE) from None
         self._is_checked = False
@@ -63,7 +63,7 @@ class Cluster:
 
     @property
     def _context(self) -> str:
-        return f"context {shown(self._connection.context)}"
+        return f"context {format_value(self._connection.context)}"
 
     @property
     def server(self) -> str:
@@ -77,12 +77,12 @@ class Cluster:
 
     def version(self) -> str:
         """Return the Kubernetes version, such as `v1.35.0`."""
-        return str(self._call("GET", "version", doing="ask for its version")["gitVersion"])
+        return str(self._send_request("GET", "version", doing="ask for its version")["gitVersion"])
 
     # --- requests ------------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        content: Object = self._call(
+        content: Object = self._send_request(
             "GET", build_path(kind, namespace, name), doing=f"read {describe_object(kind, name, namespace)}"
         )
         return content
@@ -109,7 +109,9 @@ class Cluster:
             if selector_terms
         }
         try:
-            answer = self._call("GET", build_path(kind, namespace), query, doing=f"list {describe_object(kind, None, namespace)}")
+            answer = self._send_request(
+                "GET", build_path(kind, namespace), query, doing=f"list {describe_object(kind, None, namespace)}"
+            )
         except NotFound:
             return []
         items: list[Object] = answer["items"]
@@ -118,7 +120,9 @@ class Cluster:
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
         """Return all objects of a kind that have the label, with any value."""
         doing = f"list {describe_object(kind, None, namespace)}"
-        items: Sequence[Object] = self._call("GET", build_path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
+        items: Sequence[Object] = self._send_request("GET", build_path(kind, namespace), {"labelSelector": label}, doing=doing)[
+            "items"
+        ]
         return items
 
     def create(self, manifest: Object, *, dry_run: bool = False) -> Object:
@@ -127,7 +131,7 @@ class Cluster:
         namespace = metadata.get("namespace")
         query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
         doing = f"create {describe_object(kind, metadata['name'], namespace)}"
-        created: Object = self._call("POST", build_path(kind, namespace), query, manifest, doing=doing)
+        created: Object = self._send_request("POST", build_path(kind, namespace), query, manifest, doing=doing)
         return created
 
     def delete(
@@ -135,7 +139,7 @@ class Cluster:
     ) -> None:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         doing = f"delete {describe_object(kind, name, namespace)}"
-        self._call("DELETE", build_path(kind, namespace, name), body=body, doing=doing)
+        self._send_request("DELETE", build_path(kind, namespace, name), body=body, doing=doing)
 
     def log(
         self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
@@ -149,7 +153,7 @@ class Cluster:
         if since:
             query["sinceTime"] = since
         path = f"{build_path('Pod', namespace, pod)}/log"
-        answer = self._call("GET", path, query, stream=True, doing=f"read the log of pod {pod}")
+        answer = self._send_request("GET", path, query, stream=True, doing=f"read the log of pod {pod}")
         rest = b""
         try:
             for chunk in answer.stream(65536, decode_content=True):
@@ -165,9 +169,9 @@ class Cluster:
     def websocket(self, pod: str, namespace: str, subresource: str, query: Sequence[tuple[str, str]], *, doing: str) -> Any:
         """Open a WebSocket to a subresource of a pod: `exec` or `portforward`."""
         path = f"{build_path('Pod', namespace, pod)}/{subresource}"
-        return self._reported(lambda: self._connection.websocket(path, query), doing)
+        return self._get_response(lambda: self._connection.open_websocket(path, query), doing)
 
-    def _call(
+    def _send_request(
         self,
         method: str,
         path: str,
@@ -177,36 +181,36 @@ class Cluster:
         stream: bool = False,
         doing: str,
     ) -> Any:
-        answer = self._reported(lambda: self._connection.call(method, path, query, body, stream=stream), doing)
+        answer = self._get_response(lambda: self._connection.call(method, path, query, body, stream=stream), doing)
         return answer if stream else json.loads(answer.data)
 
-    def _reported(self, request: Callable[[], Any], doing: str) -> Any:
+    def _get_response(self, request: Callable[[], Any], doing: str) -> Any:
         """Return the response to a request. Raises CommandError if the request fails."""
         from kubernetes.client.exceptions import ApiException  # slow to import
 
         try:
-            self._check_once()
+            self._check_server_once()
             return request()
         except ApiException as error:
-            raise self._refused(error, doing) from None
+            raise self._convert_api_error(error, doing) from None
         except kubeconfigs.NoAnswer as error:
-            crashed_parts.refuse_dead_cluster(self.server)
+            crashed_parts.check_control_plane_runs(self.server)
             fix = crashed_parts.suggest_restart(self.server)
             raise CommandError(f"no cluster answers at {self.server} ({error}){fix}", UNREACHABLE) from None
 
-    def _check_once(self) -> None:
+    def _check_server_once(self) -> None:
         """Before the first request, check that the API server is ready. If etcd is down, the API server takes a minute
         to answer a request.
         """
         if self._is_checked:
             return
-        crashed_parts.refuse_dead_cluster(self.server)
+        crashed_parts.check_control_plane_runs(self.server)
         if unready := self._connection.unready():
             parts, fix = ", ".join(unready), crashed_parts.suggest_restart(self.server)
             raise CommandError(f"the API server at {self.server} is not ready: {parts}{fix}", UNREACHABLE)
         self._is_checked = True
 
-    def _refused(self, error: Any, doing: str) -> CommandError:
+    def _convert_api_error(self, error: Any, doing: str) -> CommandError:
         """Convert an API error into a one-sentence CommandError."""
         try:
             status: Mapping[str, Any] = json.loads(error.body)
@@ -271,7 +275,9 @@ def build_path(kind: str, namespace: str | None, name: str | None = None, path: 
     read as another path."""
     for part in (namespace, name):
         if part is not None and not _SEGMENT.fullmatch(part):
-            raise CommandError(f"{shown(part)} is not the name of a Kubernetes object. Use a name that kubectl prints.", REFUSED)
+            raise CommandError(
+                f"{format_value(part)} is not the name of a Kubernetes object. Use a name that kubectl prints.", REFUSED
+            )
     where = (path or PATHS[kind]).format(namespace=f"namespaces/{namespace}/" if namespace else "")
     return where if name is None else f"{where}/{name}"
 

@@ -43,17 +43,17 @@ class Command:
         )
 
     def send(self, data: bytes) -> None:
-        self._send(STDIN, data)
+        self._send_to_channel(STDIN, data)
 
     def end_input(self) -> None:
         """Close the command's stdin, if the cluster supports it."""
         if self._socket.subprotocol == _HALF_CLOSE:
-            self._send(CLOSE, bytes([STDIN]))
+            self._send_to_channel(CLOSE, bytes([STDIN]))
 
     def resize(self, columns: int, rows: int) -> None:
-        self._send(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
+        self._send_to_channel(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
-    def _send(self, channel: int, data: bytes) -> None:
+    def _send_to_channel(self, channel: int, data: bytes) -> None:
         self._socket.send_binary(bytes([channel]) + data)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Command:
         """
         status = b""
         try:
-            while (message := _receive(self._socket)) is not None:
+            while (message := _receive_message(self._socket)) is not None:
                 channel, data = message
                 if channel == STATUS:
                     status += data
@@ -74,10 +74,10 @@ class Command:
                     on_output(channel, data)
         finally:
             self.close()
-        return _exit_code(status, self._where)
+        return _parse_exit_code(status, self._where)
 
 
-def _receive(socket: Any) -> tuple[int, bytes] | None:
+def _receive_message(socket: Any) -> tuple[int, bytes] | None:
     """Return the channel number and the data of the next message, or None at the end of the connection."""
     import websocket
 
@@ -92,7 +92,7 @@ def _receive(socket: Any) -> tuple[int, bytes] | None:
             return frame.data[0], bytes(frame.data[1:])
 
 
-def _exit_code(status: bytes, where: Container) -> int:
+def _parse_exit_code(status: bytes, where: Container) -> int:
     """Return the exit code that a `Status` object reports.
 
     >>> _exit_code(b'{"status": "Success"}', Container("a", "b", "c"))
@@ -110,7 +110,9 @@ def _exit_code(status: bytes, where: Container) -> int:
     raise CommandError(f"cannot run the command in pod {where.pod}: {reported.get('message', 'no reason given')}", UNREACHABLE)
 
 
-def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[bytes] | None = None) -> "CompletedProcess[bytes]":
+def run_command(
+    cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[bytes] | None = None
+) -> "CompletedProcess[bytes]":
     """Run a command until it exits.
 
     The command must know the length of its input, because old Kubernetes versions cannot close its stdin.
@@ -118,12 +120,12 @@ def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[byte
     output: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     command = Command(cluster, where, words, stdin=stdin is not None)
     # Send in another thread. Otherwise, both sides would block if the command writes output while it reads its input.
-    threading.Thread(target=_send_all, args=(command, stdin), daemon=True).start()
+    threading.Thread(target=_send_input, args=(command, stdin), daemon=True).start()
     code = command.wait(lambda channel, data: output[channel].extend(data))
     return CompletedProcess(words, code, bytes(output[STDOUT]), bytes(output[STDERR]))
 
 
-def _send_all(command: Command, stdin: IO[bytes] | None) -> None:
+def _send_input(command: Command, stdin: IO[bytes] | None) -> None:
     import websocket
 
     try:
@@ -153,7 +155,7 @@ class PortConnection:
 
         Raises CommandError if nothing listens on the port.
         """
-        while (message := _receive(self._socket)) is not None:
+        while (message := _receive_message(self._socket)) is not None:
             channel, data = message
             if channel not in self._opened:
                 self._opened.add(channel)  # the first message of each channel repeats the port number

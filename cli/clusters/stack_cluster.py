@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli.aws_queries import explain, require_region
+from cli.aws_queries import explain_query_error, require_region
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.clusters.status.in_aws import EksAccount, EksDescription
 from cli.errors import CommandError, NotFound
@@ -14,7 +14,7 @@ from infra.facts.regions import UnknownRegion
 from infra.naming import Naming
 
 
-def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> Cluster:
+def connect_to_stack(stack: str | None, folder: Path, access: Access, scratch: Path) -> Cluster:
     """Return a client for the stack's cluster or, if `stack` is None, for the kubeconfig's cluster. Raises CommandError
     if the given kubeconfig belongs to a cluster other than the stack's.
 
@@ -23,7 +23,7 @@ def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> C
     """
     if stack is None:
         return access.connect()
-    raw = stack_file.read(stack_file.find(stack, folder))
+    raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, folder))
     if raw.target_kind == "ec2":
         raise CommandError(f"{stack} is an EC2 cluster, without Kubernetes; see its nodes with `scripts/cluster hosts`", USAGE)
     if raw.target_kind == "eks" and not (access.kubeconfig or access.context):
@@ -33,7 +33,7 @@ def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> C
         except UnknownRegion:
             raise
         except (FactsError, Denied) as error:
-            before = f"AWS could not describe the cluster ({explain(error)}), and "
+            before = f"AWS could not describe the cluster ({explain_query_error(error)}), and "
             return connect_with_kubeconfig(access, account.name, before)
         if description is None:
             raise NotFound(explain_missing_cluster(account))
@@ -64,10 +64,10 @@ def connect_to_described(description: EksDescription, region: str, scratch: Path
 
 
 def build_kubeconfig(cluster: EksDescription, region: str) -> str:
-    from infra.kubernetes.eks_credentials import kubeconfig
+    from infra.kubernetes.eks_credentials import render_eks_kubeconfig
 
     authority = cluster.certificate_authority
-    return kubeconfig(name=cluster.name, endpoint=cluster.endpoint, certificate_authority=authority, region=region)
+    return render_eks_kubeconfig(name=cluster.name, endpoint=cluster.endpoint, certificate_authority=authority, region=region)
 
 
 def check_cluster_name(cluster: str, name: str) -> None:

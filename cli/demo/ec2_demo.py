@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.demo.steps import CLUSTER, StepFailed, Steps, join_last_lines, must
+from cli.demo.steps import CLUSTER, StepFailed, Steps, join_last_lines, require
 from localcloud import workloads
 from localcloud.hosts import ami, capability
 from localcloud.tools.build import BuildError
@@ -37,21 +37,21 @@ class Ec2Demo(Steps):
         self.step("create", self.create)
         self.step("wait until all hosts have joined", self.join)
         self.step("check the AMI of the hosts", self.look)
-        self.step("copy the programs", self.bring_programs)
+        self.step("copy the programs", self.copy_programs)
         self.step("allreduce on four hosts", self.allreduce)
         self.step("train on four hosts", self.train)
         self.step("scale down", self.scale)
-        self.step("run again", self.unchanged)
+        self.step("run again", self.check_second_up_changes_nothing)
         self.step("destroy", self.destroy)
         self.step("delete the AMI", self.delete_ami)
-        self.step("check for leftovers", self.leftovers)
+        self.step("check for leftovers", self.check_leftovers)
         self.step("stop the local cloud", self.stop, always=True)
 
     def start(self) -> str:
         self.cloud.stop()  # an interrupted demo may have left the local cloud running
-        able = capability.examine()
-        must(able.hosts, str(able))
-        self.cloud.start(self.tell, hosts=True)
+        able = capability.check_machine()
+        require(able.hosts, str(able))
+        self.cloud.start(self.print_progress, hosts=True)
         self.stack.prepare()
         self.key.parent.mkdir()
         self.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "demo", "-f", str(self.key))
@@ -62,20 +62,20 @@ class Ec2Demo(Steps):
         """Build the AMI with Packer, from the same template as on AWS. The stack finds the AMI by its tags."""
         lines: list[str] = []
 
-        def on_line(line: str) -> None:
+        def show_line(line: str) -> None:
             lines.append(line)
-            if progress := line if line.startswith(("building", "built")) else ami.stage(line):
-                self.tell(progress)
+            if progress := line if line.startswith(("building", "built")) else ami.parse_stage(line):
+                self.print_progress(progress)
 
         output = self.log.parent / ami.MANIFESTS
         try:
-            self.image = ami.build(self.cloud, self.stack.region, on_line, output)
+            self.image = ami.build(self.cloud, self.stack.region, show_line, output)
         except BuildError as error:
             self.console.print(str(error), markup=False, soft_wrap=True)
             raise StepFailed(join_last_lines(str(error))) from None
         finally:
             self.note(("packer", "build", "amis"), "\n".join(lines))
-        manifest = ami.manifest(output)
+        manifest = ami.read_manifest(output)
         return (
             f"{self.image}: Open MPI {manifest['mpi']['version']}; {len(manifest['installed'])} provisioners ran,"
             f" {len(manifest['skipped'])} were skipped (reasons in the manifest)"
@@ -86,10 +86,10 @@ class Ec2Demo(Steps):
         return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, now booting"
 
     def join(self) -> str:
-        self._cluster("wait", *self._identity, "--json")
-        hosts = json.loads(self._cluster("hosts", "--json"))["hosts"]
+        self._run_cluster_command("wait", *self._identity_option, "--json")
+        hosts = json.loads(self._run_cluster_command("hosts", "--json"))["hosts"]
         joined = [host for host in hosts if host["joined"]]
-        must(len(joined) == HOSTS, f"{len(joined)} of {HOSTS} hosts have joined: {hosts}")
+        require(len(joined) == HOSTS, f"{len(joined)} of {HOSTS} hosts have joined: {hosts}")
         slots = sum(host["slots"] for host in joined)
         return f"{len(joined)} hosts with {slots} slots: {', '.join(host['address'] for host in joined)}"
 
@@ -98,21 +98,21 @@ class Ec2Demo(Steps):
         ec2 = self.cloud.clients(self.stack.region)("ec2")
         reservations = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
         images = sorted(instance["ImageId"] for entry in reservations for instance in entry["Instances"])
-        must(images == [self.image] * HOSTS, f"the hosts started from {', '.join(images)} instead of {self.image}")
-        said = self._run("mpiexec", "-n", str(HOSTS), "-N", "1", "sh", "-c", OPENMPI)
+        require(images == [self.image] * HOSTS, f"the hosts started from {', '.join(images)} instead of {self.image}")
+        said = self._run_on_head_node("mpiexec", "-n", str(HOSTS), "-N", "1", "sh", "-c", OPENMPI)
         versions = {line.rpartition(":")[2] for line in said if line.startswith("ompi:version:full:")}
         cuda = [line.rpartition(":")[2] for line in said if ":mpi_built_with_cuda_support:value:" in line]
-        must(cuda == ["true"] * HOSTS, f"Open MPI should report CUDA support on each host, but reports {cuda}")
+        require(cuda == ["true"] * HOSTS, f"Open MPI should report CUDA support on each host, but reports {cuda}")
         return f"{HOSTS} hosts from {self.image}; CUDA support of their Open MPI {', '.join(versions)}: true"
 
-    def bring_programs(self) -> str:
+    def copy_programs(self) -> str:
         """Copy the programs into the shared folder as a user would on AWS: as a tar archive over SSH."""
-        command = self._command("ssh", *self._identity, "--", "tar", "x", "-C", "/shared")
+        command = self._build_cluster_command("ssh", *self._identity_option, "--", "tar", "x", "-C", "/shared")
         environment = self.cloud.process_environment()
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stderr is not None
             with suppress(BrokenPipeError):  # tar exited early; its stderr gives the reason
-                workloads.pack(process.stdin, self.tell)
+                workloads.pack_archive(process.stdin, self.print_progress)
                 process.stdin.close()
             said = process.stderr.read().decode(errors="replace")
         self.note((*command,), said)
@@ -122,32 +122,32 @@ class Ec2Demo(Steps):
 
     def allreduce(self) -> str:
         """Run an allreduce. Each rank prints its host, and the sum must be correct on every rank."""
-        return self._run(*RANKS, "python3", "allreduce.py")[-1]
+        return self._run_on_head_node(*RANKS, "python3", "allreduce.py")[-1]
 
     def train(self) -> str:
         """Train a model. The program fails unless the model learns and all ranks end with equal weights."""
-        lines = self._run(*RANKS, "-x", f"PYTHONPATH=/shared/{workloads.PYTHON}", "python3", "train_mnist.py")
+        lines = self._run_on_head_node(*RANKS, "-x", f"PYTHONPATH=/shared/{workloads.PYTHON}", "python3", "train_mnist.py")
         for line in lines[:-1]:
             self.console.print(f"  {line}", markup=False, soft_wrap=True)
         return lines[-1]
 
     def scale(self) -> str:
-        self._cluster("scale", str(FEWER), *self._identity)
-        return self._run("mpiexec", "-n", str(2 * (FEWER + 1)), "-N", "2", "python3", "allreduce.py")[-1]
+        self._run_cluster_command("scale", str(FEWER), *self._identity_option)
+        return self._run_on_head_node("mpiexec", "-n", str(2 * (FEWER + 1)), "-N", "2", "python3", "allreduce.py")[-1]
 
-    def unchanged(self) -> str:
+    def check_second_up_changes_nothing(self) -> str:
         """Check that `up` keeps the size that `scale` set."""
-        return f"{super().unchanged()}, still {FEWER} worker"
+        return f"{super().check_second_up_changes_nothing()}, still {FEWER} worker"
 
     def delete_ami(self) -> str:
         """Delete the AMI. It does not belong to the stack, so `destroy` keeps it, and its snapshots cost money."""
         snapshots = ami.remove(self.cloud, self.stack.region, self.image)
         return f"{self.image}, and {', '.join(snapshots)}"
 
-    def leftovers(self) -> str:
-        rest = super().leftovers()
+    def check_leftovers(self) -> str:
+        rest = super().check_leftovers()
         hosts = [host.instance_id for host in self.cloud.hosts()]
-        must(not hosts, f"still running: {hosts}")
+        require(not hosts, f"still running: {hosts}")
         return f"no host, and {rest}"
 
     @property
@@ -156,18 +156,18 @@ class Ec2Demo(Steps):
         return self.cloud.folder / "project" / "ssh" / "key"
 
     @property
-    def _identity(self) -> tuple[str, str]:
+    def _identity_option(self) -> tuple[str, str]:
         return "--identity", str(self.key)
 
-    def _run(self, *command: str) -> list[str]:
+    def _run_on_head_node(self, *command: str) -> list[str]:
         """Run a command on the head node; return its output without mpiexec's own `[host:process] ...` lines."""
-        lines = self._cluster("run", *self._identity, "--", *command).splitlines()
+        lines = self._run_cluster_command("run", *self._identity_option, "--", *command).splitlines()
         return [line for line in lines if line and not line.startswith("[")]
 
-    def _cluster(self, verb: str, *options: str) -> str:
+    def _run_cluster_command(self, verb: str, *options: str) -> str:
         """Return the output of `scripts/cluster VERB`. Raises StepFailed."""
-        return self.command(*self._command(verb, *options))
+        return self.command(*self._build_cluster_command(verb, *options))
 
-    def _command(self, verb: str, *options: str) -> list[str]:
+    def _build_cluster_command(self, verb: str, *options: str) -> list[str]:
         where = ("--stack", self.stack.name, "--config-dir", str(self.stack.project))
         return [*CLUSTER, verb, *where, *options]

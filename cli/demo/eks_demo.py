@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.clusters.status.node_rows import is_ready
-from cli.demo.steps import CLUSTER, Steps, StepSkipped, must
+from cli.demo.steps import CLUSTER, Steps, StepSkipped, require
 from infra.naming import GPU_RESOURCE
 from localcloud.images import build
 from localcloud.images.catalogue import MPI_RECIPE, PLATFORM_IMAGES
@@ -31,33 +31,33 @@ class EksDemo(Steps):
         self.step("create", self.create)
         self.step("check the nodes", self.nodes)
         self.step("run an MPI job", self.run_job)
-        self.step("run again", self.unchanged)
+        self.step("run again", self.check_second_up_changes_nothing)
         self.step("resize", self.resize)
         self.step("refresh", self.refresh)
         self.step("revert the manual change", self.repair)
         self.step("destroy", self.destroy)
-        self.step("check for leftovers", self.leftovers)
+        self.step("check for leftovers", self.check_leftovers)
         self.step("stop the local cloud", self.stop, always=True)
 
     def make_images(self) -> str:
         """Build the images before the cluster is created, because a pending pod does not show why its image pull is
         slow or fails.
         """
-        skip_without_containers("nodes on this machine do not pull images")
+        skip_if_no_containers("nodes on this machine do not pull images")
         for image in PLATFORM_IMAGES:
-            build.ensure_image(image, self.tell)
-        build.ensure_image(MPI_RECIPE, self.tell)
+            build.ensure_image(image, self.print_progress)
+        build.ensure_image(MPI_RECIPE, self.print_progress)
         return f"{len(PLATFORM_IMAGES) + 1} images, each built once and kept in {build.cache_folder()}"
 
     def start(self) -> str:
         self.cloud.stop()  # an interrupted demo may have left the local cloud running
-        self.cloud.start(self.tell, kubernetes=True)
+        self.cloud.start(self.print_progress, kubernetes=True)
         self.stack.prepare()
         return f"AWS and Pulumi's providers on loopback; {capability.examine()}"
 
     def preview(self) -> str:
         run = self.pulumi("preview")
-        must(not self.cloud.control().leftovers(), "a preview must not create resources")
+        require(not self.cloud.control().leftovers(), "a preview must not create resources")
         return f"{run.changes.get('create', 0)} resources to create"
 
     def create(self) -> str:
@@ -71,18 +71,18 @@ class EksDemo(Steps):
         expected = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
         self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
         self.kubeconfig.chmod(0o600)
-        nodes = json.loads(self._in_cluster("kubectl", "get", "nodes", "--output", "json"))["items"]
+        nodes = json.loads(self._run_with_kubeconfig("kubectl", "get", "nodes", "--output", "json"))["items"]
         ready = [node for node in nodes if is_ready(node)]
         with_gpus = [node for node in ready if int(node["status"]["allocatable"].get(GPU_RESOURCE, 0))]
-        must(len(ready) == len(nodes), f"{len(nodes) - len(ready)} of {len(nodes)} nodes are not ready")
-        must(len(with_gpus) == expected, f"{len(with_gpus)} nodes offer GPUs, expected {expected}")
+        require(len(ready) == len(nodes), f"{len(nodes) - len(ready)} of {len(nodes)} nodes are not ready")
+        require(len(with_gpus) == expected, f"{len(with_gpus)} nodes offer GPUs, expected {expected}")
         names = ", ".join(sorted(shorten_node_name(node["metadata"]["name"]) for node in with_gpus))
         return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {names}"
 
     def run_job(self) -> str:
         """Run ranks over SSH on two nodes. The job itself fails unless each rank runs on the expected node."""
-        skip_without_containers("nodes on this machine do not run containers")
-        verdict = self._json("smoke", "--pool", JOB_POOL, "--workers", "2")
+        skip_if_no_containers("nodes on this machine do not run containers")
+        verdict = self._run_cluster_command("smoke", "--pool", JOB_POOL, "--workers", "2")
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
         where = ", ".join(f"rank {report['rank']} on {shorten_node_name(report['node'])}" for report in reports)
         return f"{where}; the sum {reports[0]['sum']} is correct, by {verdict['expected']['transport']}"
@@ -90,54 +90,54 @@ class EksDemo(Steps):
     def resize(self) -> str:
         self.stack.set_config("gpumpi:pools[0].maxSize", str(NEW_MAX_SIZE))
         run = self.pulumi("up")
-        must(set(run.changed) == {"update"}, f"a resize must only update resources (changes: {run.changed})")
-        self._must_have_max_size(NEW_MAX_SIZE)
+        require(set(run.changed) == {"update"}, f"a resize must only update resources (changes: {run.changed})")
+        self._check_max_size(NEW_MAX_SIZE)
         return f"maxSize is now {NEW_MAX_SIZE}, updated in place"
 
     def refresh(self) -> str:
-        group = self._node_group()
-        self._eks().update_nodegroup_config(
+        group = self._describe_node_group()
+        self._eks_client().update_nodegroup_config(
             clusterName=group["clusterName"],
             nodegroupName=group["nodegroupName"],
             scalingConfig=group["scalingConfig"] | {"maxSize": BY_HAND},
         )
         run = self.pulumi("refresh")
-        must(bool(run.changed), "the refresh did not detect the manual change")
+        require(bool(run.changed), "the refresh did not detect the manual change")
         return f"detected maxSize {BY_HAND}, set outside Pulumi"
 
     def repair(self) -> str:
         self.pulumi("up")
-        self._must_have_max_size(NEW_MAX_SIZE)
+        self._check_max_size(NEW_MAX_SIZE)
         return f"maxSize is {NEW_MAX_SIZE} again"
 
     @property
     def kubeconfig(self) -> Path:
         return self.cloud.folder / "project" / "kubeconfig.json"
 
-    def _in_cluster(self, *command: str) -> str:
+    def _run_with_kubeconfig(self, *command: str) -> str:
         """Run a program with the cluster's kubeconfig and return its output. Raises StepFailed."""
         return self.command(*command, variables={"KUBECONFIG": str(self.kubeconfig)})
 
-    def _json(self, *arguments: str) -> Any:
+    def _run_cluster_command(self, *arguments: str) -> Any:
         """Return the output of `scripts/cluster ... --json`. Raises StepFailed."""
-        return json.loads(self._in_cluster(*CLUSTER, *arguments, "--json"))
+        return json.loads(self._run_with_kubeconfig(*CLUSTER, *arguments, "--json"))
 
-    def _eks(self) -> Any:
+    def _eks_client(self) -> Any:
         return self.cloud.clients(self.stack.region)("eks")
 
-    def _node_group(self) -> dict[str, Any]:
+    def _describe_node_group(self) -> dict[str, Any]:
         """Return the node group of the first GPU pool, as EKS describes it."""
         outputs = self.stack.outputs()
         name = {"clusterName": outputs["clusterName"], "nodegroupName": outputs["pools"][0]["nodeGroup"]}
-        group: dict[str, Any] = self._eks().describe_nodegroup(**name)["nodegroup"]
+        group: dict[str, Any] = self._eks_client().describe_nodegroup(**name)["nodegroup"]
         return group
 
-    def _must_have_max_size(self, expected: int) -> None:
-        size = self._node_group()["scalingConfig"]["maxSize"]
-        must(size == expected, f"EKS reports maxSize {size}, expected {expected}")
+    def _check_max_size(self, expected: int) -> None:
+        size = self._describe_node_group()["scalingConfig"]["maxSize"]
+        require(size == expected, f"EKS reports maxSize {size}, expected {expected}")
 
 
-def skip_without_containers(otherwise: str) -> None:
+def skip_if_no_containers(otherwise: str) -> None:
     """Raise StepSkipped if nodes on this machine cannot run containers."""
     if not (machine := capability.examine()).real_nodes:
         raise StepSkipped(f"{otherwise}: {'; '.join(machine.missing)}")

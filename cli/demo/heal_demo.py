@@ -11,7 +11,7 @@ import yaml
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from cli.demo.eks_demo import JOB_POOL, EksDemo, shorten_node_name
-from cli.demo.steps import CLUSTER, StepFailed, must
+from cli.demo.steps import CLUSTER, StepFailed, require
 from infra.platform.job_controller.in_pod.moments import parse_time
 from localcloud.images import build
 from localcloud.images.catalogue import OPENMPI_5
@@ -59,15 +59,15 @@ class HealDemo(EksDemo):
         self.step("check the nodes", self.nodes)
         self.step("start a job", self.start_job)
         self.step("break the GPU of its node", self.break_gpu)
-        self.step("take the node out of service", self.await_cordon)
-        self.step("finish the job on another node", self.await_end)
+        self.step("take the node out of service", self.wait_for_cordon)
+        self.step("finish the job on another node", self.wait_for_job_end)
         self.step("reboot the node, and verify it", self.reboot)
-        self.step("show where the time went", self.goodput)
+        self.step("show where the time went", self.show_goodput)
         self.step("stop the local cloud", self.stop, always=True)
 
     def make_images(self) -> str:
         said = super().make_images()
-        build.ensure_image(OPENMPI_5, self.tell)
+        build.ensure_image(OPENMPI_5, self.print_progress)
         return said
 
     def start_job(self) -> str:
@@ -79,63 +79,67 @@ class HealDemo(EksDemo):
         }
         file = self.cloud.folder / "project" / "train.yaml"
         file.write_text(yaml.safe_dump(job))
-        self._in_cluster(*CLUSTER, "submit", str(file))
-        _wait_for(self._steps_done, lambda steps: steps >= SEEN, "the first steps of the job")
-        (row,) = [node for node in self._json("health")["nodes"] if node["jobs"]]
+        self._run_with_kubeconfig(*CLUSTER, "submit", str(file))
+        _wait_for(self._count_finished_steps, lambda steps: steps >= SEEN, "the first steps of the job")
+        (row,) = [node for node in self._run_cluster_command("health")["nodes"] if node["jobs"]]
         self.node = row["name"]
         return f"step {SEEN} on {shorten_node_name(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
 
     def break_gpu(self) -> str:
         self.broken = datetime.now(UTC)
-        self._in_cluster(*CLUSTER, "local", "break", self.node, "--xid", str(XID), "--home", str(self.cloud.folder))
+        self._run_with_kubeconfig(*CLUSTER, "local", "break", self.node, "--xid", str(XID), "--home", str(self.cloud.folder))
         return f"Xid {XID} on {shorten_node_name(self.node)}: the GPU has fallen off the bus (simulated)"
 
-    def await_cordon(self) -> str:
+    def wait_for_cordon(self) -> str:
         events = _wait_for(
-            lambda: self._json("health", self.node)["history"],
+            lambda: self._run_cluster_command("health", self.node)["history"],
             lambda history: any(entry["source"] == "controller" for entry in history),
             "the job controller",
         )
         taken = next(entry for entry in events if entry["source"] == "controller")
-        return f"{self._since(taken['at'])} s after the fault: {taken['text']}"
+        return f"{self._seconds_since(taken['at'])} s after the fault: {taken['text']}"
 
-    def await_end(self) -> str:
+    def wait_for_job_end(self) -> str:
         record = _wait_for(
-            self._record, lambda job_record: job_record["phases"][-1]["phase"] in ("Succeeded", "Failed"), "the job to end"
+            self._read_job_record,
+            lambda job_record: job_record["phases"][-1]["phase"] in ("Succeeded", "Failed"),
+            "the job to end",
         )
-        must(record["phases"][-1]["phase"] == "Succeeded", f"the job failed: {record['attempts'][-1]['cause']}")
+        require(record["phases"][-1]["phase"] == "Succeeded", f"the job failed: {record['attempts'][-1]['cause']}")
         first, second = record["attempts"]
         counts = f"{record['disruptions']} disruption, {record['failures']} failures"
-        must(first["outcome"] == "Disrupted", f"the first attempt counts as {first['outcome']}")
-        return f"its ranks run again {self._since(second['running'])} s after the fault and finish; {counts}"
+        require(first["outcome"] == "Disrupted", f"the first attempt counts as {first['outcome']}")
+        return f"its ranks run again {self._seconds_since(second['running'])} s after the fault and finish; {counts}"
 
     def reboot(self) -> str:
         """Reboot the node at once; EKS's node auto repair would reboot it only after ten minutes."""
-        instance = self._json("health", self.node)["instance"]
+        instance = self._run_cluster_command("health", self.node)["instance"]
         began = datetime.now(UTC)
         self.cloud.clients(self.stack.region)("ec2").reboot_instances(InstanceIds=[instance])
         _wait_for(
-            lambda: self._json("health", self.node)["state"], lambda state: state == "healthy", f"{self.node} to be healthy"
+            lambda: self._run_cluster_command("health", self.node)["state"],
+            lambda state: state == "healthy",
+            f"{self.node} to be healthy",
         )
         seconds = (datetime.now(UTC) - began).total_seconds()
         node = shorten_node_name(self.node)
         return f"{node} accepts jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
 
-    def goodput(self) -> str:
-        (account,) = self._json("goodput", NAME)["jobs"]
+    def show_goodput(self) -> str:
+        (account,) = self._run_cluster_command("goodput", NAME)["jobs"]
         spent = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in account["seconds"].items() if seconds >= 1)
         return f"goodput {account['goodput']:.0%}: {spent}"
 
-    def _since(self, at: str) -> int:
+    def _seconds_since(self, at: str) -> int:
         return max(0, round((parse_time(at) - self.broken).total_seconds()))
 
-    def _record(self) -> dict[str, Any]:
-        (record,) = [job for job in self._json("jobs", "--all") if job["name"] == NAME]
+    def _read_job_record(self) -> dict[str, Any]:
+        (record,) = [job for job in self._run_cluster_command("jobs", "--all") if job["name"] == NAME]
         return dict(record)
 
-    def _steps_done(self) -> int:
+    def _count_finished_steps(self) -> int:
         try:
-            return self._in_cluster(*CLUSTER, "logs", NAME).count("step")
+            return self._run_with_kubeconfig(*CLUSTER, "logs", NAME).count("step")
         except StepFailed:  # the job has no pod yet
             return 0
 

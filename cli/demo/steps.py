@@ -78,7 +78,7 @@ class Steps(ABC):
     def show(cls, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
         """Run the demo, print the final table, write NAME.json, and return the exit code."""
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
-        with _only_one(folder, cls.name):
+        with _lock_demo_folder(folder, cls.name):
             table, log = folder / f"{cls.name}.json", folder / f"{cls.name}.log"
             log.unlink(missing_ok=True)
             table.unlink(missing_ok=True)
@@ -114,14 +114,14 @@ class Steps(ABC):
             self.console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
         return ok
 
-    def unchanged(self) -> str:
+    def check_second_up_changes_nothing(self) -> str:
         """Step: check that a second `up` changes nothing."""
         control = self.cloud.control()
-        control.forget_calls()
+        control.reset_call_counts()
         run = self.pulumi("up")
         writes = control.writes()
-        must(not run.changed, f"a second up must change nothing (changes: {run.changed})")
-        must(not writes, f"a second up must not write to AWS (calls: {writes})")
+        require(not run.changed, f"a second up must change nothing (changes: {run.changed})")
+        require(not writes, f"a second up must not write to AWS (calls: {writes})")
         return f"{run.changes.get('same', 0)} resources unchanged, no AWS writes"
 
     def destroy(self) -> str:
@@ -130,10 +130,10 @@ class Steps(ABC):
         self.stack.remove()
         return f"{run.changes.get('delete', 0)} resources deleted"
 
-    def leftovers(self) -> str:
+    def check_leftovers(self) -> str:
         """Step: check that nothing is left in the account."""
         left = self.cloud.control().leftovers()
-        must(not left, f"AWS still holds: {left}")
+        require(not left, f"AWS still holds: {left}")
         return "the account is as it was before"
 
     def stop(self) -> str:
@@ -141,8 +141,8 @@ class Steps(ABC):
         servers = self.cloud.servers()
         self.cloud.stop()
         alive = [server.name for server in servers if server.process()]
-        must(not alive, f"still running: {alive}")
-        must(not self.cloud.folder.exists(), f"{self.cloud.folder} is not empty")
+        require(not alive, f"still running: {alive}")
+        require(not self.cloud.folder.exists(), f"{self.cloud.folder} is not empty")
         return "no processes or files left"
 
     def step(self, title: str, action: Callable[[], str], *, always: bool = False) -> None:
@@ -188,7 +188,7 @@ class Steps(ABC):
             )
         return done.stdout
 
-    def tell(self, line: str) -> None:
+    def print_progress(self, line: str) -> None:
         """Print a progress line of a step."""
         self.console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
@@ -208,13 +208,13 @@ def join_last_lines(text: str) -> str:
     return "; ".join(text.strip().splitlines()[-3:])
 
 
-def must(condition: bool, reason: str) -> None:
+def require(condition: bool, reason: str) -> None:
     if not condition:
         raise StepFailed(reason)
 
 
 @contextmanager
-def _only_one(folder: Path, name: str) -> Iterator[None]:
+def _lock_demo_folder(folder: Path, name: str) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:
         try:
@@ -243,7 +243,7 @@ NAMED = 2
 
 def format_progress(verb: Verb, events: EventLog, seconds: float) -> str:
     """Return a line like `up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`."""
-    running, done = events.running(), events.done()
+    running, done = events.running(), events.count_finished()
     if not running and not done:
         return f"{verb}, {seconds:.0f} s: Pulumi's engine and the program are starting"
     names = ", ".join(running[:NAMED])

@@ -65,13 +65,13 @@ class DeployedEc2Cluster:
     """One deployed EC2 cluster, as AWS reports it. All methods may raise CommandError."""
 
     def __init__(self, stack: str, folder: Path) -> None:
-        raw = stack_file.read(stack_file.find(stack, folder))
+        raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, folder))
         if raw.target_kind != "ec2":
             raise CommandError(f"{stack} is not an EC2 cluster: target.kind is {raw.target_kind or None}, not ec2", USAGE)
         self.stack, self.region = raw.stack, require_region(raw)
         target: Any = raw.values["target"]
         self.user = str(target.get("user", Ec2Target(kind="ec2").user))
-        self.shared = _mount_path(raw.values.get("storage"))
+        self.shared = _get_mount_path(raw.values.get("storage"))
         self.naming = Naming(raw.stack)
         self._clients = Clients(raw.region)
         self._role_ids: dict[str, str] = {}
@@ -80,7 +80,7 @@ class DeployedEc2Cluster:
     # --- instances -----------------------------------------------------------------------------------------------------
 
     def group(self) -> WorkerGroup:
-        groups = self._groups()
+        groups = self._describe_worker_groups()
         if not groups:
             fix = f"`pulumi up -s {self.stack}` creates it"
             raise NotFound(f"there is no cluster {self.naming.cluster} in {self.region}; {fix}")
@@ -90,18 +90,22 @@ class DeployedEc2Cluster:
     def nodes(self) -> list[Ec2Node]:
         """Return the head node first, then the workers sorted by address."""
         states = {
-            instance["InstanceId"]: instance["LifecycleState"] for group in self._groups() for instance in group["Instances"]
+            instance["InstanceId"]: instance["LifecycleState"]
+            for group in self._describe_worker_groups()
+            for instance in group["Instances"]
         }
-        workers = self._described([{"Name": "instance-id", "Values": sorted(states)}]) if states else []
+        workers = self._describe_instances([{"Name": "instance-id", "Values": sorted(states)}]) if states else []
         head_nodes = [
             {"Name": f"tag:{STACK_TAG}", "Values": [self.stack]},
             {"Name": f"tag:{ROLE_TAG}", "Values": [HEAD_NODE]},
             {"Name": "instance-state-name", "Values": list(ALIVE)},
         ]
         # two head nodes may run while one replaces the other
-        newest = sorted(self._described(head_nodes), key=lambda instance: str(instance["LaunchTime"]))[-1:]
-        nodes = [_node(instance, HEAD_NODE, instance["State"]["Name"]) for instance in newest]
-        nodes += sorted((_node(instance, "worker", states[instance["InstanceId"]]) for instance in workers), key=_address_parts)
+        newest = sorted(self._describe_instances(head_nodes), key=lambda instance: str(instance["LaunchTime"]))[-1:]
+        nodes = [_parse_node(instance, HEAD_NODE, instance["State"]["Name"]) for instance in newest]
+        nodes += sorted(
+            (_parse_node(instance, "worker", states[instance["InstanceId"]]) for instance in workers), key=_split_address
+        )
         return nodes
 
     def head_node(self) -> Ec2Node:
@@ -114,12 +118,14 @@ class DeployedEc2Cluster:
 
     def scale(self, size: int) -> None:
         autoscaling, name = self._clients.autoscaling, self.naming.workers
-        self._ask(lambda: autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size, HonorCooldown=False))
+        self._query_aws(
+            lambda: autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size, HonorCooldown=False)
+        )
 
     def activities(self) -> list[Mapping[str, Any]]:
         """Return the latest launches and terminations of workers, including failed ones, newest first."""
         describe, name = self._clients.autoscaling.describe_scaling_activities, self.naming.workers
-        answer = self._ask(lambda: describe(AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
+        answer = self._query_aws(lambda: describe(AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
         return list(answer["Activities"])
 
     def failed_launches(self) -> dict[str, str]:
@@ -127,13 +133,15 @@ class DeployedEc2Cluster:
         failed = [activity for activity in self.activities() if activity["StatusCode"] == "Failed"]
         return {activity["ActivityId"]: activity.get("StatusMessage") or activity["Description"] for activity in failed}
 
-    def _groups(self) -> list[Any]:
+    def _describe_worker_groups(self) -> list[Any]:
         name = self.naming.workers
         autoscaling = self._clients.autoscaling
-        groups = self._ask(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"])
+        groups = self._query_aws(
+            lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+        )
         return list(groups)
 
-    def _described(self, filters: list[dict[str, Any]]) -> list[Any]:
+    def _describe_instances(self, filters: list[dict[str, Any]]) -> list[Any]:
         reservations = read_pages(self.region, self._clients.ec2, "describe_instances", "Reservations", Filters=filters)
         return [instance for reservation in reservations for instance in reservation["Instances"]]
 
@@ -143,8 +151,8 @@ class DeployedEc2Cluster:
         """Return the notice (address, keys and slots) that a node published under its S3 prefix, where only that node
         may write; None if the node has not published one yet.
         """
-        key = f"{NODES}{self._role_id(node)}:{node.id}/notice.json"
-        text = self._object(key)
+        key = f"{NODES}{self._read_role_id(node)}:{node.id}/notice.json"
+        text = self._read_object(key)
         if text is None:
             return None
         notice: Mapping[str, Any] = json.loads(text)
@@ -152,18 +160,18 @@ class DeployedEc2Cluster:
 
     def boot_logs(self) -> Iterator[BootLog]:
         """Yield the logs of nodes that could not join, oldest first."""
-        return self._uploads("boot.log")
+        return self._read_uploads("boot.log")
 
     def waiting(self) -> Iterator[BootLog]:
         """Yield the reasons why nodes have not joined yet or were slow to join, oldest first."""
-        return self._uploads("waiting.txt")
+        return self._read_uploads("waiting.txt")
 
-    def _uploads(self, name: str) -> Iterator[BootLog]:
+    def _read_uploads(self, name: str) -> Iterator[BootLog]:
         s3, bucket = self._clients.s3, self.bucket
-        pages = self._ask(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
+        pages = self._query_aws(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
         listed = [item for page in pages for item in page.get("Contents", ()) if item["Key"].endswith(f"/{name}")]
         for item in sorted(listed, key=lambda item: item["LastModified"]):
-            text = self._object(item["Key"])
+            text = self._read_object(item["Key"])
             if text is not None:
                 instance = item["Key"].split("/")[1].partition(":")[2]
                 yield BootLog(instance, f"{item['LastModified']:%Y-%m-%dT%H:%M:%SZ}", text.decode(errors="replace"))
@@ -172,14 +180,14 @@ class DeployedEc2Cluster:
     def bucket(self) -> str:
         if self._bucket is None:
             pattern = re.compile(rf"{re.escape(self.naming.name('keys'))}-[0-9a-f]{{7}}")  # Pulumi's suffix
-            buckets = self._ask(self._clients.s3.list_buckets)["Buckets"]
+            buckets = self._query_aws(self._clients.s3.list_buckets)["Buckets"]
             matching = [bucket for bucket in buckets if pattern.fullmatch(bucket["Name"])]
             if not matching:
                 raise NotFound(f"{self.naming.cluster} has no key bucket in this account")
             self._bucket = str(max(matching, key=lambda bucket: bucket["CreationDate"])["Name"])
         return self._bucket
 
-    def _object(self, key: str) -> bytes | None:
+    def _read_object(self, key: str) -> bytes | None:
         s3, bucket = self._clients.s3, self.bucket
 
         def get() -> bytes | None:
@@ -189,23 +197,23 @@ class DeployedEc2Cluster:
                 return None
             return body
 
-        content: bytes | None = self._ask(get)
+        content: bytes | None = self._query_aws(get)
         return content
 
-    def _role_id(self, node: Ec2Node) -> str:
+    def _read_role_id(self, node: Ec2Node) -> str:
         """Return the node's role ID. The bucket policy limits each instance's writes to its role ID and instance ID."""
         name = node.profile_arn.rpartition("/")[2]
         if name not in self._role_ids:
             iam = self._clients.iam
-            profile = self._ask(lambda: iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"])
+            profile = self._query_aws(lambda: iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"])
             self._role_ids[name] = profile["Roles"][0]["RoleId"]
         return self._role_ids[name]
 
-    def _ask(self, question: Callable[[], Any]) -> Any:
+    def _query_aws(self, question: Callable[[], Any]) -> Any:
         return query_aws(self.region, question)
 
 
-def _mount_path(storage: object) -> str | None:
+def _get_mount_path(storage: object) -> str | None:
     """Return the mount path of the shared file system, or None if the stack has none."""
     efs = storage.get("efs", {}) if isinstance(storage, Mapping) else {}
     if efs == "none":
@@ -214,7 +222,7 @@ def _mount_path(storage: object) -> str | None:
     return str(efs.get("mountPath", default)) if isinstance(efs, Mapping) else default
 
 
-def _node(described: Mapping[str, Any], role: str, state: str) -> Ec2Node:
+def _parse_node(described: Mapping[str, Any], role: str, state: str) -> Ec2Node:
     return Ec2Node(
         described["InstanceId"],
         role,
@@ -226,5 +234,5 @@ def _node(described: Mapping[str, Any], role: str, state: str) -> Ec2Node:
     )
 
 
-def _address_parts(node: Ec2Node) -> list[int]:
+def _split_address(node: Ec2Node) -> list[int]:
     return [int(part) for part in node.address.split(".") if part]

@@ -14,7 +14,7 @@ from typing import Final
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import UNREACHABLE
-from cli.installation import command as program
+from cli.installation import program_name as program
 
 PROGRAMS: Final = {
     "ssh": "install OpenSSH's client",
@@ -70,14 +70,14 @@ class HeadNodeSsh:
         ]
 
 
-def must_exist(identity: Path | None) -> None:
+def check_key_file_exists(identity: Path | None) -> None:
     """Raise NotFound if the private key file does not exist."""
     if identity is not None and not identity.exists():
         raise NotFound(f"--identity: {identity} does not exist")
 
 
 @contextmanager
-def to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = None) -> Iterator[HeadNodeSsh]:
+def connect_to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = None) -> Iterator[HeadNodeSsh]:
     """Yield SSH access to the head node.
 
     Raises CommandError if the head node is not ready, or if a program or key is missing on this machine.
@@ -85,7 +85,7 @@ def to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = None) -> I
     for name, fix in PROGRAMS.items():
         if shutil.which(name) is None:
             raise CommandError(f"{name} is not on PATH; {fix}")
-    must_exist(identity)
+    check_key_file_exists(identity)
     node = cluster.head_node()
     notice = cluster.notice(node)
     if notice is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cli.ec2.ec2_instances import DeployedEc2Cluster, Ec2Node
-from cli.ec2.head_node_ssh import to_head_node
+from cli.ec2.head_node_ssh import connect_to_head_node
 from cli.ec2.remote_restarts import HOSTFILE
 from cli.ec2.remote_run import SSH_FAILED
 from cli.errors import CommandError
@@ -31,7 +31,7 @@ def compare_hostfile(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, i
     if silent:
         return f"these nodes have not published their keys yet: {', '.join(silent)}"
     try:
-        with to_head_node(cluster, identity) as head_node:
+        with connect_to_head_node(cluster, identity) as head_node:
             done = subprocess.run(head_node.command("cat", HOSTFILE), stdin=subprocess.DEVNULL, capture_output=True, text=True)
     except CommandError as error:
         if error.code in (FAILED, UNREACHABLE):

@@ -10,16 +10,16 @@ def command(stack: options.Stack, config_dir: options.ConfigDir = options.STACK_
     """Shows addresses, slots, and whether each node has joined."""
     cluster = DeployedEc2Cluster(stack, config_dir)
     group = cluster.group()
-    rows = [_row(cluster, node) for node in cluster.nodes()]
+    rows = [_build_row(cluster, node) for node in cluster.nodes()]
     if as_json:
         print_json({"hosts": rows, "workers": {"min": group.minimum, "desired": group.desired, "max": group.maximum}})
     else:
-        _print(rows)
+        _print_table(rows)
         print(f"workers: {group.desired} desired, minimum {group.minimum}, maximum {group.maximum}")
     return OK
 
 
-def _row(cluster: DeployedEc2Cluster, node: Ec2Node) -> dict[str, object]:
+def _build_row(cluster: DeployedEc2Cluster, node: Ec2Node) -> dict[str, object]:
     """Return a row. `joined` means that the node published its keys and, for a worker, that it is in service."""
     notice = cluster.notice(node) if node.profile_arn else None
     return {
@@ -33,7 +33,7 @@ def _row(cluster: DeployedEc2Cluster, node: Ec2Node) -> dict[str, object]:
     }
 
 
-def _print(rows: list[dict[str, object]]) -> None:
+def _print_table(rows: list[dict[str, object]]) -> None:
     listing = Listing("role", "instance", "address", "type", "slots", "state", "joined", right=["slots"])
     for row in rows:
         slots = "?" if row["slots"] is None else str(row["slots"])

@@ -77,7 +77,7 @@ done
 (exit "$code")"""
 
 
-def wrap_in_restarts(line: str, restarts: int, hostfile: str = HOSTFILE) -> str:
+def wrap_in_restart_script(line: str, restarts: int, hostfile: str = HOSTFILE) -> str:
     """Return a bash script that restarts a command, at most `restarts` times, when it fails or loses nodes.
 
     The script terminates the command if mpirun has reported a lost node but keeps running. The join service removes

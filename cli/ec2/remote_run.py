@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import AnyStr, BinaryIO, Final
 
-from cli.ec2.remote_restarts import wrap_in_restarts
+from cli.ec2.remote_restarts import wrap_in_restart_script
 
 RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
@@ -32,18 +32,18 @@ class Lost(Exception):
     """The outcome of the command cannot be determined."""
 
 
-def new_id() -> str:
+def generate_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def start_script(id: str, words: Sequence[str], folder: str | None, restarts: int = 0) -> str:
+def render_start_script(id: str, words: Sequence[str], folder: str | None, restarts: int = 0) -> str:
     """Return a script that starts the command.
 
     Running the script again is safe: its mkdir succeeds only once, so the command starts only once.
     """
     line = shlex.join(words)
     if restarts:
-        line = wrap_in_restarts(line, restarts)
+        line = wrap_in_restart_script(line, restarts)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
     return f"""set -e
@@ -59,7 +59,7 @@ mv "$run/pid.part" "$run/pid"
 """
 
 
-def follow_script(id: str, offset: int) -> str:
+def render_follow_script(id: str, offset: int) -> str:
     """Return a script that follows the log from `offset`, and prints the exit code to stderr when the command ends."""
     return f"""run={RUNS}/{id}
 if ! test -e "$run/pid"; then echo 'gpumpi-run unknown' >&2; exit 0; fi
@@ -73,12 +73,12 @@ echo "gpumpi-run $(cat "$run/exit" 2>/dev/null || echo lost)" >&2
 """
 
 
-def stop_script(id: str) -> str:
+def render_stop_script(id: str) -> str:
     """Return a script that terminates the command and the processes that the command started."""
     return f'kill -TERM -- "-$(cat {RUNS}/{id}/pid)"\n'
 
 
-def start(
+def start_run(
     ssh: Command,
     id: str,
     words: Sequence[str],
@@ -88,13 +88,13 @@ def start(
     wait: Callable[[float], object] = time.sleep,
 ) -> None:
     """Start the command. Raises Lost with ssh's message if the head node is unreachable."""
-    command = ssh(start_script(id, words, folder, restarts))
-    done = connected(lambda: subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL), wait=wait)
+    command = ssh(render_start_script(id, words, folder, restarts))
+    done = run_with_retries(lambda: subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL), wait=wait)
     if done.returncode:
         raise Lost(done.stderr.strip() or f"ssh ended with {done.returncode}")
 
 
-def connected(
+def run_with_retries(
     attempt: "Callable[[], subprocess.CompletedProcess[AnyStr]]", *, wait: Callable[[float], object] = time.sleep
 ) -> "subprocess.CompletedProcess[AnyStr]":
     """Run an ssh command; retry up to three times if ssh cannot connect or loses its connection. The command
@@ -102,19 +102,19 @@ def connected(
     """
     for pause in PAUSES[:3]:
         done = attempt()
-        if done.returncode != SSH_FAILED or _is_final(done.stderr):
+        if done.returncode != SSH_FAILED or _is_permanent_error(done.stderr):
             return done
         wait(pause)
     return attempt()
 
 
-def _is_final(message: str | bytes) -> bool:
+def _is_permanent_error(message: str | bytes) -> bool:
     """Return whether ssh's error is permanent, so that another attempt to connect would also fail."""
     message = message.decode(errors="replace") if isinstance(message, bytes) else message
     return "Permission denied" in message or "Host key verification failed" in message
 
 
-def follow(
+def follow_log(
     ssh: Command,
     id: str,
     output: BinaryIO,
@@ -126,7 +126,7 @@ def follow(
     """Copy the log to `output` as it grows; return the command's exit code. Raises Lost."""
     offset, failures, since = 0, 0, clock()
     while True:
-        received, messages = _read(ssh(follow_script(id, offset)), output)
+        received, messages = _read_log(ssh(render_follow_script(id, offset)), output)
         offset += received
         ended = _ENDED.search(messages)
         reason = messages.decode(errors="replace").strip()
@@ -138,7 +138,7 @@ def follow(
             raise Lost(f"{id} ended without an exit code: it was killed, or the head node restarted")
         if received:
             failures, since = 0, clock()
-        if clock() - since > GIVE_UP_SECONDS or _is_final(reason):
+        if clock() - since > GIVE_UP_SECONDS or _is_permanent_error(reason):
             raise Lost(f"{id} may still be running, but the head node is unreachable: {reason}")
         if failures == 0:
             report("the connection was lost; the command keeps running; reconnecting")
@@ -146,7 +146,7 @@ def follow(
         failures += 1
 
 
-def _read(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
+def _read_log(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
     """Read the log over one connection. Return the number of bytes received, and the stderr of ssh and the script."""
     received = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:

@@ -15,13 +15,13 @@ from cli.console import Listing, print_json, print_result, say
 from cli.durations import format_duration
 from cli.ec2 import remote_run
 from cli.ec2.ec2_instances import DeployedEc2Cluster
-from cli.ec2.head_node_ssh import HeadNodeSsh, to_head_node
+from cli.ec2.head_node_ssh import HeadNodeSsh, connect_to_head_node
 from cli.ec2.remote_run import RUNS
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
-from cli.jobs.workdir.selection import Selection, select
-from cli.jobs.workdir.sending import send
+from cli.jobs.workdir.selection import Selection, select_files
+from cli.jobs.workdir.sending import send_files
 
 FOLDER: Final = ".gpumpi/runs"
 """Folder on the shared file system for the folders that `run --workdir` sends."""
@@ -88,7 +88,7 @@ class Run:
         }
 
 
-def parse(text: str) -> list[Run]:
+def parse_runs(text: str) -> list[Run]:
     """Parse the output of `_LIST`, and return the runs, newest first.
 
     >>> [(run.id, run.phase, run.command) for run in parse('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
@@ -113,11 +113,11 @@ class Runs:
     cluster: DeployedEc2Cluster
     head_node: HeadNodeSsh
 
-    def bash(self, script: str) -> Sequence[str]:
+    def build_bash_command(self, script: str) -> Sequence[str]:
         return self.head_node.command("bash", "-c", script)
 
     def list(self) -> "list[Run]":
-        return parse(self._output(_LIST))
+        return parse_runs(self._run_script(_LIST))
 
     def find(self, id: str) -> Run:
         match = next((run for run in self.list() if run.id == id), None)
@@ -127,43 +127,43 @@ class Runs:
 
     def log(self, id: str) -> str:
         self.find(id)
-        return self._output(f"cat {RUNS}/{shlex.quote(id)}/log")
+        return self._run_script(f"cat {RUNS}/{shlex.quote(id)}/log")
 
     def delete(self, id: str) -> Run:
         """Stop a run, and delete its record, its log and the folder that was sent for it."""
         run = self.find(id)
         quoted = shlex.quote(id)
-        stop = remote_run.stop_script(quoted) if run.state == "running" else ""
-        folder = f" {shlex.quote(self.sent_folder(id))}" if self.cluster.shared else ""
-        self._output(f"{stop}rm -rf {RUNS}/{quoted}{folder}")
+        stop = remote_run.render_stop_script(quoted) if run.state == "running" else ""
+        folder = f" {shlex.quote(self.sent_folder_path(id))}" if self.cluster.shared else ""
+        self._run_script(f"{stop}rm -rf {RUNS}/{quoted}{folder}")
         return run
 
-    def sent_folder(self, id: str) -> str:
+    def sent_folder_path(self, id: str) -> str:
         return f"{self.cluster.shared}/{FOLDER}/{id}"
 
     def send(self, selection: Selection, id: str) -> str:
         """Send a folder to the shared file system; return its path there."""
 
-        def place(words: Sequence[str], stdin: IO[bytes]) -> "subprocess.CompletedProcess[bytes]":
-            def attempt() -> "subprocess.CompletedProcess[bytes]":
+        def run_remote_command(words: Sequence[str], stdin: IO[bytes]) -> "subprocess.CompletedProcess[bytes]":
+            def run_once() -> "subprocess.CompletedProcess[bytes]":
                 stdin.seek(0)
                 return subprocess.run(self.head_node.command(*words), stdin=stdin, capture_output=True, check=False)
 
-            return remote_run.connected(attempt)
+            return remote_run.run_with_retries(run_once)
 
-        folder = self.sent_folder(id)
-        sent = send(selection, place, f"{self.cluster.shared}/{FOLDER}", folder)
+        folder = self.sent_folder_path(id)
+        sent = send_files(selection, run_remote_command, f"{self.cluster.shared}/{FOLDER}", folder)
         for left_out in selection.left_out:
             say(f"{NAME}: not sent: {left_out}")
         say(f"{NAME}: sent {sent} from {selection.root}")
         return f"{folder}/workdir"
 
-    def _output(self, script: str) -> str:
+    def _run_script(self, script: str) -> str:
         """Run a script on the head node and return its output. The script may run twice, because failed connections are
         retried.
         """
-        command = self.bash(script)
-        done = remote_run.connected(
+        command = self.build_bash_command(script)
+        done = remote_run.run_with_retries(
             lambda: subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         )
         if done.returncode:
@@ -172,9 +172,9 @@ class Runs:
 
 
 @contextmanager
-def on_head_node(stack: str, config_dir: Path, identity: Path | None) -> Iterator[Runs]:
+def connect_to_runs(stack: str, config_dir: Path, identity: Path | None) -> Iterator[Runs]:
     cluster = DeployedEc2Cluster(stack, config_dir)
-    with to_head_node(cluster, identity) as head_node:
+    with connect_to_head_node(cluster, identity) as head_node:
         yield Runs(cluster, head_node)
 
 
@@ -183,7 +183,7 @@ def select_workdir(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) ->
     if not cluster.shared:
         fix = "Set storage.efs in the stack, or copy the folder into the AMI"
         raise CommandError(f"--workdir: {cluster.naming.cluster} has no shared file system for the folder. {fix}.")
-    return select(folder, limit_mib)
+    return select_files(folder, limit_mib)
 
 
 # --- verbs that also exist for Kubernetes clusters --------------------------------------------------------------------
@@ -205,7 +205,7 @@ def print_log(runs: Runs, id: str, *, follow: bool, as_json: bool) -> int:
     if follow:
         runs.find(id)
         out = sys.stderr.buffer if as_json else sys.stdout.buffer
-        code = remote_run.follow(runs.bash, id, out, report=say)
+        code = remote_run.follow_log(runs.build_bash_command, id, out, report=say)
         if as_json:
             print_json(runs.find(id).as_json(datetime.now(UTC)))
         return FAILED if code else OK

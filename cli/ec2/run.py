@@ -13,12 +13,12 @@ from cli import options
 from cli.console import print_json, say
 from cli.ec2 import remote_run
 from cli.ec2.ec2_instances import DeployedEc2Cluster
-from cli.ec2.head_node_ssh import to_head_node
+from cli.ec2.head_node_ssh import connect_to_head_node
 from cli.ec2.remote_run import Lost
 from cli.ec2.remote_runs import Runs, select_workdir
 from cli.errors import CommandError
 from cli.exit_codes import INTERRUPTED, NOT_FOUND, NOT_STARTED, OK, USAGE
-from cli.installation import command as program
+from cli.installation import program_name as program
 from cli.jobs.assignments import split_pairs
 from cli.jobs.workdir.selection import LIMIT_MIB
 
@@ -60,22 +60,22 @@ def command(
     if workdir and workdir.startswith("/") and not Path(workdir).is_dir():
         say(f"warning: --workdir: {workdir} is not a folder on this machine; for one on the head node, use --directory")
         workdir, directory = None, workdir
-    with not_started(stack):
+    with exit_255_if_not_started(stack):
         cluster = DeployedEc2Cluster(stack, config_dir)
         selection = select_workdir(cluster, Path(workdir), workdir_limit) if workdir else None
-        with to_head_node(cluster, identity) as head_node:
+        with connect_to_head_node(cluster, identity) as head_node:
             runs = Runs(cluster, head_node)
             if attach:
-                return _follow(runs, attach, stack)
-            id = remote_run.new_id()
+                return _follow_run(runs, attach, stack)
+            id = remote_run.generate_run_id()
             environment = [f"{name}={value}" for name, value in split_pairs("--env", variables)]
             line = [*(["env", *environment] if environment else []), *(words or [])]
             folder = runs.send(selection, id) if selection else directory or cluster.shared
-            remote_run.start(runs.bash, id, line, folder, restarts)
+            remote_run.start_run(runs.build_bash_command, id, line, folder, restarts)
             if detach:
                 print_json({"id": id}) if as_json else print(id)
                 return OK
-            return _follow(runs, id, stack)
+            return _follow_run(runs, id, stack)
 
 
 def ssh(
@@ -87,36 +87,36 @@ def ssh(
 ) -> int:
     """Connects through Session Manager, so no port needs to be open. The host key comes from the key bucket."""
     remote = words or []
-    with not_started(), to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
+    with exit_255_if_not_started(), connect_to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
         # in batch mode, ssh could not prompt for the passphrase of a key
         line = head_node.command(*remote, batch=False, tty=not remote and sys.stdin.isatty())
         return subprocess.run(line, check=False).returncode
 
 
 @contextmanager
-def not_started(stack: str = "") -> Iterator[None]:
+def exit_255_if_not_started(stack: str = "") -> Iterator[None]:
     """Exit with 255 if the command could not be started. Keep the exit codes of usage errors and a missing stack."""
     try:
         yield
     except Lost as error:
-        raise CommandError(f"{error}{explain_permission(str(error), stack)}", NOT_STARTED) from None
+        raise CommandError(f"{error}{explain_missing_permission(str(error), stack)}", NOT_STARTED) from None
     except CommandError as error:
         error.code = error.code if error.code in (USAGE, NOT_FOUND, INTERRUPTED) else NOT_STARTED
         raise
 
 
-def _follow(runs: Runs, id: str, stack: str) -> int:
+def _follow_run(runs: Runs, id: str, stack: str) -> int:
     try:
-        return remote_run.follow(runs.bash, id, sys.stdout.buffer, report=say)
+        return remote_run.follow_log(runs.build_bash_command, id, sys.stdout.buffer, report=say)
     except KeyboardInterrupt:
-        stop = runs.bash(remote_run.stop_script(id))
+        stop = runs.build_bash_command(remote_run.render_stop_script(id))
         subprocess.run(stop, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         raise CommandError(f"{id} was stopped", INTERRUPTED) from None
     except Lost as error:
         raise Lost(f"{error}; to follow it again: {program()} run -s {stack} --attach {id}") from None
 
 
-def explain_permission(message: str, stack: str) -> str:
+def explain_missing_permission(message: str, stack: str) -> str:
     if "Permission denied" in message:
         return f"; add your public key to target.ssh.publicKeys of {stack}, or pass the matching private key with --identity"
     return ""

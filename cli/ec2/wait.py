@@ -13,11 +13,11 @@ from cli import options
 from cli.console import print_json, say
 from cli.ec2 import hostfile_check
 from cli.ec2.ec2_instances import BootLog, DeployedEc2Cluster, Ec2Node, WorkerGroup
-from cli.ec2.head_node_ssh import must_exist
+from cli.ec2.head_node_ssh import check_key_file_exists
 from cli.ec2.hostfile_check import Look, Unseen
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED
-from cli.installation import command as program
+from cli.installation import program_name as program
 
 DEFAULT_MINUTES: Final = 40.0
 """Default time limit. It exceeds the join time limit of workers with 4 TiB of memory (`infra.plan.ec2_cluster`)."""
@@ -40,25 +40,25 @@ class Snapshot:
     """Difference between the head node's hostfile and what AWS reports, as text."""
 
     @property
-    def in_service(self) -> int:
+    def workers_in_service(self) -> int:
         return sum(not node.is_head_node and node.state == "InService" for node in self.nodes)
 
     @property
-    def leaving(self) -> int:
+    def leaving_workers(self) -> int:
         return sum(not node.is_head_node and node.state.startswith("Terminat") for node in self.nodes)
 
     @property
     def has_joined(self) -> bool:
         """Whether AWS reports that all nodes have joined."""
-        workers = sum(not node.is_head_node for node in self.nodes) - self.in_service
-        return self.head_node_joined and self.in_service == self.group.desired and workers == 0
+        workers = sum(not node.is_head_node for node in self.nodes) - self.workers_in_service
+        return self.head_node_joined and self.workers_in_service == self.group.desired and workers == 0
 
     def __str__(self) -> str:
         parts = [
             f"head node {'joined' if self.head_node_joined else 'boots'}",
-            f"{self.in_service} of {self.group.desired} workers joined",
+            f"{self.workers_in_service} of {self.group.desired} workers joined",
         ]
-        leaving = [f"{self.leaving} leaving"] if self.leaving else []
+        leaving = [f"{self.leaving_workers} leaving"] if self.leaving_workers else []
         return ", ".join([*parts, *leaving, *([self.difference] if self.difference else [])])
 
 
@@ -73,10 +73,10 @@ def command(
 
     Without an SSH key in the stack, the verb checks only the status reported by AWS, and prints a note.
     """
-    ready = until_ready(DeployedEc2Cluster(stack, config_dir), minutes, identity)
+    ready = wait_and_print_progress(DeployedEc2Cluster(stack, config_dir), minutes, identity)
     if as_json:
         head_node = next(node.id for node in ready.nodes if node.is_head_node)
-        print_json({"ready": True, "workers": ready.in_service, "master": head_node})
+        print_json({"ready": True, "workers": ready.workers_in_service, "master": head_node})
     return OK
 
 
@@ -103,19 +103,19 @@ def scale(
         raise CommandError(f"{size} is not between minSize and maxSize. {fix}", REFUSED)
     cluster.scale(size)
     if wait_for_nodes:
-        until_ready(cluster, minutes, identity)
+        wait_and_print_progress(cluster, minutes, identity)
     if as_json:
         print_json({"workers": size, "ready": wait_for_nodes})
     return OK
 
 
-def until_ready(cluster: DeployedEc2Cluster, minutes: float, identity: Path | None) -> Snapshot:
+def wait_and_print_progress(cluster: DeployedEc2Cluster, minutes: float, identity: Path | None) -> Snapshot:
     """Call `wait` and print its progress on stderr. Raises CommandError."""
-    must_exist(identity)
-    return wait(cluster, minutes * 60, say, partial(hostfile_check.compare_hostfile, identity=identity))
+    check_key_file_exists(identity)
+    return wait_until_ready(cluster, minutes * 60, say, partial(hostfile_check.compare_hostfile, identity=identity))
 
 
-def wait(
+def wait_until_ready(
     cluster: DeployedEc2Cluster,
     seconds: float,
     report: Callable[[str], None],
@@ -131,9 +131,9 @@ def wait(
     began, failures, last = clock(), _Failures(report), ""
     joined_since: float | None = None
     while True:
-        snapshot = _poll(cluster)
+        snapshot = _read_snapshot(cluster)
         if snapshot.has_joined:
-            snapshot = replace(snapshot, difference=find_difference(cluster, snapshot, look, report))
+            snapshot = replace(snapshot, difference=find_hostfile_difference(cluster, snapshot, look, report))
         if str(snapshot) != last:
             last = str(snapshot)
             report(f"{clock() - began:4.0f} s: {last}")
@@ -151,7 +151,7 @@ def wait(
         pause(POLL_SECONDS)
 
 
-def find_difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, look: Look, report: Callable[[str], None]) -> str:
+def find_hostfile_difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, look: Look, report: Callable[[str], None]) -> str:
     """Return how the hostfile differs from the nodes. If the hostfile cannot be read, report why and return ""."""
     try:
         return look(cluster, snapshot.nodes)
@@ -160,7 +160,7 @@ def find_difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, look: Look,
         return ""
 
 
-def _poll(cluster: DeployedEc2Cluster) -> Snapshot:
+def _read_snapshot(cluster: DeployedEc2Cluster) -> Snapshot:
     group, nodes = cluster.group(), cluster.nodes()
     head_node = next((node for node in nodes if node.is_head_node), None)
     joined = head_node is not None and head_node.state == "running" and cluster.notice(head_node) is not None
@@ -190,14 +190,14 @@ class _Failures:
             self._seen.add(boot_log.instance_id)
             if self._is_first_check and boot_log.instance_id not in existing:
                 continue  # the log is from an instance that was terminated before the wait began
-            self._report(format_snapshot(boot_log))
+            self._report(format_boot_log(boot_log))
             if any(node.is_head_node and node.id == boot_log.instance_id for node in snapshot.nodes):
                 raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)
             self._failed_workers += 1
             if self._failed_workers == MAX_FAILED_WORKERS:
                 raise CommandError(f"{MAX_FAILED_WORKERS} workers could not join; their logs are above", FAILED)
         for waiting in cluster.waiting():
-            if waiting.instance_id in existing and not self._is_known(waiting):
+            if waiting.instance_id in existing and not self._is_already_reported(waiting):
                 self._report(f"{waiting.instance_id} has not joined yet ({waiting.written}): {waiting.text.strip()}")
         for id, message in cluster.failed_launches().items():
             if id not in self._seen and not self._is_first_check:
@@ -205,14 +205,14 @@ class _Failures:
             self._seen.add(id)
         self._is_first_check = False
 
-    def _is_known(self, waiting: BootLog) -> bool:
+    def _is_already_reported(self, waiting: BootLog) -> bool:
         """Return whether this reason was already reported for this node, and record it."""
         is_repeated = self._reasons.get(waiting.instance_id) == waiting.text
         self._reasons[waiting.instance_id] = waiting.text
         return is_repeated
 
 
-def format_snapshot(boot_log: BootLog) -> str:
+def format_boot_log(boot_log: BootLog) -> str:
     lines = boot_log.text.splitlines()[-TAIL_LINES:]
     heading = f"{boot_log.instance_id} could not join ({boot_log.written}); the end of its log:"
     return "\n".join([heading, *(f"  | {line}" for line in lines)])

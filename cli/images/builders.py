@@ -28,10 +28,10 @@ class Builder:
         return [self.name, "build", *options, str(context)]
 
     def build(self, context: Path, dockerfile: str, reference: str, arguments: Mapping[str, str]) -> None:
-        self._run(self.build_command(context, dockerfile, reference, arguments), "build the image")
+        self._run_builder(self.build_command(context, dockerfile, reference, arguments), "build the image")
 
     def push(self, reference: str) -> None:
-        self._run([self.name, "push", reference], f"push {reference}")
+        self._run_builder([self.name, "push", reference], f"push {reference}")
 
     def login(self, registry: str, user: str, password: str) -> None:
         """Log in to a registry. The password is passed through stdin, because other users of this machine can read
@@ -42,24 +42,24 @@ class Builder:
         if done.returncode:
             raise CommandError(f"{self.name} could not log in to {registry}: {read_last_line(done.stderr)}")
 
-    def _run(self, command: list[str], purpose: str) -> None:
+    def _run_builder(self, command: list[str], purpose: str) -> None:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=STDERR, check=False)
         if done.returncode:
             raise CommandError(f"{self.name} could not {purpose} (exit code {done.returncode}); see its output above")
 
 
-def choose(name: str | None) -> Builder:
+def choose_builder(name: str | None) -> Builder:
     """Return the requested builder, or the first that works on this machine."""
     reasons = []
     for program in [name] if name else NAMES:
-        if (reason := explain_unusable(program)) is None:
+        if (reason := explain_unusable_builder(program)) is None:
             return Builder(program)
         reasons.append(reason)
     fix = f"Install or start {'it' if name else 'one of them'}"
     raise CommandError(f"no program can build images: {'; '.join(reasons)}. {fix}")
 
 
-def explain_unusable(name: str) -> str | None:
+def explain_unusable_builder(name: str) -> str | None:
     """Return why a builder cannot be used; None if it can. `version` fails if docker's daemon or finch's virtual
     machine is not running.
     """

@@ -28,7 +28,7 @@ class _Order:
     tag: str
 
     @property
-    def reference(self) -> str:
+    def image_reference(self) -> str:
         return f"{self.repository}:{self.tag}"
 
     @property
@@ -66,10 +66,10 @@ def build(
 
     The default tag changes when the recipe, its base or an argument changes. Tags that exist in ECR are not overwritten.
     """
-    recipe = recipes.find(name)
+    recipe = recipes.find_recipe(name)
     arguments = parse_arguments(build_arg or [])
     chosen = base or recipe.base
-    prefix = choose_prefix(stack, repository, push=push)
+    prefix = choose_name_prefix(stack, repository, push=push)
     place = f"{prefix}/{recipe.name}" if prefix else recipe.name
     order = _Order(recipe, chosen, arguments, place, recipes.check_tag(tag) if tag else recipe.tag(chosen, arguments))
     document = build_and_push(order, builder, push=push)
@@ -85,7 +85,7 @@ def parse_arguments(assignments: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (assignment.partition("=") for assignment in assignments)}
 
 
-def choose_prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
+def choose_name_prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
     if stack and repository:
         raise CommandError("--stack and --repository exclude each other", USAGE)
     if push and not (stack or repository):
@@ -97,30 +97,30 @@ def build_and_push(order: _Order, builder_name: str | None, *, push: bool) -> di
     """Build the image, and push it on request. All checks that need no build run first."""
     report = make_console(stderr=True).print
     ecr = Ecr.of(order.repository) if push else None
-    if ecr and ecr.digest(order.repository, order.tag):
+    if ecr and ecr.find_digest(order.repository, order.tag):
         fix = "the tags of its repository are immutable. Use that image, or give another --tag"
-        raise CommandError(f"{order.reference} already exists, and {fix}", REFUSED)
-    password = ecr.password() if ecr else ""
-    builder = builders.choose(builder_name)
+        raise CommandError(f"{order.image_reference} already exists, and {fix}", REFUSED)
+    password = ecr.get_password() if ecr else ""
+    builder = builders.choose_builder(builder_name)
     for mark in order.not_verified:
         report(f"NOT VERIFIED: {mark}")
-    report(f"building {order.reference} with {builder.name} from {order.recipe.dockerfile}")
+    report(f"building {order.image_reference} with {builder.name} from {order.recipe.dockerfile}")
     with tempfile.TemporaryDirectory(prefix="gpumpi-image-") as folder:
-        order.recipe.write_context(Path(folder))
-        builder.build(Path(folder), order.recipe.dockerfile, order.reference, {"BASE": order.base, **order.arguments})
+        order.recipe.write_build_context(Path(folder))
+        builder.build(Path(folder), order.recipe.dockerfile, order.image_reference, {"BASE": order.base, **order.arguments})
     if push:
         if ecr:
             builder.login(ecr.registry, USER, password)
-        report(f"pushing {order.reference}")
-        builder.push(order.reference)
+        report(f"pushing {order.image_reference}")
+        builder.push(order.image_reference)
     return {
-        "image": order.reference,
+        "image": order.image_reference,
         "recipe": order.recipe.name,
         "tag": order.tag,
         "base": order.base,
         "builder": builder.name,
         "pushed": push,
-        "digest": ecr.digest(order.repository, order.tag) if ecr else None,
+        "digest": ecr.find_digest(order.repository, order.tag) if ecr else None,
         "notVerified": order.not_verified,
     }
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from cli.errors import CommandError, NotFound
 from cli.installation import CLONE
-from infra.config.messages import all_of, did_you_mean
+from infra.config.messages import join_with_and, suggest_correction
 from infra.jobs.cluster import PoolDescription
 from infra.jobs.model import MpiImplementation
 from infra.jobs.smoke import IMAGES
@@ -59,39 +59,46 @@ class Recipe:
         """Tag of the image that `image build` creates without further options."""
         return self.tag(self.base, {})
 
-    def write_context(self, folder: Path) -> None:
+    def write_build_context(self, folder: Path) -> None:
         """Copy only the recipe's files to the folder that the builder reads."""
         for file in self.files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, folder / file)
 
 
-def read(dockerfile: Path) -> Recipe:
+def read_recipe(dockerfile: Path) -> Recipe:
     text = dockerfile.read_text(encoding="utf-8")
     joined = text.replace("\\\n", " ")
     sources = [ROOT / word for line in re.findall(r"^COPY (.+)", joined, re.MULTILINE) for word in line.split()[:-1]]
     copied = [path for source in sources for path in ([source] if source.is_file() else list_files(source))]
     files = tuple(str(path.relative_to(ROOT)) for path in (dockerfile, *sorted(copied)))
-    return Recipe(dockerfile.parent.name, match_once(r'image\.title="(.+?)"', text), match_once(r"^ARG BASE=(\S+)", text), files)
+    return Recipe(
+        dockerfile.parent.name,
+        match_single_line(r'image\.title="(.+?)"', text),
+        match_single_line(r"^ARG BASE=(\S+)", text),
+        files,
+    )
 
 
 def list_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
 
 
-def match_once(pattern: str, text: str) -> str:
+def match_single_line(pattern: str, text: str) -> str:
     (match,) = re.findall(pattern, text, re.MULTILINE)
     return str(match)
 
 
 def list_every_recipe() -> list[Recipe]:
-    return [read(file) for file in sorted((ROOT / "images").glob("*/Dockerfile"))]
+    return [read_recipe(file) for file in sorted((ROOT / "images").glob("*/Dockerfile"))]
 
 
-def find(name: str) -> Recipe:
+def find_recipe(name: str) -> Recipe:
     by_name = {recipe.name: recipe for recipe in list_every_recipe()}
     if name not in by_name:
-        raise NotFound(f"there is no recipe {name}{did_you_mean(name, by_name) or f'. The recipes are {all_of(by_name)}'}")
+        raise NotFound(
+            f"there is no recipe {name}{suggest_correction(name, by_name) or f'. The recipes are {join_with_and(by_name)}'}"
+        )
     return by_name[name]
 
 

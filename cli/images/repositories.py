@@ -10,7 +10,7 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED
 from cli.stacks import pulumi_program
 from infra.facts.clients import Clients, is_error
-from infra.facts.registries import ecr_repository
+from infra.facts.registries import parse_ecr_repository
 
 OUTPUT: Final = "imageRepository"
 """Name of the stack output that contains the prefix of the stack's repositories, such as
@@ -19,7 +19,7 @@ OUTPUT: Final = "imageRepository"
 
 
 def read_stack_repository(stack: str) -> str:
-    outputs = json.loads(pulumi_program.run("stack", "output", "--json", "--stack", stack))
+    outputs = json.loads(pulumi_program.run_pulumi("stack", "output", "--json", "--stack", stack))
     address = outputs.get(OUTPUT)
     if not address:
         fix = "Set platform.imageRepositories: true and run `pulumi up`, or give --repository"
@@ -38,10 +38,10 @@ class Ecr:
     @classmethod
     def of(cls, repository: str) -> "Ecr | None":
         """Return the registry of a repository, or None if the repository is not in ECR."""
-        match = ecr_repository(repository)
+        match = parse_ecr_repository(repository)
         return cls(repository.partition("/")[0], *match[:2]) if match else None
 
-    def digest(self, repository: str, tag: str) -> str | None:
+    def find_digest(self, repository: str, tag: str) -> str | None:
         """Return the digest of an image, or None if the tag does not exist. Raises NotFound if the repository does not
         exist.
         """
@@ -59,16 +59,16 @@ class Ecr:
                     raise NotFound(f"{self.registry} has no repository {name}. {fix}") from None
                 raise
 
-        described = self._query(describe)
+        described = self._query_ecr(describe)
         return str(described["imageDetails"][0]["imageDigest"]) if described else None
 
-    def password(self) -> str:
+    def get_password(self) -> str:
         """Return a password that is valid for 12 hours."""
-        answer = self._query(Clients(self.region).ecr.get_authorization_token)
+        answer = self._query_ecr(Clients(self.region).ecr.get_authorization_token)
         token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"]).decode()
         return token.partition(":")[2]
 
-    def _query(self, call: Any) -> Any:
+    def _query_ecr(self, call: Any) -> Any:
         return query_aws(self.region, call, f", which a push to {self.registry} needs")
 
 

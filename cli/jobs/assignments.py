@@ -10,7 +10,7 @@ import typer
 from cli.errors import CommandError
 from cli.exit_codes import REFUSED, USAGE
 from infra.config import yaml_text
-from infra.config.models import inner_types
+from infra.config.models import find_inner_types
 from infra.jobs.model import Job
 
 Set = Annotated[
@@ -62,7 +62,7 @@ def apply_assignments(
     """Return a job's values, overridden first by `--set`, then by `--env`; later options win."""
     changed = deepcopy(dict(values))
     for path, text in assigned:
-        _assign(changed, parse_path(path), text)
+        _assign_value(changed, parse_path(path), text)
     if variables:
         env = changed.get("env") or {}
         changed["env"] = {**env, **dict(variables)} if isinstance(env, dict) else env
@@ -73,11 +73,11 @@ def parse_value(path: Path, text: str) -> Any:
     """Return the text unchanged if the field is a string and the value is not quoted; otherwise parse it as YAML."""
     types: list[Any] = [Job]
     for step in path:
-        types = inner_types(types, None, step)
-    return text if types == [str] and text[:1] not in ("'", '"') else yaml_text.load(text)[0]
+        types = find_inner_types(types, None, step)
+    return text if types == [str] and text[:1] not in ("'", '"') else yaml_text.load_document(text)[0]
 
 
-def _assign(values: Any, path: Path, text: str) -> None:
+def _assign_value(values: Any, path: Path, text: str) -> None:
     *above, last = path
     holder = values
     for number, step in enumerate(above):

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cli.aws_queries import query_for_job
+from cli.aws_queries import query_aws_for_job
 from cli.errors import NotFound
 from infra.facts.clients import Clients, is_error
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.storage import log_streams
+from infra.jobs.storage import log_stream_prefix
 
 
 def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
@@ -16,8 +16,10 @@ def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[s
     Raises NotFound if there are none, and CommandError if AWS rejects the query.
     """
     region, group = described.region, described.log_group
-    streams = log_streams(namespace, job)
-    return query_for_job(region, lambda: find_last_run(Clients(region).logs, group, streams), "logs", f"the log group {group}")
+    streams = log_stream_prefix(namespace, job)
+    return query_aws_for_job(
+        region, lambda: find_last_run(Clients(region).logs, group, streams), "logs", f"the log group {group}"
+    )
 
 
 def find_last_run(logs: Any, group: str, prefix: str) -> dict[str, list[str]]:
@@ -30,12 +32,12 @@ def find_last_run(logs: Any, group: str, prefix: str) -> dict[str, list[str]]:
         streams = []
     if not streams:
         raise NotFound(f"the log group {group} has no log stream {prefix}*")
-    run = parse_run(streams[-1]["logStreamName"])
-    of_run = [stream["logStreamName"] for stream in streams if parse_run(stream["logStreamName"]) == run]
+    run = parse_run_id(streams[-1]["logStreamName"])
+    of_run = [stream["logStreamName"] for stream in streams if parse_run_id(stream["logStreamName"]) == run]
     return {name.rsplit("/", 1)[1]: list(read_lines(logs, group, name)) for name in of_run}
 
 
-def parse_run(stream: str) -> str:
+def parse_run_id(stream: str) -> str:
     return stream.rsplit("/", 1)[0]
 
 

@@ -16,11 +16,11 @@ import typer
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.clusters.pod_streams import STDERR, Command
-from cli.ec2.run import not_started
+from cli.ec2.run import exit_255_if_not_started
 from cli.errors import CommandError
 from cli.exit_codes import USAGE
 from cli.jobs import objects
-from cli.jobs.job_pods import running_container
+from cli.jobs.job_pods import find_running_container
 
 CHUNK = 65536
 
@@ -42,23 +42,23 @@ def command(
     if not words:
         raise CommandError("give a command after --, such as `-- nvidia-smi`", USAGE)
     tty = sys.stdin.isatty() and sys.stdout.isatty()
-    with not_started():
+    with exit_255_if_not_started():
         cluster = access.connect()
-        state = objects.find(cluster, name, objects.default_namespace(cluster, access.namespace))
-        where = running_container(cluster, state, worker, launcher=launcher)
+        state = objects.find_job(cluster, name, objects.choose_namespace(cluster, access.namespace))
+        where = find_running_container(cluster, state, worker, launcher=launcher)
         running = Command(cluster, where, words, stdin=stdin or tty, tty=tty)
-        with connected(running, stdin=stdin or tty, tty=tty):
-            return running.wait(_print)
+        with forward_input(running, stdin=stdin or tty, tty=tty):
+            return running.wait(_write_output)
 
 
-def _print(channel: int, data: bytes) -> None:
+def _write_output(channel: int, data: bytes) -> None:
     stream = sys.stderr if channel == STDERR else sys.stdout
     stream.buffer.write(data)
     stream.flush()
 
 
 @contextmanager
-def connected(command: Command, *, stdin: bool, tty: bool) -> Iterator[None]:
+def forward_input(command: Command, *, stdin: bool, tty: bool) -> Iterator[None]:
     """Forward standard input and, with `tty`, every key press and the window size."""
     if stdin:
         threading.Thread(target=_copy_input, args=(command, not tty), daemon=True).start()
@@ -67,14 +67,14 @@ def connected(command: Command, *, stdin: bool, tty: bool) -> Iterator[None]:
         return
     before, handler = termios.tcgetattr(sys.stdin), signal.getsignal(signal.SIGWINCH)
 
-    def resize(*_: Any) -> None:
+    def send_window_size(*_: Any) -> None:
         size = shutil.get_terminal_size()
         command.resize(size.columns, size.lines)
 
     try:
         terminals.setraw(sys.stdin)
-        signal.signal(signal.SIGWINCH, resize)
-        resize()
+        signal.signal(signal.SIGWINCH, send_window_size)
+        send_window_size()
         yield
     finally:
         signal.signal(signal.SIGWINCH, handler)

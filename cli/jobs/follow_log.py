@@ -14,10 +14,17 @@ from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
-from cli.installation import command as program
+from cli.installation import program_name as program
 from cli.jobs import foreign_jobs, objects
-from cli.jobs.foreign_jobs import find_role, worker_index
-from cli.jobs.state import JobState, explain_stuck, explain_unusable_image, explain_wait, lacks_reason, list_containers
+from cli.jobs.foreign_jobs import get_pod_role, get_worker_index
+from cli.jobs.state import (
+    JobState,
+    explain_stuck_job,
+    explain_unusable_image,
+    explain_waiting_job,
+    list_container_statuses,
+    needs_events,
+)
 from infra.jobs.render import LAUNCHERS
 from infra.platform.job_controller.in_pod.phases import Phase
 
@@ -37,21 +44,21 @@ API_SERVER_SECONDS = 120.0
 def select_log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if (launcher := LAUNCHERS.get(state.launcher)) is None:
-        chosen = foreign_jobs.find_first_rank(pods)
+        chosen = foreign_jobs.find_log_pods(pods)
     else:
         roles = ("setup", launcher.roles[0])
-        chosen = [pod for pod in pods if find_role(pod) in roles and not worker_index(pod)]
+        chosen = [pod for pod in pods if get_pod_role(pod) in roles and not get_worker_index(pod)]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
-def lacks_workers(pods: Sequence[Object], state: JobState) -> bool:
+def is_waiting_for_workers(pods: Sequence[Object], state: JobState) -> bool:
     """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
     reason why the workers do not start would not be printed.
     """
     launcher = LAUNCHERS.get(state.launcher)
     if launcher is None or not launcher.starts_before_workers:
         return False
-    workers = [pod for pod in pods if find_role(pod) == "worker"]
+    workers = [pod for pod in pods if get_pod_role(pod) == "worker"]
     return not all(container.get("ready") for pod in workers for container in pod["status"].get("containerStatuses") or [{}])
 
 
@@ -63,7 +70,7 @@ def list_job_containers(pod: Object) -> list[Mapping[str, Any]]:
     sidecars = {
         container["name"] for container in pod["spec"].get("initContainers", ()) if container.get("restartPolicy") == "Always"
     }
-    return [container for container in list_containers(pod) if container["name"] not in sidecars]
+    return [container for container in list_container_statuses(pod) if container["name"] not in sidecars]
 
 
 @dataclass
@@ -125,43 +132,43 @@ class Follower:
         last: JobState | None = None
         while True:
             try:
-                state = self._look()
+                state = self._read_state()
             except NotFound:
                 if last is None:
                     raise
-                self._note(f"job {self.name} was deleted")
+                self._print_note(f"job {self.name} was deleted")
                 return None, FAILED
             last = state
-            self._print_new(state)
+            self._print_new_lines(state)
             if state.is_over:
-                self._drain(state)
+                self._print_missing_lines(state)
                 return state, OK if state.phase == Phase.SUCCEEDED else FAILED
             if reason := explain_unusable_image(state.pods):
                 fix = f"the job can never run. Cancel it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
-            self._note_why_it_waits(state)
+            self._print_wait_reason(state)
             time.sleep(EVERY_SECONDS)
 
-    def _look(self) -> JobState:
+    def _read_state(self) -> JobState:
         """Return the job. Retries while the API server is unavailable."""
 
-        def note(attempt: RetryCallState) -> None:
-            self._note(f"{attempt.outcome.exception() if attempt.outcome else ''}; retrying")
+        def note_retry(attempt: RetryCallState) -> None:
+            self._print_note(f"{attempt.outcome.exception() if attempt.outcome else ''}; retrying")
 
         retrying = Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, CommandError) and error.code == UNREACHABLE),
             stop=stop_after_delay(API_SERVER_SECONDS),
             wait=wait_fixed(EVERY_SECONDS),
-            before_sleep=note,
+            before_sleep=note_retry,
             reraise=True,
         )
-        return retrying(objects.find, self.cluster, self.name, self.namespace)
+        return retrying(objects.find_job, self.cluster, self.name, self.namespace)
 
-    def _print_new(self, state: JobState) -> None:
-        if state.is_over or not lacks_workers(state.pods, state):
-            self._print_rest(state, math.inf)
+    def _print_new_lines(self, state: JobState) -> None:
+        if state.is_over or not is_waiting_for_workers(state.pods, state):
+            self._print_remaining_lines(state, math.inf)
 
-    def _stream(self, pod: Object, number: int) -> None:
+    def _stream_pod_log(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
         name = pod["metadata"]["name"]
         for container in list_job_containers(pod):
@@ -170,54 +177,54 @@ class Follower:
                 return
             restarts = container.get("restartCount", 0)
             if (number or restarts) and not any(key[0] == name and key[2] >= restarts for key in self._logs):
-                self._note(f"attempt {number + restarts + 1}: {name}")
+                self._print_note(f"attempt {number + restarts + 1}: {name}")
             for (pod_name, container_name, count), earlier in self._logs.items():
                 earlier.is_complete |= (pod_name, container_name) == (name, container["name"]) and count < restarts
             new = PodLog(self.cluster, name, self.namespace, container["name"])
             log = self._logs.setdefault((name, container["name"], restarts), new)
             if not log.is_complete:
-                log.is_complete = self._print(log) and "terminated" in state
+                log.is_complete = self._print_log(log) and "terminated" in state
 
-    def _drain(self, state: JobState) -> None:
+    def _print_missing_lines(self, state: JobState) -> None:
         """Print the missing lines: the rest of interrupted logs, and the logs of attempts that ran entirely between two
         polls.
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            self._print_rest(state, end)
+            self._print_remaining_lines(state, end)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
-            state = replace(state, pods=objects.pods(self.cluster, state))
+            state = replace(state, pods=objects.list_pods(self.cluster, state))
 
-    def _print_rest(self, state: JobState, end: float) -> None:
+    def _print_remaining_lines(self, state: JobState, end: float) -> None:
         """Print the missing lines of a job that has ended, at most until the time `end`."""
         for number, pod in enumerate(select_log_pods(state.pods, state)):
-            self._stream(pod, number)
+            self._stream_pod_log(pod, number)
 
-    def _print(self, log: PodLog) -> bool:
+    def _print_log(self, log: PodLog) -> bool:
         """Print new lines; return whether the log was read to its end."""
         try:
             for line in log.lines(follow=True):
                 self.keep(line)
                 print(line, file=self.out, flush=True)
         except CommandError as error:  # the pod or its node may be gone; the next poll will show the reason
-            self._note(str(error))
+            self._print_note(str(error))
             return False
         return True
 
-    def _note_why_it_waits(self, state: JobState) -> None:
-        warnings = objects.warnings(self.cluster, self.namespace) if lacks_reason(state, state.pods) else []
-        suffix = self._stuck(state, warnings)
+    def _print_wait_reason(self, state: JobState) -> None:
+        warnings = objects.list_warnings(self.cluster, self.namespace) if needs_events(state, state.pods) else []
+        suffix = self._check_if_stuck(state, warnings)
         if state.is_waiting:
-            workload = objects.workload(self.cluster, state) if state.phase == Phase.QUEUED else None
-            self._note(explain_wait(state, state.pods, workload, warnings) + suffix)
+            workload = objects.find_workload(self.cluster, state) if state.phase == Phase.QUEUED else None
+            self._print_note(explain_waiting_job(state, state.pods, workload, warnings) + suffix)
 
-    def _stuck(self, state: JobState, warnings: list[Object]) -> str:
+    def _check_if_stuck(self, state: JobState, warnings: list[Object]) -> str:
         """Return a suffix for the note about a job that cannot start; empty for other jobs. Raises CommandError after
         STUCK_SECONDS.
         """
-        reason = explain_stuck(state, state.pods, warnings)
+        reason = explain_stuck_job(state, state.pods, warnings)
         if not reason:
             self._stuck_since = None
             return ""
@@ -228,7 +235,7 @@ class Follower:
             raise CommandError(f"not started for {minutes}: {reason}; {fix}", FAILED)
         return f"; this command stops waiting after {minutes}"
 
-    def _note(self, text: str) -> None:
+    def _print_note(self, text: str) -> None:
         if text and text != self._last_note:
             self._last_note = text
             print(f"{NAME}: {text}", file=self.notes, flush=True)

@@ -63,13 +63,13 @@ def is_foreign(main: Object) -> bool:
     return not owned and JOB_LABEL not in (metadata.get("labels") or {})
 
 
-def find_job_name(pod: Object) -> str:
+def get_job_name(pod: Object) -> str:
     """Return the name of a pod's job; empty if it belongs to none."""
     labels = pod["metadata"].get("labels") or {}
     return str(next((labels[label] for label in LABELS if label in labels), ""))
 
 
-def find_role(pod: Object) -> str:
+def get_pod_role(pod: Object) -> str:
     """Return `launcher` or `worker` for a pod of a job; empty for other pods."""
     labels = pod["metadata"].get("labels") or {}
     if ROLE_LABEL in labels:
@@ -80,13 +80,13 @@ def find_role(pod: Object) -> str:
     return "worker" if {JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_LABEL} & labels.keys() else ""
 
 
-def worker_index(pod: Object) -> int | None:
+def get_worker_index(pod: Object) -> int | None:
     """Return the index of a worker's pod; None for other pods.
 
     >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
     3
     """
-    if find_role(pod) != "worker":
+    if get_pod_role(pod) != "worker":
         return None
     metadata = pod["metadata"]
     keys = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
@@ -94,14 +94,14 @@ def worker_index(pod: Object) -> int | None:
     return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
-def find_first_rank(pods: Sequence[Pod]) -> list[Pod]:
+def find_log_pods(pods: Sequence[Pod]) -> list[Pod]:
     """Return the pods whose logs make up the log of a job: each attempt's launcher or, without one, rank 0."""
-    ranks = [(_rank(pod), pod) for pod in pods]
+    ranks = [(_rank_sort_key(pod), pod) for pod in pods]
     first = min((rank for rank, _ in ranks), default=None)
     return [pod for rank, pod in ranks if rank == first]
 
 
-def _rank(pod: Object) -> tuple[int, int, int]:
+def _rank_sort_key(pod: Object) -> tuple[int, int, int]:
     metadata = pod["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     roles = (
@@ -111,10 +111,10 @@ def _rank(pod: Object) -> tuple[int, int, int]:
     )
     leads = {"master", "launcher", "head"} & set(roles)
     outer = labels.get("jobset.sigs.k8s.io/job-index") or labels.get("training.kubeflow.org/replica-index")
-    return 0 if leads else 1, _number(outer), _number(annotations.get(COMPLETION_INDEX))
+    return 0 if leads else 1, _parse_number(outer), _parse_number(annotations.get(COMPLETION_INDEX))
 
 
-def _number(text: str | None) -> int:
+def _parse_number(text: str | None) -> int:
     """Return the number in a label or annotation, which users can write; 0 if it is not a number."""
     return int(text) if text and text.isdecimal() and len(text) < 10 else 0
 
@@ -124,61 +124,63 @@ def read_progress(main: Object) -> Progress:
     spec, status = main["spec"], main.get("status") or {}
     match main["kind"]:
         case "Job":
-            return _batch(spec, status)
+            return _read_batch_progress(spec, status)
         case "PyTorchJob":
-            return _pytorch(spec, status)
+            return _read_pytorch_progress(spec, status)
         case "RayJob":
-            return _ray(spec, status)
+            return _read_ray_progress(spec, status)
         case "TrainJob":
             # If numNodes is missing, the runtime sets the number of nodes, which is unknown here.
-            return _set(spec, status, (spec.get("trainer") or {}).get("numNodes") or 0, status.get("jobsStatus"), "Complete")
+            return _read_job_set_progress(
+                spec, status, (spec.get("trainer") or {}).get("numNodes") or 0, status.get("jobsStatus"), "Complete"
+            )
     workers = sum(
         part.get("replicas", 1) * (part["template"].get("spec") or {}).get("parallelism", 1) for part in spec["replicatedJobs"]
     )
-    return _set(spec, status, workers, status.get("replicatedJobsStatus"), "Completed")
+    return _read_job_set_progress(spec, status, workers, status.get("replicatedJobsStatus"), "Completed")
 
 
-def _batch(spec: Object, status: Object) -> Progress:
+def _read_batch_progress(spec: Object, status: Object) -> Progress:
     is_indexed = spec.get("completionMode") == "Indexed"
     selector = (spec["template"].get("spec") or {}).get("nodeSelector") or {}
     return Progress(
         workers=spec.get("completions", 1) if is_indexed else 0,
         suspended=bool(spec.get("suspend")),
         running=status.get("ready", 0) >= spec.get("parallelism", 1),
-        succeeded=find_condition(status, "Complete"),
-        failed=find_condition(status, "Failed"),
+        succeeded=find_true_condition(status, "Complete"),
+        failed=find_true_condition(status, "Failed"),
         failures=status.get("failed", 0),
         ended=status.get("completionTime"),
         pool=selector.get(POOL_LABEL, "") if is_indexed else "",
     )
 
 
-def _pytorch(spec: Object, status: Object) -> Progress:
+def _read_pytorch_progress(spec: Object, status: Object) -> Progress:
     replicas = spec.get("pytorchReplicaSpecs") or {}
     return Progress(
         workers=sum(replica.get("replicas", 1) for replica in replicas.values()),
         suspended=bool((spec.get("runPolicy") or {}).get("suspend")),
-        running=find_condition(status, "Running") is not None,
-        succeeded=find_condition(status, "Succeeded"),
-        failed=find_condition(status, "Failed"),
+        running=find_true_condition(status, "Running") is not None,
+        succeeded=find_true_condition(status, "Succeeded"),
+        failed=find_true_condition(status, "Failed"),
         failures=sum(replica.get("failed", 0) for replica in (status.get("replicaStatuses") or {}).values()),
         ended=status.get("completionTime"),
     )
 
 
-def _set(spec: Object, status: Object, workers: int, jobs: Sequence[Object] | None, complete: str) -> Progress:
+def _read_job_set_progress(spec: Object, status: Object, workers: int, jobs: Sequence[Object] | None, complete: str) -> Progress:
     """Return the progress of a JobSet, or of a TrainJob, whose status is copied from its JobSet."""
     return Progress(
         workers=workers,
         suspended=bool(spec.get("suspend")),
         running=bool(jobs) and all(child.get("ready", 0) + child.get("succeeded", 0) > 0 for child in jobs or ()),
-        succeeded=find_condition(status, complete),
-        failed=find_condition(status, "Failed"),
+        succeeded=find_true_condition(status, complete),
+        failed=find_true_condition(status, "Failed"),
         failures=status.get("restarts", 0) or sum(child.get("failed", 0) for child in jobs or ()),
     )
 
 
-def _ray(spec: Object, status: Object) -> Progress:
+def _read_ray_progress(spec: Object, status: Object) -> Progress:
     groups = (spec.get("rayClusterSpec") or {}).get("workerGroupSpecs") or ()
     deployment, job = status.get("jobDeploymentStatus"), status.get("jobStatus")
     end = {"message": status.get("message") or status.get("reason") or "", "lastTransitionTime": status.get("endTime")}
@@ -193,12 +195,12 @@ def _ray(spec: Object, status: Object) -> Progress:
     )
 
 
-def find_condition(status: Object, kind: str) -> Object | None:
+def find_true_condition(status: Object, kind: str) -> Object | None:
     """Return the condition of this type if its status is `True`, or else None."""
     conditions: Sequence[Object] = status.get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind and condition["status"] == "True"), None)
 
 
-def has_condition(item: Object, kind: str) -> bool:
+def has_true_condition(item: Object, kind: str) -> bool:
     """Return whether an object has a condition of this type whose status is `True`."""
-    return find_condition(item.get("status") or {}, kind) is not None
+    return find_true_condition(item.get("status") or {}, kind) is not None

@@ -18,7 +18,7 @@ from cli.jobs.job_pods import check_worker
 from cli.jobs.state import JobState
 from cli.jobs.submit import follow_job
 from cli.jobs.waits import Waits
-from cli.jobs.workdir.in_cluster import read_kept_logs
+from cli.jobs.workdir.in_cluster import read_logs_on_volume
 
 
 def command(
@@ -58,20 +58,20 @@ def command(
                 "--worker, --all: not available for EC2 clusters. Omit them: the log of a run contains the output of all ranks",
                 USAGE,
             )
-        with remote_runs.on_head_node(stack, config_dir, identity) as runs:
+        with remote_runs.connect_to_runs(stack, config_dir, identity) as runs:
             return remote_runs.print_log(runs, name, follow=follow, as_json=as_json)
     cluster = access.connect()
-    place = objects.default_namespace(cluster, access.namespace)
+    place = objects.choose_namespace(cluster, access.namespace)
     if hang:
-        return _show_hang(cluster, place, name, as_json=as_json)
-    choose = worker_logs.select_all if every else worker_logs.select_worker(worker) if worker is not None else None
+        return _print_hang(cluster, place, name, as_json=as_json)
+    choose = worker_logs.select_all_pods if every else worker_logs.select_worker(worker) if worker is not None else None
     try:
-        state = objects.find(cluster, name, place)
+        state = objects.find_job(cluster, name, place)
     except NotFound:
         lines = find_logs(cluster, place, name, worker, every=every)
         if lines is None:
             raise
-        _show(lines, {"name": name, "namespace": place, "phase": "Deleted", "reason": ""}, every=every, as_json=as_json)
+        _print_logs(lines, {"name": name, "namespace": place, "phase": "Deleted", "reason": ""}, every=every, as_json=as_json)
         return OK
     check_worker(state, worker)
     if follow:
@@ -84,17 +84,17 @@ def command(
         lines = find_logs(cluster, place, name, worker, every=every) or {}
     reason = state.reason or Waits(cluster).reason(state)
     about = {"name": name, "namespace": place, "phase": state.phase, "reason": reason}
-    _show(lines, about, every=every, as_json=as_json)
+    _print_logs(lines, about, every=every, as_json=as_json)
     return OK
 
 
-def _show_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) -> int:
+def _print_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) -> int:
     attempt = records.find_last_hang(cluster, namespace, name)
     document = {key: attempt[key] for key in ("number", "cause", "hang")}
-    return print_result(document, "\n".join(records.format_report(attempt)), as_json=as_json)
+    return print_result(document, "\n".join(records.format_hang_report(attempt)), as_json=as_json)
 
 
-def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, every: bool, as_json: bool) -> None:
+def _print_logs(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, every: bool, as_json: bool) -> None:
     """Print the log lines of each pod, or the reason why there are none."""
     lines = [line for part in by_pod.values() for line in part]
     if as_json:
@@ -112,7 +112,7 @@ def find_logs(cluster: Cluster, namespace: str, name: str, worker: int | None, *
         stored = read_stored_logs(cluster, namespace, name)
     except NotFound:
         return None
-    by_label = {label_kept_pod(pod, name): lines for pod, lines in stored.items()}  # for each label, keep the last attempt
+    by_label = {label_deleted_pod(pod, name): lines for pod, lines in stored.items()}  # for each label, keep the last attempt
     if every:
         return dict(sorted(by_label.items()))
     first = "launcher" if "launcher" in by_label else "worker-0"
@@ -131,10 +131,10 @@ def read_stored_logs(cluster: Cluster, namespace: str, name: str) -> dict[str, l
             return cloudwatch_logs.read_logs(described, namespace, name)
         except NotFound:
             pass
-    return read_kept_logs(cluster, namespace, name)
+    return read_logs_on_volume(cluster, namespace, name)
 
 
-def label_kept_pod(pod: str, job: str) -> str:
+def label_deleted_pod(pod: str, job: str) -> str:
     """Return the label that precedes each log line of a deleted pod.
 
     >>> [kept_label(pod, "a") for pod in ("a-launcher-x2x4b", "a-worker-3", "a-1-fghij")]

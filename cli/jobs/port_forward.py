@@ -15,7 +15,7 @@ from cli.errors import CommandError
 from cli.exit_codes import OK, USAGE
 from cli.installation import NAME
 from cli.jobs import objects
-from cli.jobs.job_pods import running_container
+from cli.jobs.job_pods import find_running_container
 from cli.jobs.state import JobState
 
 LOOPBACK: Final = "127.0.0.1"
@@ -35,14 +35,14 @@ def command(
     """Example: `port-forward train 6006` for TensorBoard. Listens on 127.0.0.1 only, until ^C."""
     local, remote = parse_ports(port)
     cluster = access.connect()
-    state = objects.find(cluster, name, objects.default_namespace(cluster, access.namespace))
-    running_container(cluster, state, worker, launcher=launcher)
-    with _listener(local) as listener:
+    state = objects.find_job(cluster, name, objects.choose_namespace(cluster, access.namespace))
+    find_running_container(cluster, state, worker, launcher=launcher)
+    with _open_listener(local) as listener:
         where = "the launcher" if launcher else f"worker {worker}"
         local = listener.getsockname()[1]
         print(f"http://{LOOPBACK}:{local} -> port {remote} of {where} of job {name}; ^C ends it", flush=True)
         try:
-            _serve(listener, cluster, state, remote, None if launcher else worker)
+            _serve_clients(listener, cluster, state, remote, None if launcher else worker)
         except KeyboardInterrupt:
             return OK
 
@@ -60,7 +60,7 @@ def parse_ports(text: str) -> tuple[int, int]:
     return numbers
 
 
-def _listener(port: int) -> socket.socket:
+def _open_listener(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
@@ -68,22 +68,22 @@ def _listener(port: int) -> socket.socket:
         raise CommandError(f"PORT: cannot listen on {LOOPBACK}:{port} ({error.strerror}). {fix}") from None
 
 
-def _serve(listener: socket.socket, cluster: Cluster, state: JobState, port: int, worker: int | None) -> NoReturn:
+def _serve_clients(listener: socket.socket, cluster: Cluster, state: JobState, port: int, worker: int | None) -> NoReturn:
     """Connect each client to the pod that is running when the client connects: a restarted worker has a new pod."""
     while True:
         client, _ = listener.accept()
-        threading.Thread(target=_connect, args=(client, cluster, state, port, worker), daemon=True).start()
+        threading.Thread(target=_connect_client, args=(client, cluster, state, port, worker), daemon=True).start()
 
 
-def _connect(client: socket.socket, cluster: Cluster, state: JobState, port: int, worker: int | None) -> None:
+def _connect_client(client: socket.socket, cluster: Cluster, state: JobState, port: int, worker: int | None) -> None:
     with client:
         try:
-            where = running_container(cluster, state, worker or 0, launcher=worker is None)
+            where = find_running_container(cluster, state, worker or 0, launcher=worker is None)
             pod = PortConnection(cluster, where.pod, where.namespace, port)
         except CommandError as error:
             say(f"{NAME}: {error}")
             return
-        threading.Thread(target=_to_pod, args=(client, pod), daemon=True).start()
+        threading.Thread(target=_copy_to_pod, args=(client, pod), daemon=True).start()
         try:
             while data := pod.receive():
                 client.sendall(data)
@@ -95,7 +95,7 @@ def _connect(client: socket.socket, cluster: Cluster, state: JobState, port: int
             pod.close()
 
 
-def _to_pod(client: socket.socket, pod: PortConnection) -> None:
+def _copy_to_pod(client: socket.socket, pod: PortConnection) -> None:
     import websocket
 
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cli.clusters.kubernetes_access import Cluster
-from cli.console import say_once
+from cli.console import print_progress_once
 from cli.errors import NotFound
 from cli.installation import NAME
 from infra.naming import RECORD_LABEL
@@ -49,7 +49,7 @@ class JobRecord:
         return "; ".join(filter(None, (f"restarted after a {ended[-1]['cause']}", ended[-1]["hang"].get("where", ""))))
 
     @property
-    def slow(self) -> str:
+    def slow_rank_reason(self) -> str:
         """Sentence about the rank that the other ranks wait for in each step; empty if there is none."""
         attempts = self.content["attempts"]
         slow = attempts and not attempts[-1]["outcome"] and (attempts[-1].get("steps") or {}).get("slow")
@@ -64,10 +64,10 @@ class JobRecord:
         return {"gpuHours": round(self.gpu_hours(now), 3), **{key: self.content[key] for key in keys if key in self.content}}
 
 
-def all_records(cluster: Cluster, namespace: str | None, job: str = "") -> list[JobRecord]:
+def list_records(cluster: Cluster, namespace: str | None, job: str = "") -> list[JobRecord]:
     """Return the records of one namespace or of all namespaces, or only those of `job`. Skip malformed and newer records."""
     config_maps = cluster.list_labeled("ConfigMap", f"{RECORD_LABEL}={job}" if job else RECORD_LABEL, namespace)
-    return [record for record in map(_read, config_maps) if record is not None]
+    return [record for record in map(_parse_record, config_maps) if record is not None]
 
 
 def find_record(records: Iterable[JobRecord], key: Key) -> JobRecord | None:
@@ -75,37 +75,37 @@ def find_record(records: Iterable[JobRecord], key: Key) -> JobRecord | None:
     return next((record for record in records if record.key == key), None)
 
 
-def await_end(cluster: Cluster, key: Key) -> None:
+def wait_until_record_is_complete(cluster: Cluster, key: Key) -> None:
     """Wait until the controller has completed the record of a deleted job.
 
     If the record were deleted earlier, the controller would recreate it.
     """
 
-    def is_open() -> bool:
-        record = find_record(all_records(cluster, key[0]), key)
+    def is_record_open() -> bool:
+        record = find_record(list_records(cluster, key[0]), key)
         return record is not None and record.content["ended"] is None
 
     polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
     with suppress(RetryError):  # without a controller, the record stays as it is
-        polling(is_open)
+        polling(is_record_open)
 
 
-def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
+def _parse_record(config_map: Mapping[str, Any]) -> JobRecord | None:
     """Return a record. Users of a namespace can write its ConfigMaps: a malformed record is left out, with one note."""
-    content, metadata = record.read(dict(config_map)), config_map["metadata"]
+    content, metadata = record.read_record(dict(config_map)), config_map["metadata"]
     if content is not None:
         return JobRecord(metadata["name"], content)
-    if not record.is_newer(dict(config_map)):
+    if not record.has_newer_format(dict(config_map)):
         name, namespace = metadata["name"], metadata.get("namespace", "")
         fix = f"Delete it: kubectl delete configmap {name} -n {namespace}"
-        say_once(f"{NAME}: ConfigMap {name} in namespace {namespace} is not a valid record of a job. {fix}")
+        print_progress_once(f"{NAME}: ConfigMap {name} in namespace {namespace} is not a valid record of a job. {fix}")
     return None
 
 
 def find_last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
     """Return the last hung attempt of the newest job with this name, even if the job was deleted. Raises NotFound."""
     own = sorted(
-        (record for record in all_records(cluster, namespace) if record.content["name"] == name), key=lambda record: record.key
+        (record for record in list_records(cluster, namespace) if record.content["name"] == name), key=lambda record: record.key
     )
     if not own:
         raise NotFound(f"there is no record of job {name} in namespace {namespace}")
@@ -116,7 +116,7 @@ def find_last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, 
     return attempt
 
 
-def format_report(attempt: Mapping[str, Any]) -> Iterator[str]:
+def format_hang_report(attempt: Mapping[str, Any]) -> Iterator[str]:
     """Yield a readable report of a hang."""
     hang = attempt["hang"]
     yield f"attempt {attempt['number']}, {hang['at']}: {attempt['cause']}"

@@ -16,19 +16,19 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK
 from cli.images.recipes import choose_default_image
 from cli.installation import NAME
-from cli.installation import command as program
+from cli.installation import program_name as program
 from cli.jobs import objects
 from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
-from cli.jobs.submit import describe_result, make_refusal
+from cli.jobs.submit import describe_result, make_refusal_error
 from infra.config.problems import Problem
 from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs import smoke as smoke_jobs
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
 from infra.jobs.model import Job, LauncherName, MpiImplementation
-from infra.jobs.render import LAUNCHERS, place, render
-from infra.jobs.smoke_verdict import Check, Expected, Report, listed
-from infra.jobs.validation import check
+from infra.jobs.render import LAUNCHERS, place_job, render_job
+from infra.jobs.smoke_verdict import Check, Expected, Report, join_items
+from infra.jobs.validation import check_job
 from infra.naming import EMULATED_LABEL
 
 SHOWN_LINES = 20
@@ -85,7 +85,7 @@ class Outcome:
         """Add a job's checks. If the job failed without reporting a failure (`reported`), add a failed check for it."""
         self.checks += checks
         if state is not None and state.phase != "Succeeded" and not reported:
-            self.checks.append(smoke_verdict.judged("job", [describe_result(state)], ""))
+            self.checks.append(smoke_verdict.build_check("job", [describe_result(state)], ""))
 
 
 def command(
@@ -99,20 +99,20 @@ def command(
     check that this hardware does not support neither passes nor fails."""
     cluster = access.connect()
     described = cluster.description()
-    job = _job(trial, described, access.namespace or cluster.namespace)
-    expected = smoke_jobs.expected(job, described, trial.transport, trial.level, has_emulated_devices(cluster))
-    outcome = _test(cluster, job, expected, described, keep=keep)
-    document = _document(outcome, smoke_jobs.nccl_expected(job, described))
-    return print_result(document, lambda: _print(outcome), as_json=as_json, code=FAILED if outcome.failures else OK)
+    job = _build_job(trial, described, access.namespace or cluster.namespace)
+    expected = smoke_jobs.compute_expected(job, described, trial.transport, trial.level, list_emulated_nodes(cluster))
+    outcome = _run_test_jobs(cluster, job, expected, described, keep=keep)
+    document = _build_document(outcome, smoke_jobs.compute_nccl_expected(job, described))
+    return print_result(document, lambda: _print_outcome(outcome), as_json=as_json, code=FAILED if outcome.failures else OK)
 
 
-def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> Job:
-    pool = objects.find_pool(trial.pool, described.pools) if trial.pool else smoke_jobs.smoke_pool(described)
+def _build_job(trial: Trial, described: ClusterDescription, namespace: str | None) -> Job:
+    pool = objects.find_pool(trial.pool, described.pools) if trial.pool else smoke_jobs.choose_smoke_pool(described)
     if pool is None:
         raise NotFound("no pool has GPUs; choose a pool with --pool")
-    if problems := list_unsupported(trial, pool):
-        raise make_refusal("smoke", problems)
-    job = smoke_jobs.smoke_job(
+    if problems := find_unsupported_options(trial, pool):
+        raise make_refusal_error("smoke", problems)
+    job = smoke_jobs.build_smoke_job(
         pool.name,
         trial.workers,
         name=trial.name,
@@ -121,13 +121,13 @@ def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> 
         implementation=trial.mpi,
         namespace=namespace,
     )
-    jobs = [job, smoke_jobs.nccl_job(job, described)] if trial.level == "nccl" and not check(job, described) else [job]
-    if problems := [problem for job in jobs for problem in check(job, described) if problem.is_error]:
-        raise make_refusal("smoke", problems)
+    jobs = [job, smoke_jobs.build_nccl_job(job, described)] if trial.level == "nccl" and not check_job(job, described) else [job]
+    if problems := [problem for job in jobs for problem in check_job(job, described) if problem.is_error]:
+        raise make_refusal_error("smoke", problems)
     return job
 
 
-def list_unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
+def find_unsupported_options(trial: Trial, pool: PoolDescription) -> list[Problem]:
     problems = []
     if not LAUNCHERS[trial.launcher].uses_ssh:
         fix = f"Use mpijob or standalone, with an image that has MPI ({program()} image build mpi)."
@@ -140,7 +140,7 @@ def list_unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
     return problems
 
 
-def has_emulated_devices(cluster: Cluster) -> list[str]:
+def list_emulated_nodes(cluster: Cluster) -> list[str]:
     """Return the nodes that are labeled as having emulated devices; empty if the caller may not list nodes."""
     try:
         nodes = cluster.list("Node", selector={EMULATED_LABEL: "true"})
@@ -149,53 +149,53 @@ def has_emulated_devices(cluster: Cluster) -> list[str]:
     return sorted(node["metadata"]["name"] for node in nodes)
 
 
-def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDescription, *, keep: bool) -> Outcome:
+def _run_test_jobs(cluster: Cluster, job: Job, expected: Expected, described: ClusterDescription, *, keep: bool) -> Outcome:
     """Run the jobs of the test's level. Devices count as emulated if their node has the label EMULATED_LABEL."""
-    log, state = _run(cluster, smoke_jobs.with_program(job, expected), described, keep=keep)
-    reports = smoke_jobs.reports("\n".join(log))
-    reported = smoke_verdict.failures(reports, expected)
-    outcome = Outcome(replace(expected, emulated=tuple(has_emulated_devices(cluster))), reports=reports, log=log)
+    log, state = _run_job(cluster, smoke_jobs.add_program(job, expected), described, keep=keep)
+    reports = smoke_jobs.parse_reports("\n".join(log))
+    reported = smoke_verdict.list_failures(reports, expected)
+    outcome = Outcome(replace(expected, emulated=tuple(list_emulated_nodes(cluster))), reports=reports, log=log)
     outcome.add(smoke_verdict.checks(reports, outcome.expected), state, reported)
     if expected.level != "nccl":
         return outcome
     failed = [check.name for check in outcome.checks if check.failures]
     emulated = smoke_verdict.emulated_nodes(reports, outcome.expected)
     if failed:
-        outcome.checks += nccl_verdict.not_checked(smoke_verdict.NOT_RUN, f"failed before: {listed(failed)}")
+        outcome.checks += nccl_verdict.build_skipped_checks(smoke_verdict.NOT_RUN, f"failed before: {join_items(failed)}")
     elif emulated:
-        why = f"the GPUs of {listed(emulated)} are emulated, and NCCL needs real ones"
-        outcome.checks += nccl_verdict.not_checked(smoke_verdict.NOT_HERE, why)
+        why = f"the GPUs of {join_items(emulated)} are emulated, and NCCL needs real ones"
+        outcome.checks += nccl_verdict.build_skipped_checks(smoke_verdict.NOT_HERE, why)
     else:
-        outcome.log, state = _run(cluster, smoke_jobs.nccl_job(job, described), described, keep=keep)
-        outcome.nccl = smoke_jobs.nccl_reports("\n".join(outcome.log))
-        checks = nccl_verdict.checks(outcome.nccl, smoke_jobs.nccl_expected(job, described))
+        outcome.log, state = _run_job(cluster, smoke_jobs.build_nccl_job(job, described), described, keep=keep)
+        outcome.nccl = smoke_jobs.parse_nccl_reports("\n".join(outcome.log))
+        checks = nccl_verdict.evaluate_reports(outcome.nccl, smoke_jobs.compute_nccl_expected(job, described))
         outcome.add(checks, state, [sentence for check in checks for sentence in check.failures])
     return outcome
 
 
-def _run(cluster: Cluster, job: Job, described: ClusterDescription, *, keep: bool) -> tuple[list[str], JobState | None]:
+def _run_job(cluster: Cluster, job: Job, described: ClusterDescription, *, keep: bool) -> tuple[list[str], JobState | None]:
     """Submit a job, wait for it and delete it; return its log and its last state."""
-    manifests = render(place(job, described))
+    manifests = render_job(place_job(job, described))
     namespace = manifests[0]["metadata"]["namespace"]
-    objects.submit(cluster, manifests)
+    objects.submit_job(cluster, manifests)
     log: list[str] = []
     try:
         state, _ = Follower(cluster, job.name, namespace, out=io.StringIO(), keep=log.append).run()
     finally:
         if not keep:
-            _delete(cluster, job, namespace)
+            _delete_job(cluster, job, namespace)
     return log, state
 
 
-def _delete(cluster: Cluster, job: Job, namespace: str) -> None:
+def _delete_job(cluster: Cluster, job: Job, namespace: str) -> None:
     try:
-        state = objects.find(cluster, job.name, namespace)
+        state = objects.find_job(cluster, job.name, namespace)
         cluster.delete(state.kind, state.object_name, namespace)
     except CommandError as error:
         print(f"{NAME} smoke: the job was not deleted: {error}", file=sys.stderr)
 
 
-def _document(outcome: Outcome, nccl: nccl_verdict.NcclExpected) -> dict[str, Any]:
+def _build_document(outcome: Outcome, nccl: nccl_verdict.NcclExpected) -> dict[str, Any]:
     expected = asdict(outcome.expected)
     if outcome.expected.level == "nccl":
         expected["nccl"] = asdict(nccl)
@@ -210,7 +210,7 @@ def _document(outcome: Outcome, nccl: nccl_verdict.NcclExpected) -> dict[str, An
     }
 
 
-def _print(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     console = make_console()
     if "no rank reported" in outcome.failures:
         for line in outcome.log[-SHOWN_LINES:]:
@@ -224,10 +224,10 @@ def _print(outcome: Outcome) -> None:
         console.print(Text(str(outcome.reports[0].get("library", "")), "dim"))
     results = [(check.name, Text(check.result, STYLES.get(check.result, "yellow")), check.detail) for check in outcome.checks]
     console.print(Listing("check", "result", "detail", rows=results))
-    console.print(Text(_summary(outcome), "bold red" if outcome.failures else "bold green"))
+    console.print(Text(_summarize_outcome(outcome), "bold red" if outcome.failures else "bold green"))
 
 
-def _summary(outcome: Outcome) -> str:
+def _summarize_outcome(outcome: Outcome) -> str:
     """Return the last line of the output: names of the passed checks, and the number of checks with other results."""
     number: Callable[[str], int] = lambda verdict: sum(check.result == verdict for check in outcome.checks)  # noqa: E731
     names = [check.name for check in outcome.checks if check.result == smoke_verdict.PASSED]

@@ -17,7 +17,7 @@ from cli.console import print_json
 from cli.errors import CommandError, NotFound, format_problem, summarize_problems
 from cli.exit_codes import INTERRUPTED, OK, REFUSED
 from cli.installation import NAME
-from cli.installation import command as program
+from cli.installation import program_name as program
 from cli.jobs import assignments, objects
 from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
@@ -30,7 +30,7 @@ from infra.jobs import pod_rules
 from infra.jobs.model import Job
 from infra.jobs.placed import Manifest
 from infra.jobs.reading import JobRefused, read_job
-from infra.jobs.render import render
+from infra.jobs.render import render_job
 
 
 class WithoutAliases(yaml.SafeDumper):
@@ -60,44 +60,44 @@ def command(
     described = cluster.description()
     try:
         edit = partial(assignments.apply_assignments, assigned=changes[0], variables=changes[1])
-        placed = read_job(job, described, access.namespace, cluster.namespace, on_warning=warn, edit=edit)
+        placed = read_job(job, described, access.namespace, cluster.namespace, on_warning=print_warning, edit=edit)
     except JobRefused as error:
-        raise make_refusal(job.name, error.problems) from None
+        raise make_refusal_error(job.name, error.problems) from None
     requested = placed.job.model_copy(update={} if workdir is None else {"workdir": str(workdir)})
     if problems := tuple(pod_rules.check_working_dir(requested)):
-        raise make_refusal(job.name, problems)
-    files = places.choose(placed, workdir or choose_sent_folder(job, requested), workdir_limit)
-    manifests = render(replace(placed, storage=files.storage))
+        raise make_refusal_error(job.name, problems)
+    files = places.choose_storage(placed, workdir or resolve_workdir(job, requested), workdir_limit)
+    manifests = render_job(replace(placed, storage=files.storage))
     if dry_run:  # a key pair in the output was generated only for the output and is never used
         if as_json:
             print_json(manifests)
         else:
             print(yaml.dump_all(manifests, Dumper=WithoutAliases, sort_keys=False), end="")
         return OK
-    if (cost := lines.of_job(requested, described)) is not None:
+    if (cost := lines.format_job_cost(requested, described)) is not None:
         print(cost, file=sys.stderr, flush=True)
-    return create(cluster, requested, manifests, files, follow=follow, as_json=as_json)
+    return create_job(cluster, requested, manifests, files, follow=follow, as_json=as_json)
 
 
-def choose_sent_folder(file: Path, job: Job) -> Path | None:
+def resolve_workdir(file: Path, job: Job) -> Path | None:
     """Return the path of the job's `workdir`, resolved relative to the job file; None if the job has none."""
     return file.parent / job.workdir if job.workdir else None
 
 
-def warn(warning: Problem) -> None:
+def print_warning(warning: Problem) -> None:
     print(format_problem(warning), file=sys.stderr, flush=True)
 
 
-def make_refusal(name: str, problems: Sequence[Problem]) -> CommandError:
+def make_refusal_error(name: str, problems: Sequence[Problem]) -> CommandError:
     return CommandError(summarize_problems(name, len(problems), "submitted"), REFUSED, problems=problems)
 
 
-def create(
+def create_job(
     cluster: Cluster, job: Job, manifests: Sequence[Manifest], files: objects.Files | None = None, *, follow: bool, as_json: bool
 ) -> int:
     """Create the objects of a job; with `follow`, wait until the job ends. Return the exit code."""
     namespace = manifests[0]["metadata"]["namespace"]
-    objects.submit(cluster, manifests, files)
+    objects.submit_job(cluster, manifests, files)
     if follow:
         print(f"{NAME}: job {job.name} submitted to namespace {namespace}", file=sys.stderr, flush=True)
         return follow_job(cluster, job.name, namespace, as_json=as_json)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError
 from cli.jobs import objects
-from cli.jobs.state import JobState, explain_wait, lacks_reason
+from cli.jobs.state import JobState, explain_waiting_job, needs_events
 from infra.naming import GPU_RESOURCE
 from infra.platform.job_controller.in_pod.phases import Phase
 
@@ -33,13 +33,13 @@ class Waits:
         """
         if not state.is_waiting and state.phase != Phase.RUNNING:
             return ""
-        workloads = self._list("Workload", state.namespace) if state.phase == Phase.QUEUED else []
-        workload = next((item for item in workloads if objects.is_workload_of(item, state)), None)
-        events = self._list("Event", state.namespace) if lacks_reason(state, state.pods) else []
-        reason = explain_wait(state, state.pods, workload, events)
-        return reason or (state.record.slow or state.record.hang if state.record else "")
+        workloads = self._list_if_allowed("Workload", state.namespace) if state.phase == Phase.QUEUED else []
+        workload = next((item for item in workloads if objects.is_job_workload(item, state)), None)
+        events = self._list_if_allowed("Event", state.namespace) if needs_events(state, state.pods) else []
+        reason = explain_waiting_job(state, state.pods, workload, events)
+        return reason or (state.record.slow_rank_reason or state.record.hang if state.record else "")
 
-    def _list(self, kind: str, namespace: str) -> list[Object]:
+    def _list_if_allowed(self, kind: str, namespace: str) -> list[Object]:
         if (kind, namespace) not in self._lists:
             fields = {"type": "Warning"} if kind == "Event" else None
             try:
@@ -50,7 +50,7 @@ class Waits:
         return self._lists[kind, namespace]
 
 
-def shorten(reason: str) -> str:
+def shorten_reason(reason: str) -> str:
     """Shorten the reason why a job waits: reduce Kueue's quota message to the missing GPUs, truncate other reasons.
 
     >>> shorten("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")

@@ -33,7 +33,7 @@ def scarce(
     """
     if (instance_type is None) != (zone is None):
         raise CommandError("give both an instance type and --zone, or neither for the list", USAGE)
-    seconds = None if until is None else durations.parse(until).total_seconds()
+    seconds = None if until is None else durations.parse_period(until).total_seconds()
     control = LocalCloud(home).control()
     if clear:
         send_request(control, "DELETE", "scarcity")
@@ -93,7 +93,7 @@ def clock(
     if advance is None:
         now = send_request(control, "GET", "clock")
     else:
-        now = send_request(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
+        now = send_request(control, "POST", "clock", {"seconds": durations.parse_period(advance).total_seconds()})
     return print_result(now, str(now["now"]), as_json=as_json)
 
 
@@ -102,10 +102,10 @@ def send_request(control: Control, method: str, path: str, body: Any = None) -> 
     try:
         return control.send(method, path, body)
     except ControlError as error:
-        raise CommandError(_reason(str(error)), REFUSED) from None
+        raise CommandError(_extract_reason(str(error)), REFUSED) from None
 
 
-def _reason(message: str) -> str:
+def _extract_reason(message: str) -> str:
     """Extract the reason from the server's error message: `... {"error": "ValueError('...')"}`."""
     _, marker, rest = message.partition("ValueError(")
     return rest.rpartition(")")[0].strip("'\"") if marker else message

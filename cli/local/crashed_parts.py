@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from cli.errors import CommandError
 from cli.exit_codes import REFUSED, UNREACHABLE
 from cli.installation import CLONE
-from cli.installation import command as program
+from cli.installation import program_name as program
 
 if TYPE_CHECKING:
     from localcloud.instance import LocalCloud  # not in the wheel, and slow to import
@@ -34,20 +34,20 @@ def make_home_option(cloud: "LocalCloud") -> str:
     return "" if cloud.folder == DEFAULT_HOME else f" --home {shlex.quote(str(cloud.folder))}"
 
 
-def refuse_dead(cloud: "LocalCloud") -> None:
+def check_no_crashed_process(cloud: "LocalCloud") -> None:
     """Raise CommandError if a process of any cluster in this local cloud has crashed."""
     from localcloud import mending
 
-    _refuse(cloud, mending.dead_parts(cloud))
+    _raise_crash_error(cloud, mending.list_crashed_processes(cloud))
 
 
-def _refuse(cloud: "LocalCloud", dead: list[str]) -> None:
+def _raise_crash_error(cloud: "LocalCloud", dead: list[str]) -> None:
     if dead:
         fix = f"{program()} local start{make_home_option(cloud)}"
         raise CommandError(f"not running: {', '.join(dead)}. Restart with: {fix}", UNREACHABLE)
 
 
-def refuse_other_account(cloud: "LocalCloud", requested: str | None) -> None:
+def check_account_kind(cloud: "LocalCloud", requested: str | None) -> None:
     """Raise CommandError if the local cloud is running with another kind of account than `requested`."""
     if requested is None or not cloud.is_running():
         return
@@ -56,7 +56,7 @@ def refuse_other_account(cloud: "LocalCloud", requested: str | None) -> None:
         raise CommandError(f"the running local cloud's account is {kind}. {_suggest_stop(cloud)}", REFUSED)
 
 
-def refuse_other_providers(cloud: "LocalCloud", requested: str | None) -> None:
+def check_providers(cloud: "LocalCloud", requested: str | None) -> None:
     """Raise CommandError if the local cloud is running with other resource providers than `requested`."""
     if requested is None or not cloud.is_running():
         return
@@ -69,7 +69,7 @@ def _suggest_stop(cloud: "LocalCloud") -> str:
     return f"Stop it first: {program()} local stop{make_home_option(cloud)}"
 
 
-def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
+def check_control_plane_runs(server: str, *, nodes: bool = False) -> None:
     """Raise CommandError if `server` is the API server of a local cluster whose control plane has crashed.
 
     With `nodes`, also raise CommandError if a process of one of the cluster's nodes has crashed.
@@ -79,8 +79,8 @@ def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
     from localcloud import mending
     from localcloud.instance import LocalCloud
 
-    for cloud in map(LocalCloud, list_homes()):
-        _refuse(cloud, mending.dead_parts_behind(cloud, server, nodes=nodes))
+    for cloud in map(LocalCloud, list_local_clouds()):
+        _raise_crash_error(cloud, mending.list_crashed_dependencies(cloud, server, nodes=nodes))
 
 
 def suggest_restart(server: str) -> str:
@@ -92,7 +92,7 @@ def suggest_restart(server: str) -> str:
     return f"; if it belongs to a local cloud, `{program()} local start` restarts its dead parts" if local else ""
 
 
-def list_homes() -> Iterator[Path]:
+def list_local_clouds() -> Iterator[Path]:
     """Yield the folder of the default local cloud and of the local cloud that `local env` selected in this shell."""
     yield DEFAULT_HOME
     kind, _, folder = os.environ.get(BACKEND, "").partition("://")

@@ -12,7 +12,7 @@ from cli import options
 from cli.console import print_result
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED, USAGE
-from cli.installation import command as program
+from cli.installation import program_name as program
 from cli.local.account import send_request
 from cli.local.crashed_parts import DEFAULT_HOME, make_home_option
 from cli.local.local_commands import Home
@@ -86,7 +86,7 @@ def command(
     if len(chosen) + len(ranks) != 1:
         names = (f"--{option.replace('_', '-')}" for option in ("xid", *ON_NODES, "hang", "slow"))
         raise CommandError(f"give exactly one of {', '.join(names)}", USAGE)
-    broken = stop_rank(cloud, target, *ranks[0]) if ranks else break_node(cloud, target, chosen[0], restore=fault.restore)
+    broken = suspend_rank(cloud, target, *ranks[0]) if ranks else break_node(cloud, target, chosen[0], restore=fault.restore)
     restore = broken.restore.replace("NODE", target)
     document = {**broken.facts, "did": broken.did, "restore": restore}
     return print_result(document, f"{broken.did} {restore}".strip(), as_json=as_json, stderr=True)
@@ -94,14 +94,14 @@ def command(
 
 def break_node(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Broken:
     try:
-        return act(cloud, finding.find(cloud.kubernetes_folder, target))
+        return act(cloud, finding.find_real_node(cloud.kubernetes_folder, target))
     except finding.NoSuchNode as error:
         if restore and (done := restore_job(cloud, target)):
             return done
         raise NotFound(str(error)) from None
 
 
-def stop_rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
+def suspend_rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
     send_request(cloud.control(), "POST", f"kubernetes/jobs/{job}/ranks", {"do": do, "rank": rank})
     did = f"Rank {rank} of {job} has stopped." if do == "hang" else f"Rank {rank} of {job} runs only a fifth of the time."
     return Broken(did, suggest_restore(cloud), {"job": job, "rank": rank})
@@ -120,13 +120,13 @@ def break_gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Bro
         uuid = gpus.break_gpu(node, index, xid)
     except gpus.NoSuchGpu as error:
         raise NotFound(str(error)) from None
-    did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.look_up(xid).text}."
+    did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.look_up_xid(xid).text}."
     again = f"Get new GPUs with a new instance: {program()} local break NODE --instance{make_home_option(cloud)}"
-    restore = again if xids.look_up(xid).sets_condition else ""
+    restore = again if xids.look_up_xid(xid).sets_condition else ""
     return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
 
 
-def switch_off(part: str, did: str, cloud: LocalCloud, node: RunningNode) -> Broken:
+def switch_off_part(part: str, did: str, cloud: LocalCloud, node: RunningNode) -> Broken:
     switch_part(cloud, node, part, on=False)
     return Broken(f"{did.format(node.name)} {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
 
@@ -145,19 +145,19 @@ def terminate_instance(cloud: LocalCloud, node: RunningNode) -> Broken:
 
 
 def send_spot_notice(cloud: LocalCloud, node: RunningNode) -> Broken:
-    end = announce_event(cloud, node, "interruption")
+    end = schedule_event(cloud, node, "interruption")
     did = f"EC2 interrupts {node.instance} of {node.name} at {end}, the time in its Spot notice. EKS drains the node now."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance, "time": end})
 
 
 def recommend_rebalance(cloud: LocalCloud, node: RunningNode) -> Broken:
-    time = announce_event(cloud, node, "rebalance")
+    time = schedule_event(cloud, node, "rebalance")
     did = f"EC2 recommends to replace {node.instance} of {node.name}. EKS drains the node once a replacement is Ready."
     return Broken(did, "", {"node": node.name, "instance": node.instance, "time": time})
 
 
-def retire_instance(cloud: LocalCloud, node: RunningNode) -> Broken:
-    end = announce_event(cloud, node, "retirement")
+def schedule_retirement(cloud: LocalCloud, node: RunningNode) -> Broken:
+    end = schedule_event(cloud, node, "retirement")
     did = f"EC2 retires {node.instance} of {node.name} at {end}."
     hint = f"See: {program()} health {node.name} -s STACK"
     return Broken(did, hint, {"node": node.name, "instance": node.instance, "time": end})
@@ -189,7 +189,7 @@ def end_capacity_block(cloud: LocalCloud, node: RunningNode) -> Broken:
     return Broken(did, "", {"node": node.name, "reservation": block, "end": end.isoformat()})
 
 
-def announce_event(cloud: LocalCloud, node: RunningNode, notice: str) -> str:
+def schedule_event(cloud: LocalCloud, node: RunningNode, notice: str) -> str:
     return str(send_request(cloud.control(), "POST", f"instances/{node.instance}/{notice}", {})["time"])
 
 
@@ -202,12 +202,12 @@ def switch_part(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) ->
 
 
 ON_NODES: Final[Mapping[str, Act]] = {
-    "kubelet": partial(switch_off, "kubelet", "The kubelet of {} has stopped."),
-    "link": partial(switch_off, "link", "The network link of {} is down."),
+    "kubelet": partial(switch_off_part, "kubelet", "The kubelet of {} has stopped."),
+    "link": partial(switch_off_part, "link", "The network link of {} is down."),
     "instance": terminate_instance,
     "spot_notice": send_spot_notice,
     "rebalance": recommend_rebalance,
-    "retire": retire_instance,
+    "retire": schedule_retirement,
     "block_ends": end_capacity_block,
     "restore": restore_node,
 }

@@ -12,14 +12,14 @@ from cli import options
 from cli.console import make_console, print_json, print_result
 from cli.errors import CommandError, NotFound, summarize_problems
 from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
-from cli.installation import command as program
+from cli.installation import program_name as program
 from cli.local import crashed_parts
 from cli.local.crashed_parts import DEFAULT_HOME
 from infra import preflight
 from infra.config import stack_file
 from infra.facts import regions
 from localcloud import mending
-from localcloud.environment import foreign
+from localcloud.environment import list_foreign_variables
 from localcloud.hosts.ami import MANIFESTS, build
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.state import ClusterState
@@ -35,12 +35,12 @@ Home = Annotated[
 AMI_MANIFESTS = ROOT / ".local" / MANIFESTS
 
 
-def report(line: str) -> None:
+def print_progress(line: str) -> None:
     """Print a line on stderr, because stdout is reserved for results."""
     make_console(stderr=True).print(line)
 
 
-def progress_line(line: str) -> None:
+def print_progress_line(line: str) -> None:
     make_console(stderr=True).print(line, style="dim")
 
 
@@ -72,27 +72,32 @@ def start(
     """The first start builds Pulumi and Kubernetes, which takes several minutes."""
     cloud = LocalCloud(home)
     factor, plugins = delay_factor or 0.0, find_plugins(providers or "emulated")
-    crashed_before = cloud.crashed()
-    crashed_parts.refuse_other_account(cloud, account)
-    crashed_parts.refuse_other_providers(cloud, providers)
+    crashed_before = cloud.list_crashed()
+    crashed_parts.check_account_kind(cloud, account)
+    crashed_parts.check_providers(cloud, providers)
     started = cloud.start(
-        progress_line, delay_factor=factor, kubernetes=kubernetes, hosts=hosts, plugins=plugins, account=account or "established"
+        print_progress_line,
+        delay_factor=factor,
+        kubernetes=kubernetes,
+        hosts=hosts,
+        plugins=plugins,
+        account=account or "established",
     )
     if not started and delay_factor is not None:
         cloud.control().set_delays(delay_factor)
     crashed = [server.name for server in crashed_before]
-    restarted = [] if started else [*crashed, *mending.restart(cloud)]
+    restarted = [] if started else [*crashed, *mending.restart_crashed_processes(cloud)]
     if as_json:
         print_json({"home": str(cloud.folder), "running": True, "started": started, "restarted": restarted})
         return OK
-    report("local cloud started" if started else "local cloud is already running")
+    print_progress("local cloud started" if started else "local cloud is already running")
     for part in restarted:
-        report(f"restarted {part}")
+        print_progress(f"restarted {part}")
     if not started and delay_factor is not None:
-        report(f"its delay factor is now {delay_factor:g}")
+        print_progress(f"its delay factor is now {delay_factor:g}")
     local = f"{program()} local"
     option = crashed_parts.make_home_option(cloud)
-    progress_line(f'next: eval "$({local} env{option})"; pulumi up -s local')
+    print_progress_line(f'next: eval "$({local} env{option})"; pulumi up -s local')
     return OK
 
 
@@ -102,9 +107,9 @@ def find_plugins(providers: str) -> dict[str, Path]:
         return {}
     from localcloud import officials  # imports grpc, which is slow
 
-    plugins = {name: officials.provider(name) for name in sorted(crashed_parts.OFFICIAL[providers])}
+    plugins = {name: officials.find_provider(name) for name in sorted(crashed_parts.OFFICIAL[providers])}
     for plugin in plugins.values():
-        progress_line(f"using {plugin.path}, version {plugin.version}")
+        print_progress_line(f"using {plugin.path}, version {plugin.version}")
     return {name: plugin.path for name, plugin in plugins.items()}
 
 
@@ -129,28 +134,30 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         for server in servers:
             state = "running" if server.is_serving() else "starting" if server.process() else "ended by itself"
             print(f"{server.name:<20} {state:<16} pid {server.pid:<8} 127.0.0.1:{server.port:<6} log {server.log}")
-        for server in cloud.crashed():
-            report(f"the end of {server.log}:\n{server.log_tail()}")
-        if cloud.crashed():
-            emptied = any(server.name == "aws" for server in cloud.crashed())
-            progress_line(f"{program()} local start restarts the servers that ended{' with an empty account' if emptied else ''}")
+        for server in cloud.list_crashed():
+            print_progress(f"the end of {server.log}:\n{server.log_tail()}")
+        if cloud.list_crashed():
+            emptied = any(server.name == "aws" for server in cloud.list_crashed())
+            print_progress_line(
+                f"{program()} local start restarts the servers that ended{' with an empty account' if emptied else ''}"
+            )
         for problem in problems:
-            report(f"{problem}; see the log of the aws server for details")
+            print_progress(f"{problem}; see the log of the aws server for details")
         for cluster in clusters:
-            _print_cluster(cluster)
-        if mending.dead_parts(cloud):
-            progress_line(f"{program()} local start restarts the processes that have died")
+            _print_cluster_status(cluster)
+        if mending.list_crashed_processes(cloud):
+            print_progress_line(f"{program()} local start restarts the processes that have died")
         for host in hosts:
             print(f"host {host.instance_id:<20} {host.phase:<10} {host.hostname} {host.log}".rstrip())
             if host.problem:
-                report(f"  {host.problem}")
+                print_progress(f"  {host.problem}")
     if not servers:
         return NOT_FOUND
-    is_well = all(part.is_well for part in clusters) and all(part.is_well for part in hosts)
+    is_well = all(part.is_healthy for part in clusters) and all(part.is_healthy for part in hosts)
     return OK if cloud.is_running() and is_well and not problems else FAILED
 
 
-def _print_cluster(cluster: ClusterState) -> None:
+def _print_cluster_status(cluster: ClusterState) -> None:
     print(f"\ncluster {cluster.name} in {cluster.region}: {cluster.phase} {cluster.endpoint}".rstrip())
     for process in cluster.processes:
         print(f"  {process.name:<40} running          pid {process.pid:<8} log {process.log}")
@@ -160,7 +167,7 @@ def _print_cluster(cluster: ClusterState) -> None:
         print(f"  network policies: {cluster.network_policies}")
     for problem in [cluster.problem, *map(str, cluster.crashes)]:
         if problem:
-            report(problem)
+            print_progress(problem)
 
 
 def reset(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -172,12 +179,14 @@ def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     """Usage: eval "$(scripts/cluster local env)". After that, run `pulumi up -s STACK` in the same shell."""
     cloud = LocalCloud(home)
     variables = cloud.environment()
-    if dead := mending.dead_parts(cloud):
-        report(f"not running: {', '.join(dead)}. Restart with: {program()} local start{crashed_parts.make_home_option(cloud)}")
+    if dead := mending.list_crashed_processes(cloud):
+        print_progress(
+            f"not running: {', '.join(dead)}. Restart with: {program()} local start{crashed_parts.make_home_option(cloud)}"
+        )
     if as_json:
-        print_json({"unset": list(foreign(os.environ)), "export": dict(variables)})
+        print_json({"unset": list(list_foreign_variables(os.environ)), "export": dict(variables)})
         return OK
-    print(f"unset {' '.join(foreign(os.environ))}")
+    print(f"unset {' '.join(list_foreign_variables(os.environ))}")
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
     return OK
@@ -193,8 +202,8 @@ def ami(
     as_json: options.Json = False,
 ) -> int:
     """The first build compiles Open MPI, which takes several minutes."""
-    regions.require_known(region)
-    image = build(LocalCloud(home), region, progress_line, AMI_MANIFESTS, openmpi, framework or ())
+    regions.require_known_region(region)
+    image = build(LocalCloud(home), region, print_progress_line, AMI_MANIFESTS, openmpi, framework or ())
     return print_result({"ami": image}, image, as_json=as_json)
 
 
@@ -207,14 +216,14 @@ def grant(
     local = LocalStack(LocalCloud(home), stack, config_dir)
     source = local.source
     local.cloud.server("aws")
-    raw = stack_file.read(source)
-    examine = preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
+    raw = stack_file.read_stack_file(source)
+    examine = preflight.examine_existing_stack if stack_file.uses_existing_cluster(raw.values) else preflight.examine_aws_stack
     examined: preflight.Examined[Any, Any] = examine(raw, offline=True)
     if number := len(examined.problems):
         message = summarize_problems(source.name, number, "created")
         raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
     if raw.region:
-        regions.require_known(raw.region)
-    created = local.grant()
+        regions.require_known_region(raw.region)
+    created = local.create_prerequisites()
     text = f"created: {', '.join(created)}" if created else "nothing was missing"
     return print_result({"created": created}, text, as_json=as_json, stderr=True)

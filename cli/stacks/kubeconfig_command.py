@@ -15,8 +15,8 @@ from cli.console import print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, REFUSED, USAGE
 from infra.config import stack_file, yaml_text
-from infra.config.messages import shown
-from infra.config.problems import path_text
+from infra.config.messages import format_value
+from infra.config.problems import format_path
 from infra.kubernetes import kubeconfig_files
 
 KEYS: Final = {"apiVersion", "clusters", "contexts", "current-context", "extensions", "kind", "preferences", "users"}
@@ -35,15 +35,15 @@ def command(
 
     With --output, other clusters, users and contexts in the file stay, and the cluster's context becomes the current one.
     """
-    raw = stack_file.read(stack_file.find(stack, config_dir))
-    if stack_file.is_existing(raw.values):
+    raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, config_dir))
+    if stack_file.uses_existing_cluster(raw.values):
         raise CommandError(f"{stack} uses an existing cluster: get the kubeconfig from its administrator", USAGE)
     config = build_kubeconfig(EksAccount(raw.stack, require_region(raw)))
     if output is not None:
         config = merge_kubeconfigs(output, config)
     text = f"{json.dumps(config, indent=1)}\n" if as_json else yaml.safe_dump(config, sort_keys=False)
     if output is not None:
-        whole_files.write(output, text, private=True)
+        whole_files.write_file(output, text, private=True)
     elif as_json:
         print_json(config)
     else:
@@ -57,16 +57,18 @@ def merge_kubeconfigs(file: Path, config: dict[str, Any]) -> dict[str, Any]:
     if not file.is_file():
         return config
     try:
-        before, (_, duplicates) = kubeconfig_files.content_of(file), yaml_text.read(file)
+        before, (_, duplicates) = kubeconfig_files.read_kubeconfig(file), yaml_text.read_document(file)
     except kubeconfig_files.Unusable as error:
         raise CommandError(f"--output: {error}. Choose another file.", REFUSED) from None
     if duplicates:  # only the last value would stay
-        where, what = path_text(duplicates[0].path), duplicates[0].message
+        where, what = format_path(duplicates[0].path), duplicates[0].message
         raise CommandError(f"--output: {file}: {where} {what}, or choose another file.", REFUSED)
     merged = {**config, **before, "current-context": config["current-context"]}
     for key in merged:
         if key not in KEYS:
-            raise CommandError(f"--output: {file} is not a kubeconfig: it has a key {shown(key)}. Choose another file.", REFUSED)
+            raise CommandError(
+                f"--output: {file} is not a kubeconfig: it has a key {format_value(key)}. Choose another file.", REFUSED
+            )
     for kind in ("clusters", "contexts", "users"):
         (own,) = config[kind]
         entries = list(before.get(kind) or ())

@@ -24,14 +24,14 @@ PROGRAM_ENDED: Final = "Program exited with non-zero exit code"
 """Text of the error that Pulumi adds after the Pulumi program has failed with its own error."""
 
 
-def run(*arguments: str, text: str | None = None) -> str:
+def run_pulumi(*arguments: str, text: str | None = None) -> str:
     """Run `pulumi` with `text` on stdin, and return its stdout.
 
     Raises NotFound if the stack does not exist, and CommandError on other errors.
     """
-    done = _run(*arguments, input=text or "", capture_output=True, text=True)
+    done = _run_process(*arguments, input=text or "", capture_output=True, text=True)
     if done.returncode:
-        reason = _reason(done.stdout, done.stderr)
+        reason = _explain_failure(done.stdout, done.stderr)
         if problem := next((problem for text, problem in PASSPHRASE_PROBLEMS.items() if text in reason), None):
             raise CommandError(f"{problem}; set PULUMI_CONFIG_PASSPHRASE to the passphrase with which the stack was created")
         kind = NotFound if "no stack named" in reason else CommandError
@@ -39,7 +39,7 @@ def run(*arguments: str, text: str | None = None) -> str:
     return done.stdout
 
 
-def _reason(output: str, errors: str) -> str:
+def _explain_failure(output: str, errors: str) -> str:
     """Return why `pulumi` failed.
 
     `preview --json` prints the reason on stdout, in a JSON document that also contains the settings.
@@ -56,14 +56,14 @@ def _reason(output: str, errors: str) -> str:
     return errors.strip() or output.strip()
 
 
-def destroy(stack: str) -> None:
+def destroy_stack(stack: str) -> None:
     """Run `pulumi destroy`, with its output on stderr. Raises CommandError."""
-    done = _run("destroy", "--yes", "--stack", stack, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    done = _run_process("destroy", "--yes", "--stack", stack, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     if done.returncode:
         raise CommandError(f"pulumi destroy exited with code {done.returncode}; its output is above")
 
 
-def _run(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+def _run_process(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
     command = ["pulumi", *arguments, "--non-interactive"]
     try:
         return subprocess.run(command, cwd=CLONE, env=os.environ, check=False, **options)

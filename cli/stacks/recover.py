@@ -8,7 +8,7 @@ from cli.console import print_result
 from cli.errors import CommandError, NotFound
 from cli.stacks import pulumi_program
 from infra.naming import PROJECT
-from infra.recovery.recover_stack import Recovered, clients, mend_backend, recover
+from infra.recovery.recover_stack import Recovered, create_client_factory, recover, repair_backend
 
 
 def command(stack: options.Stack, as_json: options.Json = False) -> int:
@@ -16,13 +16,13 @@ def command(stack: options.Stack, as_json: options.Json = False) -> int:
 
     The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
     """
-    mend_backend(json.loads(pulumi_program.run("whoami", "--json"))["url"], PROJECT, stack)
-    _unlock(stack)
-    recovered = recover(pulumi_program.run, stack, clients, lambda line: print(line, file=sys.stderr))
-    return print_result(recovered._asdict(), lambda: _print(recovered), as_json=as_json)
+    repair_backend(json.loads(pulumi_program.run_pulumi("whoami", "--json"))["url"], PROJECT, stack)
+    _remove_lock(stack)
+    recovered = recover(pulumi_program.run_pulumi, stack, create_client_factory, lambda line: print(line, file=sys.stderr))
+    return print_result(recovered._asdict(), lambda: _print_result(recovered), as_json=as_json)
 
 
-def _print(recovered: Recovered) -> None:
+def _print_result(recovered: Recovered) -> None:
     texts = {
         "found": "exists and is now in the state",
         "changed": "was being changed or deleted; the state now matches AWS",
@@ -36,13 +36,13 @@ def _print(recovered: Recovered) -> None:
         print("nothing was interrupted")
 
 
-def _unlock(stack: str) -> None:
+def _remove_lock(stack: str) -> None:
     """Remove the lock.
 
     Ignore errors, because some backends fail if there is no lock. If the lock remains, the next command reports it.
     """
     try:
-        pulumi_program.run("cancel", "--yes", "--stack", stack)
+        pulumi_program.run_pulumi("cancel", "--yes", "--stack", stack)
     except NotFound:
         raise
     except CommandError:

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from cli import options
 from cli.console import Listing, make_console, print_json
 from cli.exit_codes import OK
-from infra.config.models import SELECTS, leaf_types
+from infra.config.models import SELECTS, list_leaf_types
 from infra.jobs.model import Job
 from infra.jobs.pod_overrides import RoleOverrides
 from infra.settings.existing import ExistingSettings
@@ -51,7 +51,7 @@ def list_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
         meaning, _, change = (info.description or "").partition(" Change: ")
         if change != FURTHER_DOWN:
             yield Setting(path, meaning, format_default(info), change)
-        listed = any(get_origin(leaf) is tuple for leaf in leaf_types(info.annotation))
+        listed = any(get_origin(leaf) is tuple for leaf in list_leaf_types(info.annotation))
         printed: set[str] = set()
         for part in inner:
             for row in list_settings(part, f"{path}[]." if listed else f"{path}."):
@@ -79,7 +79,7 @@ def format_default(info: FieldInfo) -> str:
     return json.dumps(info.default) if isinstance(info.default, bool) else str(info.default)
 
 
-def markdown(model: type[BaseModel] = Settings) -> str:
+def render_settings_table(model: type[BaseModel] = Settings) -> str:
     """Return the settings of the model as a Markdown table. The fields of jobs never change."""
     is_job = model is Job
     lines = ["| field | meaning | default |", "|---|---|---|"]
@@ -106,7 +106,7 @@ def command(
     if as_json or form == "json":
         print_json([asdict(row) for row in list_settings(OF[of])])
     elif form == "markdown":
-        print(markdown(OF[of]), end="")
+        print(render_settings_table(OF[of]), end="")
     else:
         rows = [(row.path, row.meaning, row.default, row.change) for row in list_settings(OF[of])]
         make_console().print(Listing("setting", "meaning", "default", "a change", rows=rows))

@@ -64,7 +64,9 @@ class Mount(Generic[Text]):
     """Directories of a new file system that must belong to the login user. Only the head node sets the owner."""
 
 
-def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int, join_seconds: int) -> dict[str, object]:
+def build_cluster_file(
+    cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int, join_seconds: int
+) -> dict[str, object]:
     """Return the content of the file that the join service reads (amis/join/gpumpi_join/cluster_file.py).
     `join_seconds` is the workers' time limit from launch to join.
 
@@ -86,19 +88,19 @@ def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots
     }
 
 
-def user_data(
+def render_user_data(
     content: dict[str, object],
     public_keys: Sequence[str],
     mounts: Sequence[Mount[str]],
 ) -> str:
     """Return the shell script that cloud-init runs as root at first boot."""
     user = str(content["user"])
-    parts = [_BEGIN, _file(CLUSTER_FILE, json.dumps(content, indent=1)), _login(user, public_keys)]
+    parts = [_BEGIN, _render_file_command(CLUSTER_FILE, json.dumps(content, indent=1)), _render_user_commands(user, public_keys)]
     limit = content["join_seconds"] if content["role"] == "worker" else None
     for mount in mounts:
-        parts.append(_mount(mount, limit_seconds=limit))
+        parts.append(_render_mount_commands(mount, limit_seconds=limit))
         if content["role"] == "master" and mount.owned:
-            parts.append(_own(mount))
+            parts.append(_render_chown_command(mount))
     parts.append("systemctl start gpumpi-join.service\n")
     return "\n".join(parts)
 
@@ -118,12 +120,12 @@ trap 'failed "$LINENO" "$BASH_COMMAND"' ERR
 """
 
 
-def _file(path: str, text: str) -> str:
+def _render_file_command(path: str, text: str) -> str:
     folder = path.rpartition("/")[0]
     return f"install -d -m 0755 {folder}\ncat >{path} <<'END'\n{text}\nEND\n"
 
 
-def _login(user: str, public_keys: Sequence[str]) -> str:
+def _render_user_commands(user: str, public_keys: Sequence[str]) -> str:
     """Return the commands that create the login user.
 
     The user is in group gpumpi: the join service manages the node keys that give SSH access to this group's accounts.
@@ -149,13 +151,13 @@ def _login(user: str, public_keys: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _own(mount: Mount[str]) -> str:
+def _render_chown_command(mount: Mount[str]) -> str:
     """Return a command that lets job images and login users write, where only root can write at first."""
     paths = " ".join(shlex.quote(f"{mount.path}{directory}".rstrip("/")) for directory in mount.owned)
     return f"chown {USER_ID}:{GROUP_ID} {paths}\n"
 
 
-def _mount(mount: Mount[str], limit_seconds: object) -> str:
+def _render_mount_commands(mount: Mount[str], limit_seconds: object) -> str:
     """Return the commands that mount the file system through /etc/fstab, so that it is mounted again after reboots.
 
     The DNS name of a new mount target takes a minute or two to resolve

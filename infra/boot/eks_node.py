@@ -37,7 +37,7 @@ class ClusterAccess:
     service_cidr: str
 
 
-def node_config(
+def build_node_config(
     *,
     raid0: bool,
     pinned_memory: bool,
@@ -60,7 +60,7 @@ def node_config(
             "certificateAuthority": cluster.certificate_authority,
             "cidr": cluster.service_cidr,
         }
-        flags = [*_kubelet_flags(labels or {}, taints), *flags]
+        flags = [*_build_kubelet_flags(labels or {}, taints), *flags]
     if flags:
         spec["kubelet"] = {"flags": flags}
     if pinned_memory:
@@ -71,7 +71,7 @@ def node_config(
     return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
 
 
-def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[str]:
+def _build_kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[str]:
     """Return kubelet flags that register the node with its labels and taints already set.
 
     Without these flags, pods could be scheduled before the node has its taints.
@@ -82,35 +82,37 @@ def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[s
     return flags
 
 
-def reserve_huge_pages(pages: int) -> str:
+def render_huge_pages_script(pages: int) -> str:
     """Return a script that reserves huge pages. cloud-init runs it before nodeadm starts the kubelet, because the
     kubelet counts huge pages only when it starts."""
     file = "/etc/sysctl.d/90-gpumpi.conf"
     return f"#!/bin/bash\nset -eu\necho 'vm.nr_hugepages = {pages}' > {file}\nsysctl --load {file}\n"
 
 
-def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
+def render_user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
     """Return the multi-part MIME document that EKS requires."""
     parts = [("application/node.eks.aws", yaml.safe_dump(config, sort_keys=False, width=1000))]
     if huge_pages:
-        parts.append(('text/x-shellscript; charset="us-ascii"', reserve_huge_pages(huge_pages)))
+        parts.append(('text/x-shellscript; charset="us-ascii"', render_huge_pages_script(huge_pages)))
     body = "".join(f"--{BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
     return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{BOUNDARY}"\n\n{body}--{BOUNDARY}--\n'
 
 
-def parts_without_cluster(encoded: str) -> list[object]:
+def parse_user_data_parts(encoded: str) -> list[object]:
     """Parse base64-encoded user data. Return its MIME parts without the cluster's details."""
     message = message_from_bytes(base64.b64decode(encoded))
-    return [_comparable(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
+    return [
+        _normalize_part(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()
+    ]
 
 
-def _comparable(kind: str, text: str) -> object:
+def _normalize_part(kind: str, text: str) -> object:
     if kind != "application/node.eks.aws":
         return text.strip()
     config = yaml.safe_load(text)
     return {**config, "spec": {name: value for name, value in config["spec"].items() if name != "cluster"}}
 
 
-def encoded(text: str) -> str:
+def encode_base64(text: str) -> str:
     """Return user data encoded in base64, as launch templates require."""
     return base64.b64encode(text.encode()).decode()

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from infra.checks.model import Answer, no, unknown
+from infra.checks.model import Answer, answer_no, answer_unknown
 from infra.facts.clients import Clients, is_error, try_query
 from infra.facts.model import Facts
-from infra.facts.registries import ecr_repository
-from infra.facts.registry_api import NotAnswered, configuration
-from infra.jobs.images import is_short, repository_of
-from infra.plan.image_repositories import address
+from infra.facts.registries import parse_ecr_repository
+from infra.facts.registry_api import NotAnswered, read_image_config
+from infra.jobs.images import is_short_image_name, strip_tag_and_digest
+from infra.plan.image_repositories import find_repository_address
 from infra.plan.placement import has_efa
 from infra.settings.stack import Settings
 
@@ -47,61 +47,61 @@ class Found:
     """Whether the image contains AWS's EFA software, according to its name or configuration."""
 
 
-def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
+def check_images(settings: Settings, facts: Facts) -> Iterator[Answer]:
     """Query the registries in parallel, and yield the results of the checks. Yield nothing for stacks without jobs."""
-    required = list(images(settings, facts))
+    required = list(list_job_images(settings, facts))
     if not required:
         return
     with ThreadPoolExecutor(PARALLEL) as threads:
-        by_image = dict(zip(required, threads.map(lambda image: look(image, settings), required), strict=True))
-    yield _exist(by_image)
+        by_image = dict(zip(required, threads.map(lambda image: look_up_image(image, settings), required), strict=True))
+    yield _check_images_exist(by_image)
     of_efa = {image: outcome for image, outcome in by_image.items() if image.needs_efa and outcome.verdict != "no"}
     if of_efa:
-        yield _with_efa(of_efa)
+        yield _check_images_have_efa(of_efa)
 
 
-def images(settings: Settings, facts: Facts) -> Iterator[Image]:
+def list_job_images(settings: Settings, facts: Facts) -> Iterator[Image]:
     """Yield the image of each job, with its full name.
 
     Skip short image names if the stack has no image repositories: a validation rule reports them.
     """
-    repository = address(settings, facts)
+    repository = find_repository_address(settings, facts)
     pools = {pool.name: pool for pool in settings.pools}
     for index, job in enumerate(settings.jobs):
         pool = pools.get(job.pool)
         instance = facts.instance_types.get(pool.instance_type) if pool else None
-        if is_short(job.image) and repository is None:
+        if is_short_image_name(job.image) and repository is None:
             continue
-        name = f"{repository}/{job.image}" if is_short(job.image) else job.image
+        name = f"{repository}/{job.image}" if is_short_image_name(job.image) else job.image
         efa = pool is not None and instance is not None and has_efa(pool, instance) and job.workers > 1
         yield Image(f"jobs[{index}].image", name, instance.architecture if instance else "x86_64", efa)
 
 
-def look(image: Image, settings: Settings) -> Found:
+def look_up_image(image: Image, settings: Settings) -> Found:
     """Query ECR with the caller's credentials, and other registries anonymously."""
-    in_ecr = ecr_repository(repository_of(image.name))
+    in_ecr = parse_ecr_repository(strip_tag_and_digest(image.name))
     if in_ecr is not None:
-        return _in_ecr(image, *in_ecr, settings)
+        return _look_up_in_ecr(image, *in_ecr, settings)
     try:
-        config = configuration(image.name, image.architecture)
+        config = read_image_config(image.name, image.architecture)
     except NotAnswered as error:
         return Found("unknown", str(error))
-    return Found("no") if config is None else Found("yes", efa=has_marks(config))
+    return Found("no") if config is None else Found("yes", efa=mentions_efa(config))
 
 
-def has_marks(config: Mapping[str, Any]) -> bool:
+def mentions_efa(config: Mapping[str, Any]) -> bool:
     """Return whether an image's environment or build steps mention AWS's EFA software."""
     text = json.dumps([config.get("config"), config.get("history")])
     return any(mark in text for mark in MARKS)
 
 
-def _in_ecr(image: Image, account: str, region: str, name: str, settings: Settings) -> Found:
+def _look_up_in_ecr(image: Image, account: str, region: str, name: str, settings: Settings) -> Found:
     tag, digest = image.name.rpartition("/")[2].partition("@")[0].partition(":")[2], image.name.partition("@")[2]
     image_id = {"imageDigest": digest} if digest else {"imageTag": tag or "latest"}
     own = settings.platform.image_repositories and name.startswith(f"{settings.cluster_name}/")
     efa = bool(own) and name.rpartition("/")[2] in WITH_EFA
 
-    def describe() -> Found:
+    def describe_image() -> Found:
         ecr = Clients(region).ecr
         try:
             ecr.describe_images(registryId=account, repositoryName=name, imageIds=[image_id])
@@ -113,19 +113,22 @@ def _in_ecr(image: Image, account: str, region: str, name: str, settings: Settin
             raise
         return Found("yes", efa=efa)
 
-    outcome, reason = try_query(region, describe)
+    outcome, reason = try_query(region, describe_image)
     return outcome or Found("unknown", reason)
 
 
-def _exist(by_image: Mapping[Image, Found]) -> Answer:
-    missing = [f"{image.path}: {image.name} does not exist. Push it, or correct the name." for image in _with(by_image, "no")]
+def _check_images_exist(by_image: Mapping[Image, Found]) -> Answer:
+    missing = [
+        f"{image.path}: {image.name} does not exist. Push it, or correct the name."
+        for image in _select_by_verdict(by_image, "no")
+    ]
     if missing:
-        return no(EXIST, *missing)
-    lacking = [f"{image.name}: {by_image[image].reason}" for image in _with(by_image, "unknown")]
-    return unknown(EXIST, *dict.fromkeys(lacking)) if lacking else Answer(EXIST, "yes")
+        return answer_no(EXIST, *missing)
+    lacking = [f"{image.name}: {by_image[image].reason}" for image in _select_by_verdict(by_image, "unknown")]
+    return answer_unknown(EXIST, *dict.fromkeys(lacking)) if lacking else Answer(EXIST, "yes")
 
 
-def _with_efa(by_image: Mapping[Image, Found]) -> Answer:
+def _check_images_have_efa(by_image: Mapping[Image, Found]) -> Answer:
     """Return yes or unknown, never no.
 
     An image can contain EFA's libraries without mentioning them in its configuration.
@@ -134,8 +137,8 @@ def _with_efa(by_image: Mapping[Image, Found]) -> Answer:
     if not lacking:
         return Answer(EFA, "yes")
     why = "neither the name nor the configuration of the image mentions AWS's EFA software; see docs/guides/images.md"
-    return unknown(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
+    return answer_unknown(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
 
 
-def _with(by_image: Mapping[Image, Found], verdict: str) -> list[Image]:
+def _select_by_verdict(by_image: Mapping[Image, Found], verdict: str) -> list[Image]:
     return [image for image, outcome in by_image.items() if outcome.verdict == verdict]

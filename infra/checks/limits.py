@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from infra.checks.model import Answer, no, unknown
-from infra.config.messages import all_of
+from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.config.messages import join_with_and
 from infra.facts import account_limits
 from infra.facts.account_limits import (
     ADDRESSES,
@@ -25,9 +25,9 @@ from infra.facts.account_limits import (
 )
 from infra.facts.clients import Clients, query, try_query
 from infra.facts.model import Facts, FactsError
-from infra.facts.simulation import simulate
+from infra.facts.simulation import simulate_actions
 from infra.inventory.network import NAT_GATEWAY, NETWORK_ADDRESS, SUBNET
-from infra.inventory.nodes import NODE_GROUP, Nodes, launched_nodes
+from infra.inventory.nodes import NODE_GROUP, Nodes, read_launched_nodes
 from infra.inventory.resources import Inventory, Resource, list_resources
 from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
@@ -37,19 +37,19 @@ READ: Final = (ADDRESSES, NAT_GATEWAYS)
 """Quotas for which AWS reports the stack's own resources."""
 
 
-def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
+def check_limits(settings: Settings, facts: Facts) -> Iterator[Answer]:
     """Compare the new resources that `up` creates with the unused part of the account's quotas."""
     inventory = list_resources(settings, facts)
-    roles = service_roles(inventory)
-    account, reason = try_query(facts.region, lambda: account_limits.read(facts.region, settings.stack, roles))
+    roles = list_service_roles(inventory)
+    account, reason = try_query(facts.region, lambda: account_limits.read_account_limits(facts.region, settings.stack, roles))
     if account is None:
-        yield from (unknown(name, reason) for name in (*(limit.name for limit in LIMITS), SERVICE_LINKED))
+        yield from (answer_unknown(name, reason) for name in (*(limit.name for limit in LIMITS), SERVICE_LINKED))
         return
-    for limit, need in list_needs(inventory, facts, account.own_addresses).items():
-        yield judge(limit, need, account, facts.region)
-    if inventory.of_type(NAT_GATEWAY):
-        yield judge_nat_gateways(count_nat_gateways(inventory), account, facts.region)
-    yield _service_linked(facts, roles, account)
+    for limit, need in compute_quota_needs(inventory, facts, account.own_addresses).items():
+        yield check_limit(limit, need, account, facts.region)
+    if inventory.list_by_type(NAT_GATEWAY):
+        yield check_nat_gateway_limit(count_nat_gateways(inventory), account, facts.region)
+    yield _check_service_linked_roles(facts, roles, account)
 
 
 @dataclass(frozen=True)
@@ -61,39 +61,41 @@ class Need:
     possible: int = 0
     """Maximum number of further units that an existing stack may need. It may already have some or all of them."""
 
-    def plus(self, need: "Need") -> "Need":
+    def add(self, need: "Need") -> "Need":
         return Need(self.now + need.now, self.maximum + need.maximum, self.possible + need.possible)
 
 
-def list_needs(inventory: Inventory, facts: Facts, own_addresses: int | None = 0) -> dict[Limit, Need]:
+def compute_quota_needs(inventory: Inventory, facts: Facts, own_addresses: int | None = 0) -> dict[Limit, Need]:
     """Return how many of each limited resource the stack still needs; for nodes per node group, the largest `maxSize`.
 
     If `own_addresses` is None, the result of the address check is unknown. The other numbers then assume that the stack
     already has all of its addresses.
     """
-    addresses, gateways = len(inventory.of_type(NETWORK_ADDRESS)), len(inventory.of_type(NAT_GATEWAY))
+    addresses, gateways = len(inventory.list_by_type(NETWORK_ADDRESS)), len(inventory.list_by_type(NAT_GATEWAY))
     own = addresses if own_addresses is None else own_addresses
     needs = dict.fromkeys((INTERFACES, STORAGE, ROLES), Need(0, 0))
     for resource in inventory.resources:
-        for limit, need in _needs(resource, inventory, facts, has_gateway=own > 0):
-            needs[limit] = needs.get(limit, Need(0, 0)).plus(need)
+        for limit, need in _list_resource_needs(resource, inventory, facts, has_gateway=own > 0):
+            needs[limit] = needs.get(limit, Need(0, 0)).add(need)
     own_gateways = max(0, own - (addresses - gateways))  # each NAT gateway has an address
     new_gateways = max(0, gateways - own_gateways)
-    needs[INTERFACES] = needs[INTERFACES].plus(Need(new_gateways, new_gateways))
+    needs[INTERFACES] = needs[INTERFACES].add(Need(new_gateways, new_gateways))
     if addresses:
         needs[ADDRESSES] = Need(max(0, addresses - own), max(0, addresses - own))
-    if groups := inventory.of_type(NODE_GROUP):
-        largest = max(launched_nodes(group, inventory).maximum for group in groups)
+    if groups := inventory.list_by_type(NODE_GROUP):
+        largest = max(read_launched_nodes(group, inventory).maximum for group in groups)
         needs[NODES] = Need(largest, largest)
     return {limit: needs[limit] for limit in LIMITS if limit in needs}
 
 
-def _needs(resource: Resource, inventory: Inventory, facts: Facts, *, has_gateway: bool) -> Iterator[tuple[Limit, Need]]:
+def _list_resource_needs(
+    resource: Resource, inventory: Inventory, facts: Facts, *, has_gateway: bool
+) -> Iterator[tuple[Limit, Need]]:
     """Yield what a resource adds to the account's usage, except NAT gateways and addresses."""
     entry = TABLE[resource.type]
     if entry.launches_nodes:
-        nodes = launched_nodes(resource, inventory)
-        existing = count_existing(nodes, facts)
+        nodes = read_launched_nodes(resource, inventory)
+        existing = count_existing_nodes(nodes, facts)
         now, maximum = max(0, nodes.desired - existing), max(0, nodes.maximum - existing)
         yield INTERFACES, Need(now * nodes.interfaces, maximum * nodes.interfaces)
         yield STORAGE, Need(now * nodes.volume_gib, maximum * nodes.volume_gib)
@@ -106,7 +108,7 @@ def _needs(resource: Resource, inventory: Inventory, facts: Facts, *, has_gatewa
             yield limit, Need(0, 0, number) if exists is None else Need(number, number)
 
 
-def count_existing(nodes: Nodes, facts: Facts) -> int:
+def count_existing_nodes(nodes: Nodes, facts: Facts) -> int:
     """Return how many of the nodes AWS already has."""
     if not nodes.pool:
         return 1 if facts.existing.pools else 0
@@ -116,85 +118,87 @@ def count_existing(nodes: Nodes, facts: Facts) -> int:
 
 def count_nat_gateways(inventory: Inventory) -> Mapping[str, int]:
     """Return the number of the stack's NAT gateways in each zone."""
-    subnets = {subnet.id: subnet.inputs["availabilityZone"] for subnet in inventory.of_type(SUBNET)}
-    return Counter(subnets[gateway.inputs["subnetId"]] for gateway in inventory.of_type(NAT_GATEWAY))
+    subnets = {subnet.id: subnet.inputs["availabilityZone"] for subnet in inventory.list_by_type(SUBNET)}
+    return Counter(subnets[gateway.inputs["subnetId"]] for gateway in inventory.list_by_type(NAT_GATEWAY))
 
 
-def service_roles(inventory: Inventory) -> frozenset[str]:
+def list_service_roles(inventory: Inventory) -> frozenset[str]:
     """Return the services that need a service-linked role."""
     return frozenset(role for resource in inventory.resources for role in TABLE[resource.type].service_roles(resource, inventory))
 
 
-def judge(limit: Limit, need: Need, account: AccountLimits, region: str) -> Answer:
+def check_limit(limit: Limit, need: Need, account: AccountLimits, region: str) -> Answer:
     """Compare the need with one quota. If the quota covers the current size but not `maxSize`, only warn.
 
     The checks of vCPU quotas do the same.
     """
     used = account.limits[limit]
     if used.allowed is None or used.used is None:
-        return unknown(limit.name, used.reason)
+        return answer_unknown(limit.name, used.reason)
     if not need.maximum + need.possible or used.used + need.maximum + need.possible <= used.allowed:
         return Answer(limit.name, "yes")
-    request = _request(limit, ceil((used.used + need.maximum + need.possible) / limit.scale), region)
+    request = _format_quota_request(limit, ceil((used.used + need.maximum + need.possible) / limit.scale), region)
     if limit is NODES:
         largest = f"a pool has up to {need.maximum} nodes, but the quota is {used.allowed:g}"
-        return no(limit.name, f"{largest}. Request an increase (`{request}`) or lower maxSize.")
+        return answer_no(limit.name, f"{largest}. Request an increase (`{request}`) or lower maxSize.")
     unit = f" {limit.unit}" if limit.unit else ""
     have = f"the account uses {used.used} of {used.allowed:g}{unit}"
     if used.used + need.now > used.allowed and need.now:
-        return no(limit.name, f"the stack needs {need.maximum}{unit} more, but {have}. Request an increase (`{request}`).")
+        return answer_no(limit.name, f"the stack needs {need.maximum}{unit} more, but {have}. Request an increase (`{request}`).")
     if used.used + need.maximum > used.allowed and need.maximum:
         more = f"with every pool at maxSize, the stack needs {need.maximum}{unit} more"
         return Answer(limit.name, "yes", warnings=(f"{more}, but {have}. Request an increase (`{request}`) or lower maxSize.",))
     doubt = f"the stack needs up to {need.possible}{unit} more, depending on how many it already has"
-    return unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
+    return answer_unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
 
 
-def judge_nat_gateways(zones: Mapping[str, int], account: AccountLimits, region: str) -> Answer:
+def check_nat_gateway_limit(zones: Mapping[str, int], account: AccountLimits, region: str) -> Answer:
     """Check that each zone has room for the stack's NAT gateways."""
     allowed = account.limits[NAT_GATEWAYS].allowed
     if allowed is None or account.limits[NAT_GATEWAYS].used is None:
-        return unknown(NAT_GATEWAYS.name, account.limits[NAT_GATEWAYS].reason)
+        return answer_unknown(NAT_GATEWAYS.name, account.limits[NAT_GATEWAYS].reason)
     used = {zone: account.nat_gateways.get(zone, 0) for zone in zones}
     full = {zone: number for zone, number in used.items() if number + zones[zone] > allowed}
     if not full:
         return Answer(NAT_GATEWAYS.name, "yes")
-    request = _request(NAT_GATEWAYS, max(number + zones[zone] for zone, number in full.items()), region)
-    have = all_of(f"{zone} already has {number}" for zone, number in full.items())
-    return no(NAT_GATEWAYS.name, f"{have}, and the quota is {allowed:g}. Request an increase (`{request}`).")
+    request = _format_quota_request(NAT_GATEWAYS, max(number + zones[zone] for zone, number in full.items()), region)
+    have = join_with_and(f"{zone} already has {number}" for zone, number in full.items())
+    return answer_no(NAT_GATEWAYS.name, f"{have}, and the quota is {allowed:g}. Request an increase (`{request}`).")
 
 
-def _request(limit: Limit, value: int, region: str) -> str:
+def _format_quota_request(limit: Limit, value: int, region: str) -> str:
     return (
         f"aws service-quotas request-service-quota-increase --service-code {limit.service} --quota-code {limit.code} "
         f"--desired-value {value} --region {'us-east-1' if limit is ROLES else region}"
     )
 
 
-def _service_linked(facts: Facts, roles: frozenset[str], account: AccountLimits) -> Answer:
+def _check_service_linked_roles(facts: Facts, roles: frozenset[str], account: AccountLimits) -> Answer:
     """Check the service-linked roles. During `up`, AWS creates missing ones if the caller may create them."""
     if account.roles_unknown:
-        return unknown(SERVICE_LINKED, account.roles_unknown)
+        return answer_unknown(SERVICE_LINKED, account.roles_unknown)
     missing = sorted(account.missing_roles)
-    forbidden, reason = try_query(facts.region, lambda: _forbidden(facts, roles))
+    forbidden, reason = try_query(facts.region, lambda: _find_forbidden_roles(facts, roles))
     if forbidden is None:
-        names = f"the account lacks {all_of(SERVICE_ROLES[service] for service in missing)}, and " if missing else ""
-        return unknown(SERVICE_LINKED, f"{names}your permission to create service-linked roles could not be checked: {reason}")
+        names = f"the account lacks {join_with_and(SERVICE_ROLES[service] for service in missing)}, and " if missing else ""
+        return answer_unknown(
+            SERVICE_LINKED, f"{names}your permission to create service-linked roles could not be checked: {reason}"
+        )
     if refused := [service for service in missing if service in forbidden]:
         create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {service}" for service in refused)
-        names = all_of(SERVICE_ROLES[service] for service in refused)
+        names = join_with_and(SERVICE_ROLES[service] for service in refused)
         fix = f"Ask an administrator to run `{create}`."
-        return no(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
+        return answer_no(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
     if forbidden:
-        existing = f"the service-linked roles of {all_of(sorted(forbidden))} exist"
-        return unknown(
+        existing = f"the service-linked roles of {join_with_and(sorted(forbidden))} exist"
+        return answer_unknown(
             SERVICE_LINKED, f"{existing}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require"
         )
-    created = all_of(SERVICE_ROLES[service] for service in missing)
+    created = join_with_and(SERVICE_ROLES[service] for service in missing)
     return Answer(SERVICE_LINKED, "yes", (f"AWS creates {created}",) if missing else ())
 
 
-def _forbidden(facts: Facts, names: frozenset[str]) -> frozenset[str]:
+def _find_forbidden_roles(facts: Facts, names: frozenset[str]) -> frozenset[str]:
     """Return the services whose service-linked role the caller may not create.
 
     Raises Denied or FactsError if the IAM policy simulation fails.
@@ -206,12 +210,16 @@ def _forbidden(facts: Facts, names: frozenset[str]) -> frozenset[str]:
         raise FactsError(f"the user or role behind {facts.caller.arn} could not be found")
     clients = query(facts.region, lambda: Clients(facts.region))
     with ThreadPoolExecutor(len(names)) as threads:
-        allowed = dict(zip(names, threads.map(lambda name: _may_create(clients, facts, principal, name), names), strict=True))
+        allowed = dict(
+            zip(names, threads.map(lambda name: _may_create_service_role(clients, facts, principal, name), names), strict=True)
+        )
     return frozenset(service for service, may in allowed.items() if not may)
 
 
-def _may_create(clients: Clients, facts: Facts, principal: str, service: str) -> bool:
+def _may_create_service_role(clients: Clients, facts: Facts, principal: str, service: str) -> bool:
     resource = f"arn:{facts.partition}:iam::{facts.caller.account}:role/aws-service-role/{service}/{SERVICE_ROLES[service]}"
     context = {"iam:AWSServiceName": service}
-    results = query(facts.region, lambda: simulate(clients, principal, ["iam:CreateServiceLinkedRole"], resource, context))
+    results = query(
+        facts.region, lambda: simulate_actions(clients, principal, ["iam:CreateServiceLinkedRole"], resource, context)
+    )
     return all(result.decision != "denied" for result in results)

@@ -18,9 +18,9 @@ class Answer:
     """Problems that do not stop `pulumi up`, such as a quota below `maxSize`."""
 
 
-def no(check: str, *sentences: str) -> Answer:
+def answer_no(check: str, *sentences: str) -> Answer:
     return Answer(check, "no", sentences)
 
 
-def unknown(check: str, *reasons: str) -> Answer:
+def answer_unknown(check: str, *reasons: str) -> Answer:
     return Answer(check, "unknown", reasons)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from infra.checks.model import Answer, no, unknown
-from infra.config.messages import all_of
+from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.config.messages import join_with_and
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import Facts, FactsError
-from infra.facts.simulation import Simulated, simulate
-from infra.inventory.permissions import Need, list_needs
+from infra.facts.simulation import Simulated, simulate_actions
+from infra.inventory.permissions import Need, list_needed_permissions
 from infra.settings.stack import Settings
 
 NAME: Final = "permissions"
@@ -17,39 +17,40 @@ OPERATION: Final = "iam:SimulatePrincipalPolicy"
 POLICIES: Final = "read.json, up.json and destroy.json in docs/iam"
 
 
-def answer(settings: Settings, facts: Facts) -> Answer:
+def check_permissions(settings: Settings, facts: Facts) -> Answer:
     """Check, with parallel IAM queries, whether the caller may perform every action that this stack needs."""
     caller = facts.caller
     if caller.is_root:
         return Answer(NAME, "yes", ("the root user has all permissions",))
     if caller.principal_arn is None:
-        return unknown(NAME, f"the user or role behind {caller.arn} could not be found")
+        return answer_unknown(NAME, f"the user or role behind {caller.arn} could not be found")
     try:
         clients = query(facts.region, lambda: Clients(facts.region))
-        results = _ask(clients, caller.principal_arn, list_needs(settings, facts))
+        results = _simulate_needs(clients, caller.principal_arn, list_needed_permissions(settings, facts))
     except Denied as denied:
-        return unknown(NAME, f"{caller.arn} may not call {denied}")
+        return answer_unknown(NAME, f"{caller.arn} may not call {denied}")
     except FactsError as error:
-        return unknown(NAME, str(error))
-    return judge(caller.principal_arn, results)
+        return answer_unknown(NAME, str(error))
+    return evaluate_results(caller.principal_arn, results)
 
 
-def _ask(clients: Clients, principal: str, needs: Sequence[Need]) -> list[Simulated]:
-    def ask(need: Need) -> list[Simulated]:
-        return query(clients.region, lambda: simulate(clients, principal, need.actions, need.resource, need.context))
+def _simulate_needs(clients: Clients, principal: str, needs: Sequence[Need]) -> list[Simulated]:
+    def simulate_need(need: Need) -> list[Simulated]:
+        return query(clients.region, lambda: simulate_actions(clients, principal, need.actions, need.resource, need.context))
 
     with ThreadPoolExecutor(len(needs)) as threads:
-        return [result for results in threads.map(ask, needs) for result in results]
+        return [result for results in threads.map(simulate_need, needs) for result in results]
 
 
-def judge(principal: str, results: Sequence[Simulated]) -> Answer:
+def evaluate_results(principal: str, results: Sequence[Simulated]) -> Answer:
     denied = sorted({result.action for result in results if result.decision == "denied"})
     doubtful = sorted({result.action for result in results if result.decision == "unknown"} - set(denied))
     if denied:
-        return no(NAME, f"{principal} may not call {all_of(denied)}. Allow it, for example with {POLICIES}.")
+        return answer_no(NAME, f"{principal} may not call {join_with_and(denied)}. Allow it, for example with {POLICIES}.")
     if doubtful:
         keys = sorted({key for result in results if result.decision == "unknown" for key in result.missing_keys})
-        return unknown(
-            NAME, f"permission for {all_of(doubtful)} depends on {all_of(keys)}, which only the actual request contains"
+        return answer_unknown(
+            NAME,
+            f"permission for {join_with_and(doubtful)} depends on {join_with_and(keys)}, which only the actual request contains",
         )
     return Answer(NAME, "yes")

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from infra.checks.model import Answer, unknown
+from infra.checks.model import Answer, answer_unknown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.facts.queries import Query
@@ -11,34 +11,34 @@ from infra.inventory.bill import Bill
 from infra.preflight import Examined
 from infra.settings.stack import Settings
 from infra.validation.budget import compare_with_budget
-from infra.validation.registry import AWS, Rule, Topic, rules, rules_for
+from infra.validation.registry import AWS, Rule, Topic, list_rules, select_rules
 
 
-def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
+def check_topics(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
     """Yield the result of each topic that concerns the stack, from the problems that `validate` and `pulumi up` report."""
     settings, facts = examined.settings, examined.facts
     reported: dict[str, list[Problem]] = defaultdict(list)
     for problem in (*examined.problems, *examined.warnings):
         reported[problem.topic].append(problem)
-    yield _answer(Topic.STACK_FILE, reported[Topic.STACK_FILE])
-    for topic, queries in queries_by_topic(rules_for(settings) if settings else ()).items():
+    yield _summarize_topic(Topic.STACK_FILE, reported[Topic.STACK_FILE])
+    for topic, queries in group_queries_by_topic(select_rules(settings) if settings else ()).items():
         if topic in (Topic.STACK_FILE, Topic.BUDGET):
             continue  # `check_budget` compares the budget with the bill, even without data from AWS
         if facts is None:
-            yield unknown(topic, examined.not_queried or "AWS was not queried")
+            yield answer_unknown(topic, examined.not_queried or "AWS was not queried")
             continue
         unread = sorted(sentence for query in queries for sentence in facts.unchecked.get(query, ()))
-        answer = _answer(topic, reported[topic])
-        yield unknown(topic, *unread) if unread and answer.verdict == "yes" else answer
+        answer = _summarize_topic(topic, reported[topic])
+        yield answer_unknown(topic, *unread) if unread and answer.verdict == "yes" else answer
 
 
 def check_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:
     """Compare the planned cluster's bill with the budget."""
     if settings.budget.is_set:
-        yield _answer(Topic.BUDGET, list(compare_with_budget(settings, bill)))
+        yield _summarize_topic(Topic.BUDGET, list(compare_with_budget(settings, bill)))
 
 
-def queries_by_topic(of_rules: Iterable[Rule]) -> dict[Topic, tuple[Query, ...]]:
+def group_queries_by_topic(of_rules: Iterable[Rule]) -> dict[Topic, tuple[Query, ...]]:
     """Return the topics of rules in their order, each with the queries that its rules depend on."""
     reads: dict[Topic, dict[Query, None]] = {}
     for rule in of_rules:
@@ -46,16 +46,16 @@ def queries_by_topic(of_rules: Iterable[Rule]) -> dict[Topic, tuple[Query, ...]]
     return {topic: tuple(reads[topic]) for topic in Topic if topic in reads}
 
 
-def operations_by_topic() -> dict[Topic, tuple[str, ...]]:
+def group_operations_by_topic() -> dict[Topic, tuple[str, ...]]:
     """Return the AWS operations that each check of an AWS stack depends on."""
-    queries = queries_by_topic(rule for rule in rules() if rule.targets & AWS)
+    queries = group_queries_by_topic(rule for rule in list_rules() if rule.targets & AWS)
     return {
         topic: tuple(dict.fromkeys(name for query in of_topic for name in query.operations))
         for topic, of_topic in queries.items()
     }
 
 
-def _answer(topic: Topic, problems: Sequence[Problem]) -> Answer:
+def _summarize_topic(topic: Topic, problems: Sequence[Problem]) -> Answer:
     errors = tuple(str(problem) for problem in problems if problem.is_error)
     warnings = tuple(str(problem) for problem in problems if not problem.is_error)
     return Answer(topic, "no" if errors else "yes", errors, warnings)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from infra.checks import images, limits, permissions
-from infra.checks.rules import operations_by_topic
+from infra.checks.rules import group_operations_by_topic
 from infra.facts.account_limits import LIMITS
 
 
-def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+def list_rows() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each check with the AWS operations that it depends on."""
-    yield from operations_by_topic().items()
+    yield from group_operations_by_topic().items()
     for limit in LIMITS:
         quota = () if limit.quota_is_in_summary else ("servicequotas:GetServiceQuota",)
         yield limit.name, (*quota, *limit.counted_by)
@@ -19,7 +19,9 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield images.EFA, ()
 
 
-def markdown() -> str:
+def render_markdown() -> str:
     lines = ["| check | AWS operations |", "|---|---|"]
-    lines += [f"| {name} | {', '.join(f'`{operation}`' for operation in operations) or 'none'} |" for name, operations in rows()]
+    lines += [
+        f"| {name} | {', '.join(f'`{operation}`' for operation in operations) or 'none'} |" for name, operations in list_rows()
+    ]
     return "\n".join(lines) + "\n"

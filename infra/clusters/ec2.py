@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from infra import outputs
-from infra.clusters.foundation import Foundation, create_foundation, create_placement
+from infra.clusters.foundation import Foundation, create_foundation, create_placement_group
 from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs
 from infra.facts.model import Facts
 from infra.plan import ec2_cluster
@@ -17,19 +17,19 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
     Network and storage are created in the same way as for EKS clusters.
     """
     base = create_foundation(settings, facts)
-    spec = ec2_cluster.plan(settings, facts)
-    cluster = Ec2Cluster(base.naming.name("cluster"), _cluster_args(settings, spec, base))
+    spec = ec2_cluster.plan_ec2_cluster(settings, facts)
+    cluster = Ec2Cluster(base.naming.name("cluster"), _build_cluster_args(settings, spec, base))
     return {
-        **outputs.ec2_cluster(cluster, spec, name=base.naming.cluster, stack=settings.stack, region=settings.region),
-        **outputs.network(base.network, base.nodes),
-        **outputs.storage(base.file_systems, base.keys),
+        **outputs.describe_ec2_cluster(cluster, spec, name=base.naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.describe_network(base.network, base.nodes),
+        **outputs.describe_storage(base.file_systems, base.keys),
         "user": settings.ec2.user,
     }
 
 
-def _cluster_args(settings: Settings, spec: Ec2ClusterSpec, base: Foundation) -> Ec2ClusterArgs:
+def _build_cluster_args(settings: Settings, spec: Ec2ClusterSpec, base: Foundation) -> Ec2ClusterArgs:
     public, private = base.network.public_subnets, base.network.private_subnets[spec.zone]
-    placement = create_placement(spec.workers.pool, spec.zone, base.naming) if spec.makes_placement_group else None
+    placement = create_placement_group(spec.workers.pool, spec.zone, base.naming) if spec.makes_placement_group else None
     return Ec2ClusterArgs(
         base.naming,
         base.account,

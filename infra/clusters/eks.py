@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pulumi
 
 from infra import outputs
-from infra.clusters.foundation import Foundation, create_foundation, create_placement, flatten
+from infra.clusters.foundation import Foundation, create_foundation, create_placement_group, flatten_subnets
 from infra.components import iam
 from infra.components.eks_addons import NEEDED_BY_NODES, RUN_ON_NODES, EksAddons, EksAddonsArgs
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
@@ -28,8 +28,8 @@ from infra.naming import (
 from infra.plan import eks_pools, image_repositories, monitoring
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
-from infra.plan.eks_versions import choose_versions, support_type
-from infra.plan.placement import control_plane_zones
+from infra.plan.eks_versions import choose_support_type, choose_versions
+from infra.plan.placement import list_control_plane_zones
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 
@@ -44,44 +44,48 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     versions = choose_versions(settings, facts)
     role = NodeRole(naming.name("node"), naming, account, base.keys.arn)
 
-    cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))
+    cluster = EksCluster(naming.name("cluster"), _build_cluster_args(settings, facts, base))
     first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, NEEDED_BY_NODES, versions))
     before_nodes = [*base.network.routes, *base.endpoints, *base.nodes.rules, *role.attachments, *first.addons]
 
-    plans = eks_pools.plan(settings, facts)
-    groups = {plan.spec.name: _node_pool(plan, base, role, cluster, before_nodes) for plan in plans.values()}
+    plans = eks_pools.plan_pools(settings, facts)
+    groups = {plan.spec.name: _create_node_pool(plan, base, role, cluster, before_nodes) for plan in plans.values()}
     system = settings.eks.system.name
     services = EksAddons(
         naming.name("service"),
         EksAddonsArgs(naming, account, cluster.name, RUN_ON_NODES, versions, after=[groups[system].node_group]),
     )
-    job_roles = _job_roles(settings, base, cluster)
-    autoscaler_role = _autoscaler_role(settings, naming, account, cluster)
+    job_roles = _create_job_roles(settings, base, cluster)
+    autoscaler_role = _create_autoscaler_role(settings, naming, account, cluster)
     description = describe(settings, facts, plans)
     if settings.platform.image_repositories:
-        ImageRepositories(naming.name("images"), naming, image_repositories.names(settings.jobs))
+        ImageRepositories(naming.name("images"), naming, image_repositories.list_repository_names(settings.jobs))
     if settings.installs_platform and check is not None:
-        _platform(settings, facts, base, description, cluster, groups[system], services, job_roles, autoscaler_role, check)
+        _install_platform(
+            settings, facts, base, description, cluster, groups[system], services, job_roles, autoscaler_role, check
+        )
     return {
-        **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
-        **outputs.network(base.network, base.nodes),
-        **outputs.storage(base.file_systems, base.keys),
-        **outputs.images(description),
-        "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
-        "systemPool": outputs.pool(plans[system], groups[system]),
-        "platform": outputs.platform(description, installed=settings.installs_platform),
+        **outputs.describe_eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.describe_network(base.network, base.nodes),
+        **outputs.describe_storage(base.file_systems, base.keys),
+        **outputs.describe_image_repository(description),
+        "pools": [outputs.describe_pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
+        "systemPool": outputs.describe_pool(plans[system], groups[system]),
+        "platform": outputs.describe_platform(description, installed=settings.installs_platform),
     }
 
 
-def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClusterArgs:
+def _build_cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClusterArgs:
     target, caller = settings.eks, facts.caller.principal_arn
     return EksClusterArgs(
         base.naming,
         base.account,
         version=target.kubernetes_version,
-        support_type=support_type(settings, facts),
+        support_type=choose_support_type(settings, facts),
         service_cidr=SERVICE_CIDR,
-        subnet_ids=flatten({zone: base.network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
+        subnet_ids=flatten_subnets(
+            {zone: base.network.private_subnets[zone] for zone in list_control_plane_zones(settings, facts)}
+        ),
         # The caller needs access, because the same `pulumi up` installs the platform.
         admins=sorted({*target.admins, *([caller] if caller else [])}),
         public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
@@ -92,11 +96,11 @@ def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClus
     )
 
 
-def _node_pool(
+def _create_node_pool(
     plan: PoolPlan, base: Foundation, role: NodeRole, cluster: EksCluster, after: Sequence[pulumi.Resource]
 ) -> NodePool:
     name = plan.spec.name
-    placement = create_placement(name, plan.zones[0], base.naming) if plan.makes_placement_group else None
+    placement = create_placement_group(name, plan.zones[0], base.naming) if plan.makes_placement_group else None
     args = NodePoolArgs(
         base.naming,
         plan.spec,
@@ -110,8 +114,8 @@ def _node_pool(
     return NodePool(base.naming.name(name), args)
 
 
-def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
-    naming, account, logs = base.naming, base.account, _job_logs(settings, base)
+def _create_job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
+    naming, account, logs = base.naming, base.account, _create_job_logs(settings, base)
     roles: list[PodRole] = []
     for namespace in settings.platform.namespace_names:
         paths = [
@@ -119,12 +123,12 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
             for policy in settings.platform.job_policies
             if policy.namespace in (None, namespace)
         ]
-        keys = base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn)))
+        keys = base.keys.arn.apply(lambda arn: iam.to_json(iam.allow_job_key_exchange(arn)))
         policies: dict[str, pulumi.Input[str] | ManagedPolicy] = {"policy": keys}
         if paths:
-            policies["buckets"] = iam.to_json(iam.use_buckets(account, paths))
+            policies["buckets"] = iam.to_json(iam.allow_bucket_access(account, paths))
         if logs is not None:
-            policies["logs"] = logs.arn.apply(lambda arn: iam.to_json(iam.write_job_logs(arn)))
+            policies["logs"] = logs.arn.apply(lambda arn: iam.to_json(iam.allow_job_log_writes(arn)))
         args = PodRoleArgs(
             naming,
             account=account,
@@ -138,14 +142,14 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
     return roles
 
 
-def _job_logs(settings: Settings, base: Foundation) -> JobLogs | None:
+def _create_job_logs(settings: Settings, base: Foundation) -> JobLogs | None:
     if not settings.platform.keeps_logs_in_cloudwatch:
         return None
     retention = settings.target.log_retention_days
     return JobLogs(base.naming.name("job-logs"), base.naming, base.logs_key.arn, retention)
 
 
-def _autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:
+def _create_autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:
     if not settings.platform.autoscaler:
         return None
     args = PodRoleArgs(
@@ -154,13 +158,13 @@ def _autoscaler_role(settings: Settings, naming: Naming, account: Account, clust
         description=f"Cluster autoscaler of {naming.cluster}",
         namespace=KUBE_SYSTEM,
         service_account=AUTOSCALER_ACCOUNT,
-        policies={"policy": iam.to_json(iam.scale_groups(account, naming.cluster, AUTOSCALER_TAG))},
+        policies={"policy": iam.to_json(iam.allow_node_group_scaling(account, naming.cluster, AUTOSCALER_TAG))},
         cluster_name=cluster.name,
     )
     return PodRole(naming.name("autoscaler"), args)
 
 
-def _platform(
+def _install_platform(
     settings: Settings,
     facts: Facts,
     base: Foundation,
@@ -192,11 +196,11 @@ def _platform(
     version, manifests = settings.eks.kubernetes_version, facts.manifests
     args = PlatformArgs(
         Site(naming, version, platform, manifests, description, node_groups=[system.node_group]),
-        kubeconfig=outputs.eks_kubeconfig(cluster, name=naming.cluster, region=settings.region, check=check),
+        kubeconfig=outputs.build_eks_kubeconfig(cluster, name=naming.cluster, region=settings.region, check=check),
         volumes=volumes,
         access=cluster.access,
         autoscaler_role=autoscaler_role.association if autoscaler_role else None,
-        monitoring=monitoring.plan(platform, description),
+        monitoring=monitoring.plan_monitoring(platform, description),
         key_bucket=base.keys.name,
         job_roles=job_roles,
         jobs=settings.jobs,

@@ -3,41 +3,41 @@
 from collections.abc import Mapping
 
 from infra import outputs
-from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
+from infra.facts.existing_cluster import ClusterFacts, find_kubeconfig
 from infra.kubernetes import kubeconfigs
 from infra.naming import Naming
 from infra.plan import monitoring
-from infra.plan.cluster_description import describe_existing
+from infra.plan.cluster_description import describe_existing_cluster
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
 
 def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, object]:
     """Register all objects and return the outputs."""
     from infra.platform.install import Platform, PlatformArgs  # loads pulumi_kubernetes
-    from infra.platform.shared_volume import Volume, nfs_volume
+    from infra.platform.shared_volume import Volume, build_nfs_volume
     from infra.platform.site import Site
 
     match settings.storage:
         case Nfs(server=server, path=path):
-            volumes = [nfs_volume(server, path)]
+            volumes = [build_nfs_volume(server, path)]
         case ClassOfStorage(name=name, size=size):
             volumes = [Volume(provisioner=name, size=size)]
         case _:
             volumes = []
-    naming, platform, description = Naming(settings.stack), settings.platform, describe_existing(settings, facts)
-    file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
+    naming, platform, description = Naming(settings.stack), settings.platform, describe_existing_cluster(settings, facts)
+    file = kubeconfigs.find_context_file(find_kubeconfig(settings.target.kubeconfig), facts.context)
     system = settings.target.system.node_selector
     args = PlatformArgs(
         Site(naming, facts.version, platform, facts.manifests, description, system_nodes=system),
         kubeconfig=file,
         context=facts.context,
         volumes=volumes,
-        monitoring=monitoring.plan(platform, description),
+        monitoring=monitoring.plan_monitoring(platform, description),
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)
     return {
-        **outputs.images(description),
+        **outputs.describe_image_repository(description),
         "clusterName": naming.cluster,
         "clusterEndpoint": facts.server,
         "kubernetesVersion": facts.version,

@@ -16,7 +16,7 @@ class Child(TypedDict):
     opts: pulumi.ResourceOptions
 
 
-def child(
+def build_child_args(
     parent: pulumi.Resource,
     naming: Naming,
     name: str,

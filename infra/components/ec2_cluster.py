@@ -7,7 +7,7 @@ import pulumi
 
 from infra.boot import ec2_node
 from infra.boot.ec2_node import ClusterInfo, Mount
-from infra.boot.eks_node import encoded
+from infra.boot.eks_node import encode_base64
 from infra.components import iam
 from infra.components.ec2_head_node import Ec2HeadNode
 from infra.components.ec2_workers import Ec2Workers
@@ -48,7 +48,7 @@ class Ec2Cluster(pulumi.ComponentResource):
         self._args = args
         child = pulumi.ResourceOptions(parent=self)
         naming = args.naming
-        join = iam.to_json(iam.complete_join(args.account, naming.workers))
+        join = iam.to_json(iam.allow_join_completion(args.account, naming.workers))
         self._head_node_role = self._create_role(HEAD_NODE, {}, child)
         self._worker_role = self._create_role(WORKER, {"join": join}, child)
         head_node, workers, placement_group = args.spec.head_node, args.spec.workers, args.placement_group
@@ -60,7 +60,7 @@ class Ec2Cluster(pulumi.ComponentResource):
                 self._head_node_role,
                 args.security_group_id,
                 args.head_node_subnet_id,
-                self._user_data(HEAD_NODE, slots=head_node.slots, idle_slots=head_node.idle_slots),
+                self._build_user_data(HEAD_NODE, slots=head_node.slots, idle_slots=head_node.idle_slots),
                 # It belongs next to the workers only if it runs ranks.
                 placement_group if head_node.slots else None,
                 args.after,
@@ -76,7 +76,7 @@ class Ec2Cluster(pulumi.ComponentResource):
                 self._worker_role,
                 args.security_group_id,
                 args.worker_subnet_id,
-                self._user_data(WORKER, slots=workers.slots, idle_slots=0),
+                self._build_user_data(WORKER, slots=workers.slots, idle_slots=0),
                 placement_group,
                 args.after,
             ),
@@ -87,8 +87,8 @@ class Ec2Cluster(pulumi.ComponentResource):
     def _create_role(self, role: str, more: Mapping[str, pulumi.Input[str]], child: pulumi.ResourceOptions) -> InstanceRole:
         args, account = self._args, self._args.account
         permissions: dict[str, pulumi.Input[str]] = {
-            "keys": args.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_node_keys(arn))),
-            "members": iam.to_json(iam.find_members()),
+            "keys": args.keys.arn.apply(lambda arn: iam.to_json(iam.allow_node_key_exchange(arn))),
+            "members": iam.to_json(iam.allow_member_lookup()),
             **more,
         }
         for file_system in args.file_systems:
@@ -102,12 +102,12 @@ class Ec2Cluster(pulumi.ComponentResource):
             child,
         )
 
-    def _user_data(self, role: ec2_node.NodeRole, *, slots: int, idle_slots: int) -> pulumi.Output[str]:
+    def _build_user_data(self, role: ec2_node.NodeRole, *, slots: int, idle_slots: int) -> pulumi.Output[str]:
         args, mounts = self._args, [each.mount for each in self._args.file_systems]
         lines = [mount.fstab for mount in mounts]
         values = pulumi.Output.all(args.keys.name, self._head_node_role.unique_id, self._worker_role.unique_id, *lines)
 
-        def render(values: Sequence[str]) -> str:
+        def render_script(values: Sequence[str]) -> str:
             bucket, head_node_role, worker_role, *lines = values
             cluster = ClusterInfo(
                 stack=args.naming.stack,
@@ -118,13 +118,13 @@ class Ec2Cluster(pulumi.ComponentResource):
                 head_node_role_id=head_node_role,
                 worker_role_id=worker_role,
             )
-            content = ec2_node.cluster_file(
+            content = ec2_node.build_cluster_file(
                 cluster, role, slots=slots, idle_slots=idle_slots, join_seconds=args.spec.workers.join_seconds
             )
             resolved = [Mount(mount.path, line, mount.owned) for mount, line in zip(mounts, lines, strict=True)]
-            return encoded(ec2_node.user_data(content, args.spec.public_keys, resolved))
+            return encode_base64(ec2_node.render_user_data(content, args.spec.public_keys, resolved))
 
-        return values.apply(render)
+        return values.apply(render_script)
 
     @property
     def role_ids(self) -> dict[str, pulumi.Output[str]]:

@@ -7,9 +7,9 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import launch_template
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.components.launch_template import Ec2NodeArgs
-from infra.components.node_security_group import admit_cidr
+from infra.components.node_security_group import create_ingress_rule
 from infra.naming import COMPONENT, HEAD_NODE, ROLE_TAG
 from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import HeadNodeSpec
@@ -68,22 +68,22 @@ class Ec2HeadNode(pulumi.ComponentResource):
     def _create_ssh_security_group(self, vpc_id: pulumi.Input[str]) -> pulumi.Output[str]:
         args, name = self._args, f"{self._name}-ssh"
         group = aws.ec2.SecurityGroup(
-            **child(self, args.naming, name), vpc_id=vpc_id, description=f"SSH to {args.naming.cluster}"
+            **build_child_args(self, args.naming, name), vpc_id=vpc_id, description=f"SSH to {args.naming.cluster}"
         )
         for cidr in self._spec.ssh_cidrs:
             purpose = "SSH from an address that the stack names"
-            admit_cidr(name, args.naming, group.id, cidr, port=SSH, description=purpose, opts=self._child)
+            create_ingress_rule(name, args.naming, group.id, cidr, port=SSH, description=purpose, opts=self._child)
         return group.id
 
     def _create_launch_template(self, ssh_groups: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:
         spec, args = self._spec, self._args
         primary, *secondary = spec.interfaces or (PRIMARY,)
-        first = launch_template.interface(primary, [args.security_group_id, *ssh_groups])
+        first = launch_template.build_network_interface(primary, [args.security_group_id, *ssh_groups])
         first["subnet_id"] = args.subnet_id
-        rest = [launch_template.interface(interface, [args.security_group_id]) for interface in secondary]
+        rest = [launch_template.build_network_interface(interface, [args.security_group_id]) for interface in secondary]
         for interface in rest:
             interface["subnet_id"] = args.subnet_id
-        return launch_template.create(
+        return launch_template.create_launch_template(
             f"{self._name}-launch-template",
             description=f"Master of {args.naming.cluster}",
             tags=self._tags,
@@ -104,7 +104,7 @@ class Ec2HeadNode(pulumi.ComponentResource):
 
     def _create_address(self) -> aws.ec2.Eip:
         return aws.ec2.Eip(
-            **child(self, self._args.naming, f"{self._name}-address"),
+            **build_child_args(self, self._args.naming, f"{self._name}-address"),
             domain="vpc",
             network_interface=self._instance.primary_network_interface_id,
         )

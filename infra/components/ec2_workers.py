@@ -27,7 +27,7 @@ class Ec2Workers(pulumi.ComponentResource):
 
     def _create_launch_template(self) -> aws.ec2.LaunchTemplate:
         spec, args = self._spec, self._args
-        return launch_template.create(
+        return launch_template.create_launch_template(
             f"{self._name}-launch-template",
             description=f"Workers of {args.naming.cluster}",
             tags=self._tags,
@@ -35,7 +35,9 @@ class Ec2Workers(pulumi.ComponentResource):
             root_volume_gib=spec.root_volume_gib,
             user_data=args.user_data,
             security_groups=[args.security_group_id],
-            network_interfaces=[launch_template.interface(interface, [args.security_group_id]) for interface in spec.interfaces],
+            network_interfaces=[
+                launch_template.build_network_interface(interface, [args.security_group_id]) for interface in spec.interfaces
+            ],
             image_id=spec.ami_id,
             instance_type=spec.instance_type,
             market=spec.market,

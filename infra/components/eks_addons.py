@@ -88,10 +88,10 @@ class EksAddons(pulumi.ComponentResource):
     def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EksAddons", name, None, opts)
         self._name, self._args = name, args
-        self._addons = {addon.name: self._create(addon) for addon in args.addons if addon.name in args.versions}
+        self._addons = {addon.name: self._create_addon(addon) for addon in args.addons if addon.name in args.versions}
         self.register_outputs({})
 
-    def _create(self, addon: Addon) -> aws.eks.Addon:
+    def _create_addon(self, addon: Addon) -> aws.eks.Addon:
         args = self._args
         role = self._create_role(addon)
         return aws.eks.Addon(
@@ -126,7 +126,7 @@ class EksAddons(pulumi.ComponentResource):
                 description=f"Add-on {addon.name} of {args.naming.cluster}",
                 namespace=KUBE_SYSTEM,
                 service_account=addon.service_account,
-                policies={"policy": ManagedPolicy(args.account.managed_policy(addon.managed_policy))},
+                policies={"policy": ManagedPolicy(args.account.managed_policy_arn(addon.managed_policy))},
             ),
             pulumi.ResourceOptions(parent=self),
         )

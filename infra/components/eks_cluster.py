@@ -8,11 +8,11 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.components.encryption_key import EncryptionKey
 from infra.components.iam import Account
-from infra.components.node_security_group import HTTPS, admit_cidr
-from infra.naming import COMPONENT, Naming, principal
+from infra.components.node_security_group import HTTPS, create_ingress_rule
+from infra.naming import COMPONENT, Naming, build_principal_resource_name
 
 LOG_TYPES: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 ADMIN_POLICY: Final = "AmazonEKSClusterAdminPolicy"
@@ -62,7 +62,7 @@ class EksCluster(pulumi.ComponentResource):
             f"{name}-secrets-key",
             args.naming,
             "Kubernetes secrets",
-            iam.to_json(iam.secrets_key(args.account)),
+            iam.to_json(iam.build_secrets_key_policy(args.account)),
             self._child,
         )
         cluster = self._create_cluster(key)
@@ -74,7 +74,7 @@ class EksCluster(pulumi.ComponentResource):
         self.security_group_id = cluster.vpc_config.cluster_security_group_id.apply(lambda group: group or "")
         """The cluster security group, which EKS creates for traffic between the control plane and the nodes."""
         self.access: Sequence[pulumi.CustomResource] = [
-            *(self._create_admin(arn) for arn in args.admins),
+            *(self._create_admin_access(arn) for arn in args.admins),
             *(self._open_private_endpoint(cidr) for cidr in args.private_cidrs),
         ]
         """Resources that give admins access, and that open the private endpoint to their networks."""
@@ -83,18 +83,18 @@ class EksCluster(pulumi.ComponentResource):
     def _create_cluster(self, key: EncryptionKey) -> aws.eks.Cluster:
         args, naming = self._args, self._args.naming
         role = aws.iam.Role(
-            **child(self, naming, f"{self._name}-role"),
+            **build_child_args(self, naming, f"{self._name}-role"),
             description=f"Control plane of {naming.cluster}",
-            assume_role_policy=iam.to_json(trust_policies.assumed_by_cluster(args.account, naming.cluster)),
+            assume_role_policy=iam.to_json(trust_policies.build_cluster_trust_policy(args.account, naming.cluster)),
         )
         permission = aws.iam.RolePolicyAttachment(
             f"{self._name}-role-policy",
             role=role.name,
-            policy_arn=args.account.managed_policy("AmazonEKSClusterPolicy"),
+            policy_arn=args.account.managed_policy_arn("AmazonEKSClusterPolicy"),
             opts=self._child,
         )
         logs = aws.cloudwatch.LogGroup(
-            **child(self, naming, f"{self._name}-logs"),
+            **build_child_args(self, naming, f"{self._name}-logs"),
             name=naming.control_plane_logs,
             retention_in_days=args.log_retention_days,
             kms_key_id=args.logs_key_arn,
@@ -123,10 +123,10 @@ class EksCluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs], delete_before_replace=True),
         )
 
-    def _create_admin(self, arn: str) -> pulumi.CustomResource:
-        key = f"{self._name}-{principal(arn)}"
+    def _create_admin_access(self, arn: str) -> pulumi.CustomResource:
+        key = f"{self._name}-{build_principal_resource_name(arn)}"
         entry = aws.eks.AccessEntry(
-            **child(self, self._args.naming, key, "access"), cluster_name=self.name, principal_arn=arn, type="STANDARD"
+            **build_child_args(self, self._args.naming, key, "access"), cluster_name=self.name, principal_arn=arn, type="STANDARD"
         )
         return aws.eks.AccessPolicyAssociation(
             f"{key}-admin",
@@ -139,4 +139,4 @@ class EksCluster(pulumi.ComponentResource):
 
     def _open_private_endpoint(self, cidr: str) -> pulumi.CustomResource:
         purpose, group = "Kubernetes API for a network that the stack names", self.security_group_id
-        return admit_cidr(self._name, self._args.naming, group, cidr, port=HTTPS, description=purpose, opts=self._child)
+        return create_ingress_rule(self._name, self._args.naming, group, cidr, port=HTTPS, description=purpose, opts=self._child)

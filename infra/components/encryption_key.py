@@ -5,7 +5,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
@@ -23,7 +23,7 @@ class EncryptionKey(pulumi.ComponentResource):
         """`purpose` names the data that the key encrypts."""
         super().__init__(f"{COMPONENT}:EncryptionKey", name, None, opts)
         key = aws.kms.Key(
-            **child(self, naming, name),
+            **build_child_args(self, naming, name),
             description=f"{naming.cluster}: {purpose}",
             policy=policy,
             enable_key_rotation=True,

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from infra.components.iam import Account, Policy, document, statement
+from infra.components.iam import Account, Policy, build_policy, build_statement
 
 READ: Final = ("s3:GetBucketLocation", "s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket")
 
 
-def s3_endpoint(account: Account, *, has_internet: bool) -> Policy:
+def build_s3_endpoint_policy(account: Account, *, has_internet: bool) -> Policy:
     """Policy of the S3 gateway endpoint: principals of this account may call S3; other callers may only read.
 
     Jobs read and write the buckets that their own roles may use, in any account. Nobody can upload through the endpoint
@@ -17,14 +17,16 @@ def s3_endpoint(account: Account, *, has_internet: bool) -> Policy:
     read any bucket: registry.k8s.io redirects to S3 buckets that change without notice
     (https://github.com/kubernetes/registry.k8s.io#stability), and other registries and public data sets do the same.
     """
-    readable = ["*"] if has_internet else aws_buckets(account)
-    return document(
-        statement("OwnPrincipals", "s3:*", "*", principal="*", condition={"StringEquals": {"aws:PrincipalAccount": account.id}}),
-        statement("Reads", list(READ), readable, principal="*"),
+    readable = ["*"] if has_internet else list_aws_bucket_arns(account)
+    return build_policy(
+        build_statement(
+            "OwnPrincipals", "s3:*", "*", principal="*", condition={"StringEquals": {"aws:PrincipalAccount": account.id}}
+        ),
+        build_statement("Reads", list(READ), readable, principal="*"),
     )
 
 
-def aws_buckets(account: Account) -> list[str]:
+def list_aws_bucket_arns(account: Account) -> list[str]:
     """Return ARN patterns for the objects in AWS's buckets that nodes read without credentials of this account.
 
     Sources: image layers https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html, packages

@@ -53,7 +53,7 @@ class FileSystem(pulumi.ComponentResource):
         self.mounting = []
 
     def _create_key(self, purpose: str, service: str) -> EncryptionKey:
-        policy = iam.to_json(iam.file_system_key(self._args.account, service))
+        policy = iam.to_json(iam.build_file_system_key_policy(self._args.account, service))
         return EncryptionKey(f"{self._name}-key", self._args.naming, purpose, policy, self._child)
 
     def _create_security_group(self, description: str) -> aws.ec2.SecurityGroup:
@@ -65,7 +65,7 @@ class FileSystem(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _create_rule(
+    def _create_security_group_rule(
         self,
         name: str,
         group: pulumi.Input[str],

@@ -32,7 +32,7 @@ class Account:
         key."""
         return f"arn:{self.partition}:iam::{self.id}:root"
 
-    def managed_policy(self, name: str) -> str:
+    def managed_policy_arn(self, name: str) -> str:
         """Return the ARN of an AWS managed policy."""
         return f"arn:{self.partition}:iam::aws:policy/{name}"
 
@@ -74,11 +74,11 @@ def to_json(policy: Policy) -> str:
     return json.dumps(policy)
 
 
-def document(*statements: Statement) -> Policy:
+def build_policy(*statements: Statement) -> Policy:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
-def statement(
+def build_statement(
     sid: str,
     action: str | Sequence[str],
     resource: str | Sequence[str] | None = None,
@@ -95,10 +95,10 @@ def statement(
 # --- logs --------------------------------------------------------------------------------------------------------------
 
 
-def deliver_flow_logs(log_group_arn: str) -> Policy:
+def allow_flow_log_delivery(log_group_arn: str) -> Policy:
     """Allow writing to one log group. Omits logs:CreateLogGroup, so that a deleted group stays deleted."""
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             "Deliver",
             ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
             [log_group_arn, f"{log_group_arn}:*"],
@@ -106,46 +106,48 @@ def deliver_flow_logs(log_group_arn: str) -> Policy:
     )
 
 
-def write_job_logs(log_group_arn: str) -> Policy:
+def allow_job_log_writes(log_group_arn: str) -> Policy:
     """Allow a job pod to create and write log streams whose names start with its namespace and end with its pod name.
 
     Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
     stream = "${aws:PrincipalTag/kubernetes-namespace}/*/${aws:PrincipalTag/kubernetes-pod-name}"
-    return document(statement("WriteOwn", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{log_group_arn}:log-stream:{stream}"))
+    return build_policy(
+        build_statement("WriteOwn", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{log_group_arn}:log-stream:{stream}")
+    )
 
 
 # --- keys --------------------------------------------------------------------------------------------------------------
 
 
-def _administered_by_account(account: Account) -> Statement:
+def _allow_key_administration(account: Account) -> Statement:
     """Allow the account's administrators to manage the key. In a key policy, `*` means this key.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
     """
-    return statement("Administration", list(_KEY_ADMINISTRATION), "*", principal={"AWS": account.root})
+    return build_statement("Administration", list(_KEY_ADMINISTRATION), "*", principal={"AWS": account.root})
 
 
-def secrets_key(account: Account) -> Policy:
+def build_secrets_key_policy(account: Account) -> Policy:
     """Key policy for Kubernetes secrets. The principal that creates the cluster grants EKS permission to use the key.
 
     EKS supports no condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
-    return document(
-        _administered_by_account(account),
-        statement("GrantToEks", ["kms:CreateGrant", "kms:DescribeKey"], "*", principal={"AWS": account.root}),
+    return build_policy(
+        _allow_key_administration(account),
+        build_statement("GrantToEks", ["kms:CreateGrant", "kms:DescribeKey"], "*", principal={"AWS": account.root}),
     )
 
 
-def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
+def build_logs_key_policy(account: Account, log_groups: Sequence[str]) -> Policy:
     """Key policy for log groups: only CloudWatch Logs may use the key, and only for the named groups.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
     """
     groups = [account.arn("logs", f"log-group:{name}") for name in log_groups]
-    return document(
-        _administered_by_account(account),
-        statement(
+    return build_policy(
+        _allow_key_administration(account),
+        build_statement(
             "CloudWatchLogs",
             ["kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
             "*",
@@ -155,16 +157,16 @@ def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
     )
 
 
-def file_system_key(account: Account, service: str = "elasticfilesystem") -> Policy:
+def build_file_system_key_policy(account: Account, service: str = "elasticfilesystem") -> Policy:
     """Key policy for a file system: the account's principals may use the key only through `service` (EFS or FSx).
 
     https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html,
     https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html
     """
     names = {"elasticfilesystem": "ThroughEfs", "fsx": "ThroughFsx"}
-    return document(
-        _administered_by_account(account),
-        statement(
+    return build_policy(
+        _allow_key_administration(account),
+        build_statement(
             names[service],
             ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"],
             "*",
@@ -182,10 +184,10 @@ def file_system_key(account: Account, service: str = "elasticfilesystem") -> Pol
 # --- key bucket --------------------------------------------------------------------------------------------------------
 
 
-def tls_only_bucket(bucket_arn: str) -> Policy:
+def build_tls_only_bucket_policy(bucket_arn: str) -> Policy:
     """Bucket policy that denies requests without TLS. IAM roles grant access to the bucket."""
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             "TlsOnly",
             "s3:*",
             [bucket_arn, f"{bucket_arn}/*"],
@@ -196,13 +198,13 @@ def tls_only_bucket(bucket_arn: str) -> Policy:
     )
 
 
-def exchange_node_keys(bucket_arn: str) -> Policy:
+def allow_node_key_exchange(bucket_arn: str) -> Policy:
     """Allow a node to write its public key under its own identity (role ID and instance ID) and to read the keys of
     other nodes."""
-    return document(*_exchange(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}"))
+    return build_policy(*_build_key_exchange_statements(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}"))
 
 
-def exchange_job_keys(bucket_arn: str) -> Policy:
+def allow_job_key_exchange(bucket_arn: str) -> Policy:
     """Allow a job pod to write its public key under its own name, and to read the keys of its namespace and the folders
     that `submit` sent to its namespace.
 
@@ -210,16 +212,16 @@ def exchange_job_keys(bucket_arn: str) -> Policy:
     """
     tag = "${aws:PrincipalTag/kubernetes-namespace}"
     namespace = f"{JOB_KEYS}/{tag}"
-    exchange = _exchange(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
+    exchange = _build_key_exchange_statements(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
     folders = f"{bucket_arn}/{WORKDIR_KEYS}/{tag}/*"
-    return document(*exchange, statement("ReadWorkdirs", "s3:GetObject", folders))
+    return build_policy(*exchange, build_statement("ReadWorkdirs", "s3:GetObject", folders))
 
 
-def _exchange(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...]:
+def _build_key_exchange_statements(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...]:
     return (
-        statement("WriteOwn", "s3:PutObject", f"{bucket_arn}/{own}/*"),
-        statement("ReadAll", "s3:GetObject", f"{bucket_arn}/{shared}/*"),
-        statement("List", "s3:ListBucket", bucket_arn, condition={"StringLike": {"s3:prefix": f"{shared}/*"}}),
+        build_statement("WriteOwn", "s3:PutObject", f"{bucket_arn}/{own}/*"),
+        build_statement("ReadAll", "s3:GetObject", f"{bucket_arn}/{shared}/*"),
+        build_statement("List", "s3:ListBucket", bucket_arn, condition={"StringLike": {"s3:prefix": f"{shared}/*"}}),
     )
 
 
@@ -248,7 +250,7 @@ _WRITE_OBJECTS: Final = (
 )
 
 
-def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
+def allow_bucket_access(account: Account, paths: Sequence[BucketPath]) -> Policy:
     """Allow job pods to list and read these paths, and to write to the paths for which `writes` is set.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/example-policies-s3.html
@@ -257,28 +259,28 @@ def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
     for number, path in enumerate(paths):
         bucket = f"arn:{account.partition}:s3:::{path.bucket}"
         actions = [*_READ_OBJECTS, *(_WRITE_OBJECTS if path.writes else ())]
-        use = statement(f"Use{number}", actions, [f"{bucket}/{key}" for key in path.keys])
+        use = build_statement(f"Use{number}", actions, [f"{bucket}/{key}" for key in path.keys])
         prefixes = {"StringLike": {"s3:prefix": path.keys}} if path.keys != ["*"] else None
-        statements += [use, statement(f"List{number}", "s3:ListBucket", bucket, condition=prefixes)]
-    return document(*statements)
+        statements += [use, build_statement(f"List{number}", "s3:ListBucket", bucket, condition=prefixes)]
+    return build_policy(*statements)
 
 
 # --- EC2 clusters -------------------------------------------------------------------------------------------------------
 
 
-def find_members() -> Policy:
+def allow_member_lookup() -> Policy:
     """Allow looking up which instances belong to the cluster. Nodes trust only AWS's list, not each other."""
     actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
-    return document(statement("FindMembers", actions, "*"))
+    return build_policy(build_statement("FindMembers", actions, "*"))
 
 
-def complete_join(account: Account, group: str) -> Policy:
+def allow_join_completion(account: Account, group: str) -> Policy:
     """Allow completing the lifecycle action of a worker in this group after it has joined or failed to join.
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
     """
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             "CompleteJoin",
             "autoscaling:CompleteLifecycleAction",
             account.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group}"),
@@ -286,14 +288,14 @@ def complete_join(account: Account, group: str) -> Policy:
     )
 
 
-def mount_through(account: Account, file_system_id: str, access_point_id: str) -> Policy:
+def allow_mount_by_access_point(account: Account, file_system_id: str, access_point_id: str) -> Policy:
     """Allow mounting the file system, and writing to it, only through one access point.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
     access_point = account.arn("elasticfilesystem", f"access-point/{access_point_id}")
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             "MountThroughAccessPoint",
             ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
             account.arn("elasticfilesystem", f"file-system/{file_system_id}"),
@@ -305,21 +307,21 @@ def mount_through(account: Account, file_system_id: str, access_point_id: str) -
 # --- shared storage ----------------------------------------------------------------------------------------------------
 
 
-def encrypted_file_system(file_system_arn: str) -> Policy:
+def build_file_system_policy(file_system_arn: str) -> Policy:
     """Allow clients in the VPC to mount the file system and write to it, only through a mount target and with TLS. Root
     on a client is not root in the file system.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             "ThroughMountTargets",
             ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
             file_system_arn,
             principal={"AWS": "*"},
             condition={"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
         ),
-        statement(
+        build_statement(
             "TlsOnly",
             "*",
             file_system_arn,
@@ -333,13 +335,13 @@ def encrypted_file_system(file_system_arn: str) -> Policy:
 # --- cluster autoscaler ------------------------------------------------------------------------------------------------
 
 
-def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
+def allow_node_group_scaling(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
     """Allow resizing this cluster's node groups, identified by their tag, and reading the data for scaling decisions.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             "Read",
             [
                 "autoscaling:DescribeAutoScalingGroups",
@@ -354,8 +356,8 @@ def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
             ],
             "*",
         ),
-        statement("ReadNodeGroups", "eks:DescribeNodegroup", account.arn("eks", f"nodegroup/{cluster}/*")),
-        statement(
+        build_statement("ReadNodeGroups", "eks:DescribeNodegroup", account.arn("eks", f"nodegroup/{cluster}/*")),
+        build_statement(
             "Scale",
             ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
             account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/*"),

@@ -7,7 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.naming import COMPONENT, Naming
 
 UNTAGGED_DAYS: Final = 14
@@ -25,7 +25,7 @@ class ImageRepositories(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:ImageRepositories", name, None, opts)
         for image in images:
             repository = aws.ecr.Repository(
-                **child(self, naming, f"{name}-{image}"),
+                **build_child_args(self, naming, f"{name}-{image}"),
                 name=f"{naming.cluster}/{image}",
                 image_tag_mutability="IMMUTABLE",
                 image_scanning_configuration={"scan_on_push": True},
@@ -39,13 +39,13 @@ class ImageRepositories(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _expire(priority: int, description: str, **selection: object) -> dict[str, object]:
+def _build_expiration_rule(priority: int, description: str, **selection: object) -> dict[str, object]:
     return {"rulePriority": priority, "description": description, "selection": selection, "action": {"type": "expire"}}
 
 
 EXPIRY: Final = {
     "rules": [
-        _expire(
+        _build_expiration_rule(
             1,
             f"Delete untagged images after {UNTAGGED_DAYS} days",
             tagStatus="untagged",
@@ -53,7 +53,7 @@ EXPIRY: Final = {
             countUnit="days",
             countNumber=UNTAGGED_DAYS,
         ),
-        _expire(
+        _build_expiration_rule(
             2,
             f"Keep the newest {KEPT_IMAGES} images",
             tagStatus="any",

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
@@ -29,12 +29,12 @@ class InstanceRole(pulumi.ComponentResource):
         """`policies` are added to the Session Manager policy, keyed by name."""
         super().__init__(f"{COMPONENT}:InstanceRole", name, None, opts)
         role = aws.iam.Role(
-            **child(self, naming, name),
+            **build_child_args(self, naming, name),
             description=description,
-            assume_role_policy=iam.to_json(trust_policies.assumed_by_instances()),
+            assume_role_policy=iam.to_json(trust_policies.build_instance_trust_policy()),
         )
         options = pulumi.ResourceOptions(parent=self)
-        managed = account.managed_policy(iam.SESSION_MANAGER)
+        managed = account.managed_policy_arn(iam.SESSION_MANAGER)
         self.permissions: Sequence[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(f"{name}-{iam.SESSION_MANAGER}", role=role.name, policy_arn=managed, opts=options),
             *(
@@ -43,7 +43,7 @@ class InstanceRole(pulumi.ComponentResource):
             ),
         ]
         """Policies of the role. They must be created before the first instance and deleted after the last one."""
-        profile = aws.iam.InstanceProfile(**child(self, naming, f"{name}-profile"), role=role.name)
+        profile = aws.iam.InstanceProfile(**build_child_args(self, naming, f"{name}-profile"), role=role.name)
         self.profile_arn, self.unique_id = profile.arn, role.unique_id
         """The ID (AROA...) with which the `aws:userid` of every instance with this role starts."""
         self.register_outputs({"arn": role.arn})

@@ -3,7 +3,7 @@
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.naming import COMPONENT, Naming
 
 
@@ -22,7 +22,7 @@ class JobLogs(pulumi.ComponentResource):
     ) -> None:
         super().__init__(f"{COMPONENT}:JobLogs", name, None, opts)
         group = aws.cloudwatch.LogGroup(
-            **child(self, naming, f"{name}-group"),
+            **build_child_args(self, naming, f"{name}-group"),
             name=naming.job_logs,
             retention_in_days=retention_days,
             kms_key_id=key_arn,

@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.naming import COMPONENT, WORKDIR_DAYS, WORKDIR_KEYS, Naming
 
 EXPIRY_DAYS: Final = 1
@@ -23,7 +23,7 @@ class KeyBucket(pulumi.ComponentResource):
 
     def __init__(self, name: str, naming: Naming, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:KeyBucket", name, None, opts)
-        bucket = aws.s3.Bucket(**child(self, naming, name), force_destroy=True)
+        bucket = aws.s3.Bucket(**build_child_args(self, naming, name), force_destroy=True)
         self.name, self.arn = bucket.bucket, bucket.arn
         options = pulumi.ResourceOptions(parent=self)
         block = aws.s3.BucketPublicAccessBlock(
@@ -52,9 +52,9 @@ class KeyBucket(pulumi.ComponentResource):
             f"{name}-lifecycle",
             bucket=bucket.id,
             rules=[
-                _expire("expire", iam.NODE_KEYS, EXPIRY_DAYS),
-                _expire("expire-job-keys", iam.JOB_KEYS, EXPIRY_DAYS),
-                _expire("expire-workdirs", WORKDIR_KEYS, WORKDIR_DAYS),
+                _build_expiration_rule("expire", iam.NODE_KEYS, EXPIRY_DAYS),
+                _build_expiration_rule("expire-job-keys", iam.JOB_KEYS, EXPIRY_DAYS),
+                _build_expiration_rule("expire-workdirs", WORKDIR_KEYS, WORKDIR_DAYS),
                 {
                     "id": "abort-uploads",
                     "status": "Enabled",
@@ -67,14 +67,14 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketPolicy(
             f"{name}-policy",
             bucket=bucket.id,
-            policy=bucket.arn.apply(lambda arn: iam.to_json(iam.tls_only_bucket(arn))),
+            policy=bucket.arn.apply(lambda arn: iam.to_json(iam.build_tls_only_bucket_policy(arn))),
             # S3 rejects a policy while the public access block is changing (OperationAborted).
             opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
         )
         self.register_outputs({"bucket": self.name})
 
 
-def _expire(id: str, prefix: str, days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgsDict:
+def _build_expiration_rule(id: str, prefix: str, days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgsDict:
     return {
         "id": id,
         "status": "Enabled",

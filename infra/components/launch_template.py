@@ -48,7 +48,7 @@ class Ec2NodeArgs:
         return [*self.after, *self.role.permissions]
 
 
-def create(
+def create_launch_template(
     name: str,
     *,
     description: str,
@@ -80,11 +80,11 @@ def create(
         instance_type=instance_type,
         iam_instance_profile={"arn": profile_arn} if profile_arn is not None else None,
         instance_market_options={"market_type": market} if market != "on-demand" else None,
-        capacity_reservation_specification=_reservation(reservation),
+        capacity_reservation_specification=_build_reservation_args(reservation),
         placement={"group_name": placement_group} if placement_group is not None else None,
         vpc_security_group_ids=None if network_interfaces else list(security_groups),
         network_interfaces=list(network_interfaces) or None,
-        block_device_mappings=[_root_volume(root_device, root_volume_gib)],
+        block_device_mappings=[_build_root_volume(root_device, root_volume_gib)],
         metadata_options=METADATA,
         monitoring={"enabled": True},
         tag_specifications=[{"resource_type": kind, "tags": tags} for kind in tagged],
@@ -94,7 +94,7 @@ def create(
     )
 
 
-def interface(spec: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
+def build_network_interface(spec: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
     """Return an interface without a subnet: the node group or Auto Scaling group sets the subnet, and the head node
     adds it. The setting for a public address is omitted, because EC2 rejects it if there is more than one interface."""
     return {
@@ -106,14 +106,16 @@ def interface(spec: Interface, security_groups: Sequence[pulumi.Input[str]]) -> 
     }
 
 
-def _root_volume(device: str, gib: int) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgsDict:
+def _build_root_volume(device: str, gib: int) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgsDict:
     return {
         "device_name": device,
         "ebs": {"volume_type": "gp3", "volume_size": gib, "encrypted": "true", "delete_on_termination": "true"},
     }
 
 
-def _reservation(reserved: ReservationTarget | None) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
+def _build_reservation_args(
+    reserved: ReservationTarget | None,
+) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
     if reserved is None:
         return None
     if reserved.id is not None:

@@ -39,13 +39,13 @@ class LustreStorage(FileSystem):
         if isinstance(spec, ExistingLustreSpec):
             file_system_id, dns_name, mount_name = spec.id, spec.dns_name, spec.mount_name
             for group in spec.admitting_groups:
-                self._admit_nodes(group)
+                self._allow_node_ingress(group)
         else:
             file_system = self._create_file_system(spec)
             file_system_id, dns_name, mount_name = file_system.id, file_system.dns_name, file_system.mount_name
             self.mounting.append(file_system)
             if spec.linked is not None:
-                self._link(file_system, spec.linked)
+                self._link_bucket(file_system, spec.linked)
         # https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
         # `flock` lets processes on different nodes lock files, as HDF5 and SQLite do.
         options = f" {spec.mount_path} lustre defaults,relatime,flock,_netdev 0 0"
@@ -62,7 +62,7 @@ class LustreStorage(FileSystem):
 
     def _create_file_system(self, new: NewLustreSpec) -> aws.fsx.LustreFileSystem:
         args, name = self._args, self._name
-        group, rules = self._create_network()
+        group, rules = self._create_server_security_group()
         return aws.fsx.LustreFileSystem(
             f"{name}-file-system",
             subnet_ids=new.subnet_id or args.subnets[new.zone][0],
@@ -78,7 +78,7 @@ class LustreStorage(FileSystem):
             opts=pulumi.ResourceOptions(parent=self, protect=new.protect, depends_on=rules),
         )
 
-    def _create_network(self) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
+    def _create_server_security_group(self) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
         """Create the security group of the file servers. Return it with the rules for traffic between the servers."""
         name, nodes = self._name, self._args.nodes
         group = self._create_security_group(f"Lustre file system of {self._args.naming.cluster}")
@@ -87,23 +87,25 @@ class LustreStorage(FileSystem):
             between, back = "File servers reach each other", "File servers reach nodes"
             first = ports[0]
             servers += [
-                self._create_rule(f"{name}-servers-{first}-ingress", group.id, group.id, ports, between),
-                self._create_rule(f"{name}-servers-{first}-egress", group.id, group.id, ports, between, EGRESS),
+                self._create_security_group_rule(f"{name}-servers-{first}-ingress", group.id, group.id, ports, between),
+                self._create_security_group_rule(f"{name}-servers-{first}-egress", group.id, group.id, ports, between, EGRESS),
             ]
             # File servers also open connections to clients, for example to recall locks.
             self.mounting += [
-                self._create_rule(f"{name}-nodes-{first}-egress", group.id, nodes, ports, back, EGRESS),
-                self._create_rule(f"{name}-from-servers-{first}-ingress", nodes, group.id, ports, back),
+                self._create_security_group_rule(f"{name}-nodes-{first}-egress", group.id, nodes, ports, back, EGRESS),
+                self._create_security_group_rule(f"{name}-from-servers-{first}-ingress", nodes, group.id, ports, back),
             ]
-        self._admit_nodes(group.id)
+        self._allow_node_ingress(group.id)
         return group, servers
 
-    def _admit_nodes(self, group: pulumi.Input[str]) -> None:
+    def _allow_node_ingress(self, group: pulumi.Input[str]) -> None:
         for ports in PORTS:
             name = f"{self._name}-nodes-{ports[0]}-ingress"
-            self.mounting.append(self._create_rule(name, group, self._args.nodes, ports, "Nodes mount the Lustre file system"))
+            self.mounting.append(
+                self._create_security_group_rule(name, group, self._args.nodes, ports, "Nodes mount the Lustre file system")
+            )
 
-    def _link(self, file_system: aws.fsx.LustreFileSystem, linked: LinkedBucket) -> None:
+    def _link_bucket(self, file_system: aws.fsx.LustreFileSystem, linked: LinkedBucket) -> None:
         policies: aws.fsx.DataRepositoryAssociationS3ArgsDict = {}
         if linked.imports:
             policies["auto_import_policy"] = {"events": list(linked.imports)}

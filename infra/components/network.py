@@ -7,10 +7,10 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import endpoint_policies, iam, trust_policies
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.components.iam import Account
-from infra.naming import ANYWHERE, COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, cluster_tag
-from infra.plan.subnet_cidrs import zone_addresses
+from infra.naming import ANYWHERE, COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, build_cluster_tag
+from infra.plan.subnet_cidrs import compute_zone_subnets
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Network(pulumi.ComponentResource):
     def _create_vpc(self) -> aws.ec2.Vpc:
         naming = self._args.naming
         vpc = aws.ec2.Vpc(
-            **child(self, naming, f"{self._name}-vpc"),
+            **build_child_args(self, naming, f"{self._name}-vpc"),
             cidr_block=self._args.cidr,
             enable_dns_support=True,
             enable_dns_hostnames=True,  # the private EKS endpoint, interface endpoints and EFS need both DNS settings
@@ -93,10 +93,10 @@ class Network(pulumi.ComponentResource):
 
     def _create_subnet(self, zone: str, *, public: bool) -> aws.ec2.Subnet:
         naming, kind = self._args.naming, "public" if public else "private"
-        addresses = zone_addresses(self._args.cidr, zone)
-        tags = {**cluster_tag(naming.cluster), **(PUBLIC_SUBNET_TAG if public else PRIVATE_SUBNET_TAG)}
+        addresses = compute_zone_subnets(self._args.cidr, zone)
+        tags = {**build_cluster_tag(naming.cluster), **(PUBLIC_SUBNET_TAG if public else PRIVATE_SUBNET_TAG)}
         return aws.ec2.Subnet(
-            **child(self, naming, f"{self._name}-{kind}-{zone}", "subnet", tags=tags),
+            **build_child_args(self, naming, f"{self._name}-{kind}-{zone}", "subnet", tags=tags),
             vpc_id=self._vpc.id,
             availability_zone=zone,
             cidr_block=addresses.public if public else addresses.private,
@@ -105,12 +105,14 @@ class Network(pulumi.ComponentResource):
 
     def _create_route_table(self, key: str, *subnets: aws.ec2.Subnet) -> aws.ec2.RouteTable:
         """Create a route table. Each private subnet has its own, so that new NAT gateways change only routes."""
-        table = aws.ec2.RouteTable(**child(self, self._args.naming, f"{self._name}-{key}", "route-table"), vpc_id=self._vpc.id)
+        table = aws.ec2.RouteTable(
+            **build_child_args(self, self._args.naming, f"{self._name}-{key}", "route-table"), vpc_id=self._vpc.id
+        )
         for subnet in subnets:
-            self._associate(key, table, subnet)
+            self._associate_route_table(key, table, subnet)
         return table
 
-    def _associate(self, key: str, table: aws.ec2.RouteTable, subnet: aws.ec2.Subnet) -> None:
+    def _associate_route_table(self, key: str, table: aws.ec2.RouteTable, subnet: aws.ec2.Subnet) -> None:
         association = aws.ec2.RouteTableAssociation(
             f"{self._name}-{key}-route-table-association", route_table_id=table.id, subnet_id=subnet.id, opts=self._child
         )
@@ -118,7 +120,7 @@ class Network(pulumi.ComponentResource):
 
     def _create_internet_access(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> None:
         args, name = self._args, self._name
-        gateway = aws.ec2.InternetGateway(**child(self, args.naming, f"{name}-internet-gateway"), vpc_id=self._vpc.id)
+        gateway = aws.ec2.InternetGateway(**build_child_args(self, args.naming, f"{name}-internet-gateway"), vpc_id=self._vpc.id)
         public_table = self._create_route_table("public")
         internet = aws.ec2.Route(
             f"{name}-public-internet-route",
@@ -129,7 +131,7 @@ class Network(pulumi.ComponentResource):
         )
         for zone in args.zones:
             self._public[zone] = self._create_subnet(zone, public=True)
-            self._associate(f"public-{zone}", public_table, self._public[zone])
+            self._associate_route_table(f"public-{zone}", public_table, self._public[zone])
         gateways = {zone: self._create_nat_gateway(zone, internet) for zone in args.nat_zones}
         for zone, table in private_tables.items():
             route = aws.ec2.Route(
@@ -143,21 +145,23 @@ class Network(pulumi.ComponentResource):
 
     def _create_nat_gateway(self, zone: str, internet: pulumi.Resource) -> aws.ec2.NatGateway:
         naming, name = self._args.naming, f"{self._name}-nat-{zone}"
-        address = aws.ec2.Eip(**child(self, naming, name, "address"), domain="vpc")
+        address = aws.ec2.Eip(**build_child_args(self, naming, name, "address"), domain="vpc")
         return aws.ec2.NatGateway(
             # EC2 rejects a NAT gateway in a VPC without an internet route, and the route must outlive the gateway.
-            **child(self, naming, name, "gateway", after=[internet]),
+            **build_child_args(self, naming, name, "gateway", after=[internet]),
             subnet_id=self._public[zone].id,
             allocation_id=address.id,
         )
 
     def _create_s3_endpoint(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> aws.ec2.VpcEndpoint:
         endpoint = aws.ec2.VpcEndpoint(
-            **child(self, self._args.naming, f"{self._name}-s3", "endpoint"),
+            **build_child_args(self, self._args.naming, f"{self._name}-s3", "endpoint"),
             vpc_id=self._vpc.id,
             service_name=f"com.amazonaws.{self._args.account.region}.s3",
             vpc_endpoint_type="Gateway",
-            policy=iam.to_json(endpoint_policies.s3_endpoint(self._args.account, has_internet=bool(self._args.nat_zones))),
+            policy=iam.to_json(
+                endpoint_policies.build_s3_endpoint_policy(self._args.account, has_internet=bool(self._args.nat_zones))
+            ),
             route_table_ids=[table.id for table in private_tables.values()],
         )
         self._routes.append(endpoint)
@@ -167,24 +171,24 @@ class Network(pulumi.ComponentResource):
         args, name = self._args, self._name
         logs = f"{name}-flow-logs"
         group = aws.cloudwatch.LogGroup(
-            **child(self, args.naming, logs, "group"),
+            **build_child_args(self, args.naming, logs, "group"),
             name=args.naming.flow_logs,
             retention_in_days=args.log_retention_days,
             kms_key_id=args.logs_key_arn,
         )
         role = aws.iam.Role(
-            **child(self, args.naming, logs, "role"),
+            **build_child_args(self, args.naming, logs, "role"),
             description=f"Delivers the flow logs of {args.naming.cluster}",
-            assume_role_policy=iam.to_json(trust_policies.assumed_by_flow_logs(args.account)),
+            assume_role_policy=iam.to_json(trust_policies.build_flow_log_trust_policy(args.account)),
         )
         delivery = aws.iam.RolePolicy(
             f"{name}-flow-logs-policy",
             role=role.name,
-            policy=group.arn.apply(lambda arn: iam.to_json(iam.deliver_flow_logs(arn))),
+            policy=group.arn.apply(lambda arn: iam.to_json(iam.allow_flow_log_delivery(arn))),
             opts=self._child,
         )
         aws.ec2.FlowLog(
-            **child(self, args.naming, f"{name}-flow-log", after=[delivery]),
+            **build_child_args(self, args.naming, f"{name}-flow-log", after=[delivery]),
             vpc_id=self._vpc.id,
             traffic_type="ALL",
             log_destination_type="cloud-watch-logs",

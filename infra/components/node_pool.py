@@ -49,7 +49,7 @@ class NodePool(pulumi.ComponentResource):
         self.node_group = self._create_node_group()
         self.node_group_name = self.node_group.node_group_name
         self._tag_auto_scaling_group()
-        self._follow_block()
+        self._create_block_schedule()
         self.register_outputs({"nodeGroupName": self.node_group_name})
 
     # --- launch template
@@ -58,16 +58,16 @@ class NodePool(pulumi.ComponentResource):
         spec = self._spec
         groups = [self._args.cluster.security_group_id, self._args.node_security_group_id]
         is_block = spec.capacity == "CAPACITY_BLOCK"
-        return launch_template.create(
+        return launch_template.create_launch_template(
             f"{self._name}-launch-template",
             description=f"Nodes of pool {spec.name}",
             tags=self._tags,
             root_device=ROOT_DEVICE,
             root_volume_gib=spec.root_volume_gib,
-            user_data=self._user_data(),
+            user_data=self._build_user_data(),
             # EKS adds the cluster security group only to templates without security groups.
             security_groups=groups,
-            network_interfaces=[launch_template.interface(interface, groups) for interface in spec.interfaces],
+            network_interfaces=[launch_template.build_network_interface(interface, groups) for interface in spec.interfaces],
             image_id=spec.ami_id,
             # EKS requires the instance type in the template for Capacity Blocks, and on the node group for other capacity.
             instance_type=spec.instance_type if is_block else None,
@@ -79,7 +79,7 @@ class NodePool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
         )
 
-    def _user_data(self) -> pulumi.Input[str]:
+    def _build_user_data(self) -> pulumi.Input[str]:
         if self._spec.ami_id is None:
             return self._spec.user_data(None)
         cluster = self._args.cluster
@@ -111,7 +111,7 @@ class NodePool(pulumi.ComponentResource):
             labels=spec.labels,
             taints=[{"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in spec.taints] or None,
             update_config={"max_unavailable": 1, "update_strategy": "DEFAULT" if spec.surge else "MINIMAL"},
-            node_repair_config=_repair(spec),
+            node_repair_config=_build_repair_config(spec),
             tags={**self._tags, **({PLACEMENT_TAG: spec.placement} if spec.placement else {}), **spec.autoscaler_tags},
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -134,12 +134,12 @@ class NodePool(pulumi.ComponentResource):
         for key, value in {**self._tags, **self._spec.autoscaler_tags}.items():
             aws.autoscaling.Tag(
                 f"{self._name}-tag-{key}",
-                autoscaling_group_name=self._auto_scaling_group,
+                autoscaling_group_name=self._auto_scaling_group_name,
                 tag={"key": key, "value": value, "propagate_at_launch": key in self._tags},
                 opts=pulumi.ResourceOptions(parent=self),
             )
 
-    def _follow_block(self) -> None:
+    def _create_block_schedule(self) -> None:
         """Create the scheduled actions that resize a pool in a Capacity Block.
 
         EKS drains the nodes that Auto Scaling removes.
@@ -148,13 +148,13 @@ class NodePool(pulumi.ComponentResource):
         if block is None:
             return
         if block.start is not None:
-            self._schedule("block-starts", block.start, block.nodes, block.minimum)
-        self._schedule("block-ends", block.drain, 0, 0)
+            self._create_scheduled_action("block-starts", block.start, block.nodes, block.minimum)
+        self._create_scheduled_action("block-ends", block.drain, 0, 0)
 
-    def _schedule(self, action: str, moment: str, desired: int, minimum: int) -> None:
+    def _create_scheduled_action(self, action: str, moment: str, desired: int, minimum: int) -> None:
         aws.autoscaling.Schedule(
             f"{self._name}-{action}",
-            autoscaling_group_name=self._auto_scaling_group,
+            autoscaling_group_name=self._auto_scaling_group_name,
             scheduled_action_name=action,
             start_time=moment,
             desired_capacity=desired,
@@ -164,11 +164,11 @@ class NodePool(pulumi.ComponentResource):
         )
 
     @property
-    def _auto_scaling_group(self) -> pulumi.Output[str]:
+    def _auto_scaling_group_name(self) -> pulumi.Output[str]:
         return self.node_group.resources[0].autoscaling_groups[0].name.apply(lambda name: name or "")
 
 
-def _repair(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:
+def _build_repair_config(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:
     """Repair one node at a time, because a repair interrupts the job on the node. In groups of more than five
     nodes, EKS stops repairing while more than a fifth of the nodes are unhealthy:
     https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html"""

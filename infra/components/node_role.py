@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
@@ -34,19 +34,19 @@ class NodeRole(pulumi.ComponentResource):
     ) -> None:
         super().__init__(f"{COMPONENT}:NodeRole", name, None, opts)
         role = aws.iam.Role(
-            **child(self, naming, name),
+            **build_child_args(self, naming, name),
             description=f"Nodes of {naming.cluster}",
-            assume_role_policy=iam.to_json(trust_policies.assumed_by_instances()),
+            assume_role_policy=iam.to_json(trust_policies.build_instance_trust_policy()),
         )
         options = pulumi.ResourceOptions(parent=self)
         self.attachments: Sequence[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(
-                f"{name}-{policy}", role=role.name, policy_arn=account.managed_policy(policy), opts=options
+                f"{name}-{policy}", role=role.name, policy_arn=account.managed_policy_arn(policy), opts=options
             )
             for policy in MANAGED_POLICIES
         ]
         """Policies. They must be created before the first node and deleted after the last one."""
-        keys = key_bucket_arn.apply(lambda arn: iam.to_json(iam.exchange_node_keys(arn)))
+        keys = key_bucket_arn.apply(lambda arn: iam.to_json(iam.allow_node_key_exchange(arn)))
         aws.iam.RolePolicy(f"{name}-keys", role=role.name, policy=keys, opts=options)
         self.arn = role.arn
         self.register_outputs({"arn": self.arn})

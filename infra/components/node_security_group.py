@@ -7,7 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.naming import ANYWHERE, COMPONENT, Naming
 
 HTTPS: Final = 443
@@ -37,11 +37,11 @@ class NodeSecurityGroup(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:NodeSecurityGroup", name, None, opts)
         self._name, self._naming = name, args.naming
         group = aws.ec2.SecurityGroup(
-            **child(self, args.naming, name), vpc_id=args.vpc_id, description=f"Nodes of {args.naming.cluster}"
+            **build_child_args(self, args.naming, name), vpc_id=args.vpc_id, description=f"Nodes of {args.naming.cluster}"
         )
         self.id = group.id
         ingress = aws.vpc.SecurityGroupIngressRule(
-            **child(self, args.naming, f"{name}-self-ingress"),
+            **build_child_args(self, args.naming, f"{name}-self-ingress"),
             security_group_id=self.id,
             referenced_security_group_id=self.id,
             ip_protocol=ALL_PROTOCOLS,
@@ -49,15 +49,15 @@ class NodeSecurityGroup(pulumi.ComponentResource):
         )
         self.rules: list[pulumi.Resource] = [ingress]
         """They must be created before the first node and deleted after the last one."""
-        self._egress("self", AMONG_NODES, to_group=self.id)
+        self._add_egress_rule("self", AMONG_NODES, to_group=self.id)
         for cidr in args.egress_cidrs:
             purpose = "Images, packages and AWS over NAT" if cidr == ANYWHERE else "Endpoints, file system and control plane"
-            self._egress(cidr, purpose, to_cidr=cidr)
+            self._add_egress_rule(cidr, purpose, to_cidr=cidr)
         for service, prefix_list in args.egress_prefix_lists.items():
-            self._egress(service, f"{service} through its gateway endpoint", to_prefix_list=prefix_list)
+            self._add_egress_rule(service, f"{service} through its gateway endpoint", to_prefix_list=prefix_list)
         self.register_outputs({"id": self.id})
 
-    def _egress(
+    def _add_egress_rule(
         self,
         key: str,
         description: str,
@@ -68,7 +68,7 @@ class NodeSecurityGroup(pulumi.ComponentResource):
     ) -> None:
         port = HTTPS if to_prefix_list is not None else None
         rule = aws.vpc.SecurityGroupEgressRule(
-            **child(self, self._naming, f"{self._name}-{key}-egress"),
+            **build_child_args(self, self._naming, f"{self._name}-{key}-egress"),
             security_group_id=self.id,
             referenced_security_group_id=to_group,
             cidr_ipv4=to_cidr,
@@ -81,7 +81,7 @@ class NodeSecurityGroup(pulumi.ComponentResource):
         self.rules.append(rule)
 
 
-def admit_cidr(
+def create_ingress_rule(
     name: str,
     naming: Naming,
     security_group_id: pulumi.Input[str],

@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
-from infra.components.children import child
+from infra.components.children import build_child_args
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
@@ -43,8 +43,10 @@ class PodRole(pulumi.ComponentResource):
     def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:PodRole", name, None, opts)
         naming, options = args.naming, pulumi.ResourceOptions(parent=self)
-        trust = trust_policies.assumed_by_pods(args.account, naming.cluster, args.namespace, args.service_account)
-        role = aws.iam.Role(**child(self, naming, name), description=args.description, assume_role_policy=iam.to_json(trust))
+        trust = trust_policies.build_pod_trust_policy(args.account, naming.cluster, args.namespace, args.service_account)
+        role = aws.iam.Role(
+            **build_child_args(self, naming, name), description=args.description, assume_role_policy=iam.to_json(trust)
+        )
         self.permissions: Sequence[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(f"{name}-{suffix}", role=role.name, policy_arn=policy.arn, opts=options)
             if isinstance(policy, ManagedPolicy)
@@ -56,7 +58,7 @@ class PodRole(pulumi.ComponentResource):
         """It must exist before a pod with the role starts. None if an add-on creates it."""
         if args.cluster_name is not None:
             self.association = aws.eks.PodIdentityAssociation(
-                **child(self, naming, name, "association"),
+                **build_child_args(self, naming, name, "association"),
                 cluster_name=args.cluster_name,
                 namespace=args.namespace,
                 service_account=args.service_account,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.children import child
-from infra.components.node_security_group import HTTPS, admit_cidr
+from infra.components.children import build_child_args
+from infra.components.node_security_group import HTTPS, create_ingress_rule
 from infra.naming import COMPONENT, Naming
 
 
@@ -33,12 +33,12 @@ class PrivateEndpoints(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:PrivateEndpoints", name, None, opts)
         naming = args.naming
         group = aws.ec2.SecurityGroup(
-            **child(self, naming, name, "security-group"),
+            **build_child_args(self, naming, name, "security-group"),
             vpc_id=args.vpc_id,
             description=f"Private endpoints of {naming.cluster}",
         )
         rule = aws.vpc.SecurityGroupIngressRule(
-            **child(self, naming, f"{name}-nodes-ingress"),
+            **build_child_args(self, naming, f"{name}-nodes-ingress"),
             security_group_id=group.id,
             referenced_security_group_id=args.client_security_group_id,
             ip_protocol="tcp",
@@ -49,10 +49,10 @@ class PrivateEndpoints(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(parent=self)
         for cidr in args.client_cidrs:
             purpose = "AWS for a network that the stack names"
-            admit_cidr(name, naming, group.id, cidr, port=HTTPS, description=purpose, opts=options)
+            create_ingress_rule(name, naming, group.id, cidr, port=HTTPS, description=purpose, opts=options)
         endpoints = (
             aws.ec2.VpcEndpoint(
-                **child(self, naming, f"{name}-{service}", "endpoint"),
+                **build_child_args(self, naming, f"{name}-{service}", "endpoint"),
                 vpc_id=args.vpc_id,
                 service_name=service_name,
                 vpc_endpoint_type="Interface",

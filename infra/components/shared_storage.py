@@ -37,7 +37,7 @@ class SharedStorage(FileSystem):
         if isinstance(spec, ExistingSpec):
             file_system_id = pulumi.Output.from_input(spec.id)
             for group in spec.admitting_groups:
-                self._admit_nodes(f"{name}-{group}-nodes-ingress", group)
+                self._allow_node_ingress(f"{name}-{group}-nodes-ingress", group)
         else:
             file_system_id = self._create_file_system(spec)
         access_point_id = aws.efs.AccessPoint(
@@ -69,7 +69,9 @@ class SharedStorage(FileSystem):
             "volume_binding_mode": "Immediate",
         }
         ids = pulumi.Output.all(file_system_id, access_point_id)
-        self.mount_policies = {"storage": ids.apply(lambda values: iam.to_json(iam.mount_through(args.account, *values)))}
+        self.mount_policies = {
+            "storage": ids.apply(lambda values: iam.to_json(iam.allow_mount_by_access_point(args.account, *values)))
+        }
         self.exports = {"fileSystemId": file_system_id, "accessPointId": access_point_id}
         self.register_outputs(dict(self.exports))
 
@@ -81,14 +83,14 @@ class SharedStorage(FileSystem):
             kms_key_id=self._create_key("shared file system", "elasticfilesystem").arn,
             performance_mode="generalPurpose",
             throughput_mode="elastic",
-            lifecycle_policies=_lifecycle(new.infrequent_access_after_days),
+            lifecycle_policies=_build_lifecycle_rules(new.infrequent_access_after_days),
             tags=naming.tags(Name=f"{name}-file-system"),
             opts=pulumi.ResourceOptions(parent=self, protect=new.protect),
         )
         aws.efs.FileSystemPolicy(
             f"{name}-policy",
             file_system_id=file_system.id,
-            policy=file_system.arn.apply(lambda arn: iam.to_json(iam.encrypted_file_system(arn))),
+            policy=file_system.arn.apply(lambda arn: iam.to_json(iam.build_file_system_policy(arn))),
             opts=self._child,
         )
         if new.backup:
@@ -96,7 +98,7 @@ class SharedStorage(FileSystem):
                 f"{name}-backup", file_system_id=file_system.id, backup_policy={"status": "ENABLED"}, opts=self._child
             )
         group = self._create_security_group(f"Shared file system of {naming.cluster}")
-        self._admit_nodes(f"{name}-nodes-ingress", group.id)
+        self._allow_node_ingress(f"{name}-nodes-ingress", group.id)
         for zone, subnets in self._args.subnets.items():
             target = aws.efs.MountTarget(
                 f"{name}-{zone}-mount-target",
@@ -108,12 +110,14 @@ class SharedStorage(FileSystem):
             self.mounting.append(target)
         return file_system.id
 
-    def _admit_nodes(self, name: str, group: pulumi.Input[str]) -> None:
+    def _allow_node_ingress(self, name: str, group: pulumi.Input[str]) -> None:
         """Let nodes reach mount targets in a security group."""
-        self.mounting.append(self._create_rule(name, group, self._args.nodes, (NFS, NFS), "Nodes mount the file system"))
+        self.mounting.append(
+            self._create_security_group_rule(name, group, self._args.nodes, (NFS, NFS), "Nodes mount the file system")
+        )
 
 
-def _lifecycle(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgsDict]:
+def _build_lifecycle_rules(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgsDict]:
     """Return rules that move files to cheaper storage after `days` days without access, and back on the next access."""
     if days is None:
         return []

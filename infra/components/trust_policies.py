@@ -5,38 +5,38 @@ that this is the stack's account:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html#cross-service-confused-deputy-prevention
 """
 
-from infra.components.iam import Account, Policy, document, statement
+from infra.components.iam import Account, Policy, build_policy, build_statement
 
 
-def assumed_by_instances() -> Policy:
+def build_instance_trust_policy() -> Policy:
     """Trust policy of a role for EC2 instances.
 
     The policy needs no condition on the source account: EC2 reports none, and only principals with iam:PassRole in this
     account can attach the role to an instance.
     """
-    return document(statement("Service", "sts:AssumeRole", principal={"Service": "ec2.amazonaws.com"}))
+    return build_policy(build_statement("Service", "sts:AssumeRole", principal={"Service": "ec2.amazonaws.com"}))
 
 
-def assumed_by_cluster(account: Account, cluster: str) -> Policy:
+def build_cluster_trust_policy(account: Account, cluster: str) -> Policy:
     """Trust policy of a cluster's role, which EKS may assume only for one cluster of this account.
 
     https://docs.aws.amazon.com/eks/latest/userguide/cross-service-confused-deputy-prevention.html
     """
-    return _assumed_for("Service", "eks.amazonaws.com", account, account.arn("eks", f"cluster/{cluster}"))
+    return _build_service_trust_policy("Service", "eks.amazonaws.com", account, account.arn("eks", f"cluster/{cluster}"))
 
 
-def assumed_by_flow_logs(account: Account) -> Policy:
+def build_flow_log_trust_policy(account: Account) -> Policy:
     """Trust policy of the role that delivers VPC flow logs, for flow logs of this account and Region only.
 
     https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
     """
-    return _assumed_for("FlowLogs", "vpc-flow-logs.amazonaws.com", account, account.arn("ec2", "vpc-flow-log/*"))
+    return _build_service_trust_policy("FlowLogs", "vpc-flow-logs.amazonaws.com", account, account.arn("ec2", "vpc-flow-log/*"))
 
 
-def _assumed_for(sid: str, service: str, account: Account, source: str) -> Policy:
+def _build_service_trust_policy(sid: str, service: str, account: Account, source: str) -> Policy:
     """Trust policy of a role that a service may assume only on behalf of this account's resources named by `source`."""
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             sid,
             "sts:AssumeRole",
             principal={"Service": service},
@@ -45,7 +45,7 @@ def _assumed_for(sid: str, service: str, account: Account, source: str) -> Polic
     )
 
 
-def assumed_by_pods(account: Account, cluster: str, namespace: str, service_account: str) -> Policy:
+def build_pod_trust_policy(account: Account, cluster: str, namespace: str, service_account: str) -> Policy:
     """Trust policy of a role for the pods of one service account in one cluster (EKS Pod Identity).
 
     The session tags restrict the role to the cluster:
@@ -53,8 +53,8 @@ def assumed_by_pods(account: Account, cluster: str, namespace: str, service_acco
     does not document its value for Pod Identity, and guessed values have locked pods out
     (https://github.com/awslabs/mountpoint-s3-csi-driver/issues/781, which also shows that aws:SourceAccount works).
     """
-    return document(
-        statement(
+    return build_policy(
+        build_statement(
             "PodIdentity",
             ["sts:AssumeRole", "sts:TagSession"],
             principal={"Service": "pods.eks.amazonaws.com"},

@@ -4,7 +4,7 @@ import difflib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from infra.config.secrets import kind_of_secret
+from infra.config.secrets import detect_secret_kind
 
 _FORMS = {
     "bool": ("true", "false"),
@@ -16,51 +16,51 @@ _FORMS = {
 }
 
 
-def words(forms: Collection[str]) -> list[str]:
+def describe_types(forms: Collection[str]) -> list[str]:
     """Return the words that messages use for the accepted types."""
     return [word for form in _FORMS if form in forms for word in _FORMS[form]]
 
 
-def empty(forms: Sequence[str], *, required: bool) -> str:
-    return f"is empty. Use {one_of(forms)}{'' if required else ', or remove the key'}."
+def describe_empty_value(forms: Sequence[str], *, required: bool) -> str:
+    return f"is empty. Use {join_with_or(forms)}{'' if required else ', or remove the key'}."
 
 
-def missing(key: str, example: object) -> str:
+def describe_missing_key(key: str, example: object) -> str:
     if example is None:
         return "is missing. Add it."
     return f"is missing. Add it, for example `{key}: {example}`."
 
 
-def unknown_key(key: str, choices: Sequence[str]) -> str:
+def describe_unknown_key(key: str, choices: Sequence[str]) -> str:
     settings = sorted(set(choices))
     subject = "only setting here is" if len(settings) == 1 else "settings here are"
-    hint = did_you_mean(key, settings) or f". The {subject} {all_of(settings)}."
+    hint = suggest_correction(key, settings) or f". The {subject} {join_with_and(settings)}."
     return f"is not a setting{hint}"
 
 
-def unknown_kind(kind: object, kinds: Sequence[str]) -> str:
+def describe_unknown_kind(kind: object, kinds: Sequence[str]) -> str:
     if kind is None:
-        return f"is missing. Use {one_of(kinds)}."
-    return f"{shown(kind)} is not valid. Use {one_of(kinds)}{did_you_mean(str(kind), kinds) or '.'}"
+        return f"is missing. Use {join_with_or(kinds)}."
+    return f"{format_value(kind)} is not valid. Use {join_with_or(kinds)}{suggest_correction(str(kind), kinds) or '.'}"
 
 
-def wrong_value(
+def describe_wrong_value(
     value: object, expected: Collection[str], choices: Sequence[object], kinds: Sequence[str], *, key: str, example: object
 ) -> str:
     """Describe what is wrong with a value, given the `expected` types and the allowed `choices`."""
-    forms = one_of([*map(str, choices), *words(expected)])
-    if exact := _only_quotes_are_wrong(value, expected, key, example):
+    forms = join_with_or([*map(str, choices), *describe_types(expected)])
+    if exact := _describe_wrong_quotes(value, expected, key, example):
         return exact
     if choices and isinstance(value, str | int):
-        hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
-        return f"{shown(value)} is not valid. Use {forms}{hint or '.'}"
+        hint = suggest_correction(value, map(str, choices)) if isinstance(value, str) else ""
+        return f"{format_value(value)} is not valid. Use {forms}{hint or '.'}"
     if isinstance(value, Mapping | list | tuple):
-        return f"is {shown(value)}. Use {forms}."
+        return f"is {format_value(value)}. Use {forms}."
     like = f", like {{kind: {value}}}" if value in kinds else ""
-    return f"{shown(value)} is {_form_of(value)}. Use {forms}{like}."
+    return f"{format_value(value)} is {_name_type(value)}. Use {forms}{like}."
 
 
-def out_of_range(value: object, bounds: Mapping[str, float]) -> str:
+def describe_out_of_range(value: object, bounds: Mapping[str, float]) -> str:
     """Describe a number that is outside of the bounds, which have pydantic's names."""
     if "le" in bounds:
         return f"{value} is too large. Use at most {bounds['le']}."
@@ -69,17 +69,17 @@ def out_of_range(value: object, bounds: Mapping[str, float]) -> str:
     return f"{value} is too small. Use at least {bounds['ge'] if 'ge' in bounds else bounds['gt'] + 1}."
 
 
-def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
+def _describe_wrong_quotes(value: object, expected: Collection[str], key: str, example: object) -> str | None:
     """Describe a string that should be a number or boolean, or the reverse; return None for other errors."""
     if "text" in expected and isinstance(value, bool):
-        return f"{shown(value)} is not text. Write it in quotes: {json.dumps(shown(value))}"
+        return f"{format_value(value)} is not text. Write it in quotes: {json.dumps(format_value(value))}"
     if "text" in expected and isinstance(value, int | float):
         subject = "the version" if "version" in key.lower() else "it"
         return f"{value} is a number. Write {subject} in quotes: {json.dumps(str(value if example is None else example))}"
     if "int" in expected and isinstance(value, float):
         return f"{value} is not a whole number"
     if _is_quoted(value, expected):
-        return f"{shown(value)} is text. Write it without quotes: {value}"
+        return f"{format_value(value)} is text. Write it without quotes: {value}"
     return None
 
 
@@ -100,7 +100,7 @@ def _is_decimal(value: object) -> bool:
     return isinstance(value, str) and value.count(".") <= 1 and _is_number(value.replace(".", ""))
 
 
-def _form_of(value: object) -> str:
+def _name_type(value: object) -> str:
     if isinstance(value, bool):
         return "a boolean"
     return "text" if isinstance(value, str) else "a number"
@@ -113,10 +113,10 @@ SIMILAR, TYPO = 0.6, 0.9
 TYPO, they suggest only that match."""
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value for a message. Long strings are shortened, and secrets are never shown."""
     if isinstance(value, str):
-        if kind_of_secret(value):
+        if detect_secret_kind(value):
             return "a secret"
         text = value if len(value) <= LONGEST_QUOTE else value[: LONGEST_QUOTE - 3] + "..."
         return json.dumps(text, ensure_ascii=False)
@@ -127,28 +127,28 @@ def shown(value: object) -> str:
     return json.dumps(value)
 
 
-def one_of(choices: Iterable[str]) -> str:
+def join_with_or(choices: Iterable[str]) -> str:
     """Join with `or`: `a`, `a or b`, `a, b or c`."""
-    return _joined(choices, "or")
+    return _join_choices(choices, "or")
 
 
-def all_of(choices: Iterable[str]) -> str:
+def join_with_and(choices: Iterable[str]) -> str:
     """Join with `and`: `a`, `a and b`, `a, b and c`."""
-    return _joined(choices, "and")
+    return _join_choices(choices, "and")
 
 
-def _joined(choices: Iterable[str], last: str) -> str:
+def _join_choices(choices: Iterable[str], last: str) -> str:
     words = list(choices) or ["none"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def did_you_mean(word: str, choices: Iterable[str], most: int = 1) -> str:
+def suggest_correction(word: str, choices: Iterable[str], most: int = 1) -> str:
     """Return `. Did you mean x?`, or an empty string if no choice is similar."""
-    near = nearest(word, choices, most)
-    return f". Did you mean {one_of(near)}?" if near else ""
+    near = find_similar(word, choices, most)
+    return f". Did you mean {join_with_or(near)}?" if near else ""
 
 
-def nearest(word: str, choices: Iterable[str], most: int = 1) -> list[str]:
+def find_similar(word: str, choices: Iterable[str], most: int = 1) -> list[str]:
     """Return the choices most similar to the word, best first; if the word looks like a typo, only the best one."""
     by_lower = {choice.lower(): choice for choice in sorted(choices, reverse=True)}
     slips = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=TYPO)

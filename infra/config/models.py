@@ -32,61 +32,63 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 """List in YAML, tuple in the frozen model."""
 
 
-def leaf_types(annotation: Any) -> list[Any]:
+def list_leaf_types(annotation: Any) -> list[Any]:
     """Flatten an annotation: `int | Annotated[tuple[str, ...], ...] | None` -> `[int, tuple[str, ...]]`."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return leaf_types(get_args(annotation)[0])
+        return list_leaf_types(get_args(annotation)[0])
     if origin in (Union, UnionType):
-        return [leaf for part in get_args(annotation) for leaf in leaf_types(part)]
+        return [leaf for part in get_args(annotation) for leaf in list_leaf_types(part)]
     return [] if annotation is NoneType else [annotation]
 
 
-def models_for(types: list[Any], value: object) -> list[type[BaseModel]]:
+def select_models(types: list[Any], value: object) -> list[type[BaseModel]]:
     """Return the models among the types. In a union, return only the model that the value's `kind` or keys select."""
     models = [leaf for leaf in types if isinstance(leaf, type) and issubclass(leaf, BaseModel)]
     if isinstance(value, Mapping) and "kind" in value:
-        named = [model for model in models if value["kind"] in kinds([model])]
+        named = [model for model in models if value["kind"] in list_kinds([model])]
         return named or models
     if isinstance(value, Mapping):
-        return [model for model in models if bool(selectors(model)) == bool(selectors(*models) & value.keys())] or models
+        return [
+            model for model in models if bool(list_selector_keys(model)) == bool(list_selector_keys(*models) & value.keys())
+        ] or models
     return models
 
 
-def selectors(*models: type[BaseModel]) -> set[str]:
+def list_selector_keys(*models: type[BaseModel]) -> set[str]:
     """Return the keys that select one of the models."""
     fields = [field for model in models for field in model.model_fields.values()]
     return {str(field.alias) for field in fields if field.json_schema_extra == SELECTS}
 
 
-def kinds(models: list[type[BaseModel]]) -> list[str]:
+def list_kinds(models: list[type[BaseModel]]) -> list[str]:
     """Return the values of `kind` that distinguish the models of a union."""
     return [
         str(kind)
         for model in models
         if "kind" in model.model_fields
-        for leaf in leaf_types(model.model_fields["kind"].annotation)
+        for leaf in list_leaf_types(model.model_fields["kind"].annotation)
         for kind in get_args(leaf)
     ]
 
 
-def field_of(types: list[Any], value: object, key: str) -> FieldInfo | None:
+def find_field(types: list[Any], value: object, key: str) -> FieldInfo | None:
     """Return the model field for a key; None if there is none."""
-    for model in models_for(types, value):
+    for model in select_models(types, value):
         for field in model.model_fields.values():
             if field.alias == key and not field.exclude:
                 return field
     return None
 
 
-def inner_types(types: list[Any], value: object, key: str | int) -> list[Any]:
+def find_inner_types(types: list[Any], value: object, key: str | int) -> list[Any]:
     """Return the types that are valid at a key or index."""
-    if isinstance(key, str) and (field := field_of(types, value, key)):
-        return leaf_types(field.annotation)
+    if isinstance(key, str) and (field := find_field(types, value, key)):
+        return list_leaf_types(field.annotation)
     container: type = tuple if isinstance(key, int) else dict
     return [
         leaf
         for outer in types
         if get_origin(outer) is container
-        for leaf in leaf_types(get_args(outer)[0 if container is tuple else 1])
+        for leaf in list_leaf_types(get_args(outer)[0 if container is tuple else 1])
     ]

@@ -27,11 +27,11 @@ class Problem:
         return f"{self.path}: {self.message}"
 
 
-def warning(path: str, message: str) -> Problem:
+def create_warning(path: str, message: str) -> Problem:
     return Problem(path, message, "warning")
 
 
-def without_echoes(problems: Iterable[Problem]) -> list[Problem]:
+def remove_redundant_problems(problems: Iterable[Problem]) -> list[Problem]:
     """Remove duplicates, and warnings about a path that has an error."""
     distinct = list(dict.fromkeys(problems))
     paths_with_errors = {problem.path for problem in distinct if problem.is_error}
@@ -46,7 +46,7 @@ class SettingsError(Exception):
         self.problems = tuple(problems)
 
 
-def path_text(path: Iterable[str | int]) -> str:
+def format_path(path: Iterable[str | int]) -> str:
     """Format a path: `("pools", 0, "minSize")` -> `pools[0].minSize`."""
     text = ""
     for step in path:
@@ -75,10 +75,10 @@ JUDGED_TOGETHER: tuple[frozenset[str], ...] = (
 
 def is_unreliable(path: str, placeholders: Iterable[str]) -> bool:
     """Return whether a rule about this path may have seen a placeholder instead of the user's value."""
-    return any(is_below(path, suspect) for placeholder in placeholders for suspect in _suspects(placeholder))
+    return any(is_below(path, suspect) for placeholder in placeholders for suspect in _list_unreliable_paths(placeholder))
 
 
-def _suspects(placeholder: str) -> Iterator[str]:
+def _list_unreliable_paths(placeholder: str) -> Iterator[str]:
     parent, dot, name = placeholder.rpartition(".")
     yield placeholder
     for group in JUDGED_TOGETHER:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from infra.config.problems import Problem, path_text
+from infra.config.problems import Problem, format_path
 
 _IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and reference it in secretEnv"
 
@@ -33,7 +33,7 @@ _HARMLESS_KEY_OF = re.compile(r"(?:^|-)(?:public|primary|foreign|partition|sort|
 _SETTING = re.compile(r"true|false|yes|no|on|off|[0-9]{1,3}|[0-9]*\.[0-9]+", re.IGNORECASE)
 
 
-def kind_of_secret(text: str) -> str | None:
+def detect_secret_kind(text: str) -> str | None:
     """Return the kind of secret that the text contains; None if it looks harmless."""
     for kind, pattern in _KINDS:
         if pattern.search(text):
@@ -43,7 +43,7 @@ def kind_of_secret(text: str) -> str | None:
     return None
 
 
-def names_a_secret(key: str, value: str) -> bool:
+def is_secret_key(key: str, value: str) -> bool:
     """Return whether the key implies a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`.
 
     Flags, numbers with up to three digits, and decimal fractions are never secrets.
@@ -58,25 +58,25 @@ def names_a_secret(key: str, value: str) -> bool:
 
 def find_secrets(values: object, path: tuple[str | int, ...] = (), remedy: str = "remove it and revoke it") -> Iterator[Problem]:
     """Yield a problem for every plain-text secret in the values."""
-    for location, value in _leaves(values, path):
+    for location, value in _iterate_leaves(values, path):
         if not isinstance(value, str) or not value:
             continue
-        kind = kind_of_secret(value)
-        if kind is None and isinstance(location[-1], str) and names_a_secret(location[-1], value):
+        kind = detect_secret_kind(value)
+        if kind is None and isinstance(location[-1], str) and is_secret_key(location[-1], value):
             kind = "a secret (judging by the key's name)"
         if kind:
             fix = _IN_ENV if len(location) > 1 and location[-2] == "env" else remedy
             yield Problem(
-                path_text(location), f"holds {kind} in plain text, and everyone who can read the file can see it; {fix}"
+                format_path(location), f"holds {kind} in plain text, and everyone who can read the file can see it; {fix}"
             )
 
 
-def _leaves(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], object]]:
+def _iterate_leaves(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], object]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(inner, (*path, str(key)))
+            yield from _iterate_leaves(inner, (*path, str(key)))
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            yield from _leaves(inner, (*path, index))
+            yield from _iterate_leaves(inner, (*path, index))
     elif path:
         yield path, value

@@ -24,7 +24,7 @@ class Stopped(SystemExit):
         return self.text
 
 
-def stop(text: str) -> NoReturn:
+def stop_with_error(text: str) -> NoReturn:
     """Report an error, without a traceback, and end the program. Raises Stopped."""
     pulumi.log.error(text)
     # Ending the program drops the requests that the SDK has queued. Without the filter, Python would warn about each one.

@@ -26,30 +26,30 @@ MAXIMUM_VALUES = 100_000
 """Maximum number of values after aliases are expanded. Files with hundreds of pools and jobs have far fewer values."""
 
 
-def read(path: Path) -> tuple[Any, list[Duplicate]]:
+def read_document(path: Path) -> tuple[Any, list[Duplicate]]:
     """Return the only document of a file, and its duplicate keys. Raises NotYaml, or OSError if there is no file."""
     try:
-        return load(path.read_text(encoding="utf-8"))
+        return load_document(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise NotYaml(f"is not UTF-8 text: byte {error.start + 1} is wrong; save it as UTF-8") from None
 
 
-def load(text: str) -> tuple[Any, list[Duplicate]]:
+def load_document(text: str) -> tuple[Any, list[Duplicate]]:
     """Return the only document in a string of YAML, and its duplicate keys. Raises NotYaml."""
-    with _reading(_Loader, text) as loader:
+    with _open_loader(_Loader, text) as loader:
         node = loader.get_single_node()
         _check_aliases(node)
-        duplicates = list(_duplicates(node))  # must run before construct_document, which merges `<<`
+        duplicates = list(_find_duplicate_keys(node))  # must run before construct_document, which merges `<<`
         return loader.construct_document(node) if node else None, duplicates
 
 
-def load_all(text: str) -> list[Any]:
+def load_documents(text: str) -> list[Any]:
     """Return the documents of a stream, with scalars resolved as in YAML 1.1, which Kubernetes uses.
 
     Raises NotYaml.
     """
     documents = []
-    with _reading(yaml.SafeLoader, text) as loader:
+    with _open_loader(yaml.SafeLoader, text) as loader:
         while loader.check_node():
             node = loader.get_node()
             _check_aliases(node)
@@ -58,14 +58,14 @@ def load_all(text: str) -> list[Any]:
 
 
 @contextmanager
-def _reading(kind: type[yaml.SafeLoader], text: str) -> Iterator[yaml.SafeLoader]:
+def _open_loader(kind: type[yaml.SafeLoader], text: str) -> Iterator[yaml.SafeLoader]:
     """Convert the loader's errors to NotYaml, and dispose of the loader at the end."""
     loader = None
     try:
         loader = kind(text)  # reads the text, and rejects control characters
         yield loader
     except yaml.YAMLError as error:
-        raise NotYaml(_message(error)) from None
+        raise NotYaml(_format_error(error)) from None
     except RecursionError:
         raise NotYaml("is nested too deeply; reduce the nesting") from None
     finally:
@@ -78,20 +78,20 @@ def _check_aliases(node: yaml.Node | None) -> None:
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
 
-    def size(value: yaml.Node) -> int:
+    def count_values(value: yaml.Node) -> int:
         if id(value) in open_nodes:
             raise NotYaml(f"has an alias that contains itself, line {value.start_mark.line + 1}. Write the value out.")
         if id(value) not in sizes:
             open_nodes.add(id(value))
-            sizes[id(value)] = 1 + sum(size(child) for child in _children(value))
+            sizes[id(value)] = 1 + sum(count_values(child) for child in _list_child_nodes(value))
             open_nodes.discard(id(value))
         return sizes[id(value)]
 
-    if node is not None and size(node) > MAXIMUM_VALUES:
+    if node is not None and count_values(node) > MAXIMUM_VALUES:
         raise NotYaml(f"has more than {MAXIMUM_VALUES} values once its aliases are expanded. Write it without them.")
 
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
+def _list_child_nodes(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
@@ -114,7 +114,7 @@ for _kind, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_pattern), list(_first))
 
 
-def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Iterator[Duplicate]:
+def _find_duplicate_keys(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Iterator[Duplicate]:
     """Yield each key that occurs more than once in a mapping."""
     if isinstance(node, yaml.MappingNode):
         lines: dict[str, int] = {}
@@ -124,13 +124,13 @@ def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Ite
                 both = f"line {line}" if lines[name] == line else f"lines {lines[name]} and {line}"
                 yield Duplicate((*path, name), f"is set twice, on {both}; keep one")
             lines[name] = line
-            yield from _duplicates(value, (*path, name))
+            yield from _find_duplicate_keys(value, (*path, name))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            yield from _duplicates(value, (*path, index))
+            yield from _find_duplicate_keys(value, (*path, index))
 
 
-def _message(error: yaml.YAMLError) -> str:
+def _format_error(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.reader.ReaderError):
         return f"is not YAML: it has the control character U+{error.character:04X}. Remove it."
     mark = getattr(error, "problem_mark", None)

@@ -48,7 +48,7 @@ INSTANCE_FILTERS: Final = {
 """Filters for the on-demand price of an instance type, besides `regionCode` and `instanceType`."""
 
 
-def _lustre(megabytes_per_tib: str, deployment: str) -> PriceRow:
+def _build_lustre_row(megabytes_per_tib: str, deployment: str) -> PriceRow:
     """Return the row for FSx for Lustre on SSDs, whose price depends on the throughput.
 
     NOT VERIFIED: the attributes are the ones that AWS lists for FSx (2026-11-23). If the Price List uses other
@@ -76,11 +76,11 @@ ITEMS: Final[Mapping[Item, PriceRow]] = {
     "efs-infrequent-access-gb-month": PriceRow("AmazonEFS", "IATimedStorage-ByteHrs", "GB-Mo"),
     "efs-read-gb": PriceRow("AmazonEFS", "ETDataAccess-Bytes", "GB", {"accessType": "Read"}),
     "efs-write-gb": PriceRow("AmazonEFS", "ETDataAccess-Bytes", "GB", {"accessType": "Write"}),
-    "lustre-scratch-gb-month": _lustre("200", "Scratch"),
-    "lustre-125-gb-month": _lustre("125", "Persistent"),
-    "lustre-250-gb-month": _lustre("250", "Persistent"),
-    "lustre-500-gb-month": _lustre("500", "Persistent"),
-    "lustre-1000-gb-month": _lustre("1000", "Persistent"),
+    "lustre-scratch-gb-month": _build_lustre_row("200", "Scratch"),
+    "lustre-125-gb-month": _build_lustre_row("125", "Persistent"),
+    "lustre-250-gb-month": _build_lustre_row("250", "Persistent"),
+    "lustre-500-gb-month": _build_lustre_row("500", "Persistent"),
+    "lustre-1000-gb-month": _build_lustre_row("1000", "Persistent"),
     "vpc-endpoint-hour": PriceRow("AmazonVPC", "VpcEndpoint-Hours", "Hrs", {"productFamily": "VpcEndpoint"}),
     "vpc-endpoint-gb": PriceRow("AmazonVPC", "VpcEndpoint-Bytes", "GB", {"productFamily": "VpcEndpoint"}),
     "kms-key-month": PriceRow("awskms", "KMS-Keys", "Keys"),

@@ -47,7 +47,7 @@ class Prices:
     missing: str | None = None
     """Reason why some prices could not be read."""
 
-    def item(self, name: Item) -> Price | None:
+    def item_price(self, name: Item) -> Price | None:
         """Return the price of an item; None if it is unknown. Raises KeyError for a name that is not in `ITEMS`."""
         if name not in ITEMS:
             raise KeyError(name)
@@ -61,34 +61,34 @@ class Prices:
         return self.spot.get((instance_type, zone or "")) or self.spot.get((instance_type, ""))
 
 
-def snapshot(region: str) -> Prices:
+def read_snapshot(region: str) -> Prices:
     """Return a Region's prices from the dated snapshot; no prices if the snapshot lacks the Region."""
-    content = _content()
-    instances = _of_region(content["instances"], region)
-    items = _of_region(content["items"], region)
-    spot = {(name, ""): price for name, price in _of_region(content["spot"], region).items()}
+    content = _load_snapshot()
+    instances = _read_region_prices(content["instances"], region)
+    items = _read_region_prices(content["items"], region)
+    spot = {(name, ""): price for name, price in _read_region_prices(content["spot"], region).items()}
     used = instances or items  # instances account for most of a bill
     newest = max((price.date for price in used.values()), default=max(source["date"] for source in content["sources"].values()))
     return Prices(region, "snapshot", newest, instances, items, spot)
 
 
-def capacity_block_rates() -> dict[str, Price]:
+def read_capacity_block_rates() -> dict[str, Price]:
     """Return the prices per instance-hour of Capacity Blocks that users have reported, keyed by instance type."""
-    return _sourced(_content()["capacityBlocks"])
+    return _add_sources(_load_snapshot()["capacityBlocks"])
 
 
 @cache
-def _content() -> dict[str, Any]:
+def _load_snapshot() -> dict[str, Any]:
     content: dict[str, Any] = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
     return content
 
 
-def _of_region(table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str) -> dict[str, Price]:
-    return _sourced(table.get(region, {}))
+def _read_region_prices(table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str) -> dict[str, Price]:
+    return _add_sources(table.get(region, {}))
 
 
-def _sourced(by_source: Mapping[str, Mapping[str, str]]) -> dict[str, Price]:
-    sources = _content()["sources"]
+def _add_sources(by_source: Mapping[str, Mapping[str, str]]) -> dict[str, Price]:
+    sources = _load_snapshot()["sources"]
     return {
         name: Price(Decimal(usd), sources[source]["title"], sources[source]["date"], sources[source]["verified"])
         for source, prices in by_source.items()

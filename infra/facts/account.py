@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from infra.facts.clients import Clients, filter_by, is_error, query, read_pages
-from infra.facts.ec2 import instances
+from infra.facts.clients import Clients, build_filter, is_error, query, read_pages
+from infra.facts.ec2 import list_instances
 from infra.facts.model import Caller
-from infra.facts.service_quotas import Quota, quota
+from infra.facts.service_quotas import Quota, find_vcpu_quota
 from infra.naming import STACK_TAG
 from infra.settings.pools import OnDemand, Spot
 from infra.settings.stack import Settings
 
 
-def caller(clients: Clients) -> Caller:
+def read_caller(clients: Clients) -> Caller:
     """Return the caller's identity from STS. Raises FactsError if AWS could not be queried.
 
     For an assumed role (including SSO), a later query resolves the principal to the role's ARN with its path, because
@@ -24,7 +24,7 @@ def caller(clients: Clients) -> Caller:
     return Caller(account=identity["Account"], arn=arn, principal_arn=arn if ":iam:" in arn and ":user/" in arn else None)
 
 
-def role_name(arn: str) -> str | None:
+def parse_role_name(arn: str) -> str | None:
     """Return the role name in the ARN of an assumed role; None for any other ARN.
 
     >>> role_name("arn:aws:sts::123456789012:assumed-role/Admin/session"), role_name("arn:aws:iam::123456789012:user/ada")
@@ -34,12 +34,12 @@ def role_name(arn: str) -> str | None:
     return rest.partition("/")[0] if kind == "assumed-role" else None
 
 
-def role_arn(clients: Clients, name: str) -> str:
+def read_role_arn(clients: Clients, name: str) -> str:
     arn: str = clients.iam.get_role(RoleName=name)["Role"]["Arn"]
     return arn
 
 
-def principal_arn(clients: Clients, arn: str) -> str | None:
+def find_principal_arn(clients: Clients, arn: str) -> str | None:
     """Look up a role or user in IAM by the name in `arn`. Return its actual ARN, whose path may differ from `arn`.
 
     Return None if the role or user does not exist.
@@ -53,14 +53,16 @@ def principal_arn(clients: Clients, arn: str) -> str | None:
     return str(principal[kind.capitalize()]["Arn"])
 
 
-def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
+def list_required_quotas(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
     """Return the quotas that limit the stack, keyed by quota code, and the instance types without a known quota."""
     quotas: dict[str, Quota] = {}
     unknown: list[str] = []
     launched = [(settings.target.head_type, False)]
-    launched += [(pool.instance_type, isinstance(pool.capacity, Spot)) for pool in settings.pools if is_limited(pool.capacity)]
+    launched += [
+        (pool.instance_type, isinstance(pool.capacity, Spot)) for pool in settings.pools if uses_vcpu_quota(pool.capacity)
+    ]
     for type_name, spot in launched:
-        limit = quota(type_name, spot=spot)
+        limit = find_vcpu_quota(type_name, spot=spot)
         if limit:
             quotas[limit.code] = limit
         elif type_name:
@@ -68,7 +70,7 @@ def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
     return quotas, unknown
 
 
-def is_limited(capacity: object) -> bool:
+def uses_vcpu_quota(capacity: object) -> bool:
     """True if launching such instances uses vCPU quota.
 
     Reserved capacity uses quota when the reservation is created, not when instances are launched.
@@ -76,11 +78,11 @@ def is_limited(capacity: object) -> bool:
     return isinstance(capacity, OnDemand | Spot)
 
 
-def quota_values(clients: Clients, codes: Iterable[str]) -> dict[str, float]:
-    return {code: value for code in codes if (value := quota_value(clients, "ec2", code)) is not None}
+def read_quota_values(clients: Clients, codes: Iterable[str]) -> dict[str, float]:
+    return {code: value for code in codes if (value := read_quota_value(clients, "ec2", code)) is not None}
 
 
-def quota_value(clients: Clients, service: str, code: str) -> float | None:
+def read_quota_value(clients: Clients, service: str, code: str) -> float | None:
     """Return the account's value for a quota; None if Service Quotas does not report one."""
     try:
         answer = clients.quotas.get_service_quota(ServiceCode=service, QuotaCode=code)
@@ -94,7 +96,7 @@ def quota_value(clients: Clients, service: str, code: str) -> float | None:
 RUNNING = ("pending", "running")
 
 
-def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
+def count_vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
     """Return the vCPUs in use, keyed by quota code. The stack's own instances do not count, because the planned sizes
     include them.
 
@@ -102,16 +104,16 @@ def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
     """
     in_use: Counter[str] = Counter()
     each: dict[str, int] = {}
-    for instance in instances(clients, filter_by("instance-state-name", RUNNING)):
-        vcpus = _vcpus(instance)
+    for instance in list_instances(clients, build_filter("instance-state-name", RUNNING)):
+        vcpus = _count_vcpus(instance)
         each[instance["InstanceType"]] = vcpus
-        limit = quota(instance["InstanceType"], spot=instance.get("InstanceLifecycle") == "spot")
+        limit = find_vcpu_quota(instance["InstanceType"], spot=instance.get("InstanceLifecycle") == "spot")
         is_own = {"Key": STACK_TAG, "Value": stack} in instance.get("Tags", ())
         if limit and not is_own and not instance.get("CapacityReservationId"):
             in_use[limit.code] += vcpus
-    active = [filter_by("state", ["active"])]
+    active = [build_filter("state", ["active"])]
     for reservation in read_pages(clients.ec2, "describe_capacity_reservations", "CapacityReservations", Filters=active):
-        limit, name = quota(reservation["InstanceType"], spot=False), reservation["InstanceType"]
+        limit, name = find_vcpu_quota(reservation["InstanceType"], spot=False), reservation["InstanceType"]
         if limit and reservation.get("ReservationType", "default") == "default":  # Capacity Blocks use no vCPU quota
             if name not in each:
                 described = clients.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
@@ -120,6 +122,6 @@ def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
     return dict(in_use)
 
 
-def _vcpus(instance: Mapping[str, Any]) -> int:
+def _count_vcpus(instance: Mapping[str, Any]) -> int:
     options = instance.get("CpuOptions") or {}
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from infra.facts.account import quota_value
-from infra.facts.clients import Clients, filter_by, query, read_pages, try_query
+from infra.facts.account import read_quota_value
+from infra.facts.clients import Clients, build_filter, query, read_pages, try_query
 from infra.naming import STACK_TAG
 
 
@@ -43,22 +43,24 @@ def _count_roles(clients: Clients) -> int:
 
 
 def _count_gp3_gib(clients: Clients) -> int:
-    volumes = read_pages(clients.ec2, "describe_volumes", "Volumes", Filters=[filter_by("volume-type", ["gp3"])])
+    volumes = read_pages(clients.ec2, "describe_volumes", "Volumes", Filters=[build_filter("volume-type", ["gp3"])])
     return sum(volume["Size"] for volume in volumes)
 
 
-def _of_vpc(name: str, code: str, operation: str, key: str) -> Limit:
+def _build_vpc_limit(name: str, code: str, operation: str, key: str) -> Limit:
     """Return a quota of VPC whose usage an operation of EC2 lists."""
     return Limit(name, "vpc", code, (f"ec2:Describe{key}",), lambda clients: len(read_pages(clients.ec2, operation, key)))
 
 
-VPCS: Final = _of_vpc("VPCs per Region", "L-F678F1CE", "describe_vpcs", "Vpcs")
-GATEWAYS: Final = _of_vpc("Internet gateways per Region", "L-A4707A72", "describe_internet_gateways", "InternetGateways")
+VPCS: Final = _build_vpc_limit("VPCs per Region", "L-F678F1CE", "describe_vpcs", "Vpcs")
+GATEWAYS: Final = _build_vpc_limit("Internet gateways per Region", "L-A4707A72", "describe_internet_gateways", "InternetGateways")
 ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", ("ec2:DescribeAddresses",), _count_addresses)
 NAT_GATEWAYS: Final = Limit(
     "NAT gateways per Availability Zone", "vpc", "L-FE5A380F", ("ec2:DescribeNatGateways", "ec2:DescribeSubnets")
 )
-INTERFACES: Final = _of_vpc("Network interfaces per Region", "L-DF5E4CA3", "describe_network_interfaces", "NetworkInterfaces")
+INTERFACES: Final = _build_vpc_limit(
+    "Network interfaces per Region", "L-DF5E4CA3", "describe_network_interfaces", "NetworkInterfaces"
+)
 STORAGE: Final = Limit(
     "Storage for General Purpose SSD (gp3) volumes",
     "ebs",
@@ -111,41 +113,41 @@ class AccountLimits:
     """Reason why service-linked roles could not be read."""
 
 
-def read(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
+def read_account_limits(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
     """Query quotas and usage in parallel. If a value could not be read, the result contains the reason instead."""
     clients = query(region, lambda: Clients(region))
     with ThreadPoolExecutor(len(LIMITS) * 2 + 3) as threads:
-        allowed = {limit: threads.submit(try_query, region, partial(_allowed, clients, limit)) for limit in LIMITS}
+        allowed = {limit: threads.submit(try_query, region, partial(_read_limit_value, clients, limit)) for limit in LIMITS}
         used = {limit: threads.submit(try_query, region, partial(limit.count, clients)) for limit in LIMITS}
-        own = threads.submit(try_query, region, lambda: _own_addresses(clients, stack))
-        gateways = threads.submit(try_query, region, lambda: _nat_gateways(clients.ec2, stack))
-        roles = threads.submit(try_query, region, lambda: _missing(clients, services))
-        limits = {limit: _combined(allowed[limit].result(), used[limit].result()) for limit in LIMITS}
+        own = threads.submit(try_query, region, lambda: _count_stack_addresses(clients, stack))
+        gateways = threads.submit(try_query, region, lambda: _count_other_nat_gateways(clients.ec2, stack))
+        roles = threads.submit(try_query, region, lambda: _find_missing_roles(clients, services))
+        limits = {limit: _combine_usage(allowed[limit].result(), used[limit].result()) for limit in LIMITS}
         zones, zones_unknown = gateways.result()
-        limits[NAT_GATEWAYS] = _combined(allowed[NAT_GATEWAYS].result(), (None if zones is None else 0, zones_unknown))
+        limits[NAT_GATEWAYS] = _combine_usage(allowed[NAT_GATEWAYS].result(), (None if zones is None else 0, zones_unknown))
         missing, reason = roles.result()
     return AccountLimits(limits, own.result()[0], zones or {}, missing if missing is not None else frozenset(), reason)
 
 
-def _combined(allowed: tuple[Any, str], used: tuple[Any, str]) -> Used:
+def _combine_usage(allowed: tuple[Any, str], used: tuple[Any, str]) -> Used:
     reason = allowed[1] or used[1] or ("" if allowed[0] is not None else "AWS reports no value")
     return Used(allowed[0], used[0], reason)
 
 
-def _allowed(clients: Clients, limit: Limit) -> float | None:
+def _read_limit_value(clients: Clients, limit: Limit) -> float | None:
     if limit.quota_is_in_summary:
         return float(clients.iam.get_account_summary()["SummaryMap"]["RolesQuota"])
-    value = quota_value(clients, limit.service, limit.code)
+    value = read_quota_value(clients, limit.service, limit.code)
     return None if value is None else value * limit.scale
 
 
-def _own_addresses(clients: Clients, stack: str) -> int:
-    return len(clients.ec2.describe_addresses(Filters=[filter_by(f"tag:{STACK_TAG}", [stack])])["Addresses"])
+def _count_stack_addresses(clients: Clients, stack: str) -> int:
+    return len(clients.ec2.describe_addresses(Filters=[build_filter(f"tag:{STACK_TAG}", [stack])])["Addresses"])
 
 
-def _nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
+def _count_other_nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
     """Return the number of NAT gateways of others in each zone."""
-    gateways = read_pages(ec2, "describe_nat_gateways", "NatGateways", Filter=[filter_by("state", LIVE_GATEWAYS)])
+    gateways = read_pages(ec2, "describe_nat_gateways", "NatGateways", Filter=[build_filter("state", LIVE_GATEWAYS)])
     foreign = [gateway for gateway in gateways if {"Key": STACK_TAG, "Value": stack} not in gateway.get("Tags", ())]
     if not foreign:
         return {}
@@ -153,11 +155,11 @@ def _nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
     return dict(Counter(zones[gateway["SubnetId"]] for gateway in foreign if gateway["SubnetId"] in zones))
 
 
-def _missing(clients: Clients, services: frozenset[str]) -> frozenset[str]:
-    return frozenset(service for service in services if not _exists(clients, SERVICE_ROLES[service]))
+def _find_missing_roles(clients: Clients, services: frozenset[str]) -> frozenset[str]:
+    return frozenset(service for service in services if not _role_exists(clients, SERVICE_ROLES[service]))
 
 
-def _exists(clients: Clients, role: str) -> bool:
+def _role_exists(clients: Clients, role: str) -> bool:
     try:
         clients.iam.get_role(RoleName=role)
     except clients.iam.exceptions.NoSuchEntityException:

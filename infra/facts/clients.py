@@ -46,20 +46,20 @@ class Denied(Exception):
 
 
 @cache
-def _loader(data_path: str) -> Any:
+def _create_loader(data_path: str) -> Any:
     from botocore.loaders import create_loader
 
     return create_loader(data_path)
 
 
-def _session(region: str) -> Any:
+def _create_session(region: str) -> Any:
     """Return a session that shares the service models with all other sessions of this process, because loading EC2's
     model takes half a second."""
     import boto3.session
     import botocore.session
 
     core = botocore.session.Session()
-    core.register_component("data_loader", _loader(core.get_config_variable("data_path")))
+    core.register_component("data_loader", _create_loader(core.get_config_variable("data_path")))
     return boto3.session.Session(botocore_session=core, region_name=region)
 
 
@@ -69,14 +69,14 @@ class Clients:
     def __init__(self, region: str, like: "Clients | None" = None) -> None:
         """Use the session of `like`, so that credentials are resolved only once. Raises UnknownRegion if the text is no
         Region name."""
-        if not regions.is_name(region):
-            raise UnknownRegion(regions.malformed(region))
+        if not regions.is_region_name(region):
+            raise UnknownRegion(regions.describe_malformed_region(region))
         self.region = region
-        self._session: Any = like._session if like is not None else _session(region)
+        self._session: Any = like._session if like is not None else _create_session(region)
         self._lock: RLock = like._lock if like is not None else RLock()
         self._clients: dict[tuple[str, int, str], Any] = {}
         self._last_date: str | None = None
-        self._session.events.register("after-call", self._note_date)
+        self._session.events.register("after-call", self._record_response_date)
 
     def now(self) -> datetime:
         """Return the time of AWS's last response, or this machine's time before the first one. The local AWS has its
@@ -84,7 +84,7 @@ class Clients:
         """
         return parsedate_to_datetime(self._last_date) if self._last_date else datetime.now(UTC)
 
-    def _note_date(self, http_response: Any, **_: Any) -> None:
+    def _record_response_date(self, http_response: Any, **_: Any) -> None:
         self._last_date = http_response.headers.get("Date") or self._last_date
 
     def _client(self, service: str, attempts: int = ATTEMPTS, read_seconds: float = READ_SECONDS, region: str = "") -> Any:
@@ -123,7 +123,7 @@ class Clients:
     logs: Any = cached_property(lambda self: self._client("logs"))
     quotas: Any = cached_property(lambda self: self._client("service-quotas"))
 
-    def pricing(self, region: str) -> Any:
+    def create_pricing_client(self, region: str) -> Any:
         """Return a client of the Price List, which has endpoints in only a few Regions."""
         return self._client("pricing", region=region)
 
@@ -148,19 +148,19 @@ def query(region: str, call: Callable[[], Result]) -> Result:
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
         if code in _DENIED:
-            raise Denied(_action(error)) from None
-        if region not in regions.sdk_regions():
-            raise regions.refused(region, code) from None
+            raise Denied(_parse_denied_action(error)) from None
+        if region not in regions.list_sdk_regions():
+            raise regions.build_unknown_region_error(region, code) from None
         if code in _BAD_CREDENTIALS:
-            raise FactsError(f"AWS rejects the credentials ({code}){_disabled(region)}. {_LOG_IN}") from None
+            raise FactsError(f"AWS rejects the credentials ({code}){_hint_disabled_region(region)}. {_LOG_IN}") from None
         raise FactsError(f"AWS could not be queried: {error}") from None
     except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
-        reason = _one_line(str(error))
-        if region not in regions.sdk_regions():
-            raise regions.refused(region, reason) from None
+        reason = _join_lines(str(error))
+        if region not in regions.list_sdk_regions():
+            raise regions.build_unknown_region_error(region, reason) from None
         raise FactsError(f"AWS is not reachable in Region {region}: {reason}") from None
     except BotoCoreError as error:  # mostly misconfigured profiles and expired SSO sessions
-        raise FactsError(f"AWS could not be queried: {_one_line(str(error)).rstrip('.')}. {_LOG_IN}") from None
+        raise FactsError(f"AWS could not be queried: {_join_lines(str(error)).rstrip('.')}. {_LOG_IN}") from None
 
 
 def try_query(region: str, call: Callable[[], Result]) -> tuple[Result | None, str]:
@@ -178,7 +178,7 @@ def read_pages(client: Any, operation: str, key: str, **arguments: Any) -> list[
     return [item for page in client.get_paginator(operation).paginate(**arguments) for item in page[key]]
 
 
-def filter_by(name: str, values: Iterable[str]) -> dict[str, Any]:
+def build_filter(name: str, values: Iterable[str]) -> dict[str, Any]:
     """Return a filter of EC2 for exact values. Escapes `*` and `?`, which are wildcards in filters."""
     return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
 
@@ -189,13 +189,13 @@ def is_error(error: Exception, *codes: str) -> bool:
     return response.get("Error", {}).get("Code") in codes
 
 
-def _action(error: Any) -> str:
+def _parse_denied_action(error: Any) -> str:
     """Return the denied action, such as `ec2:DescribeVpcs`, from AWS's message, else the name of the operation."""
     match = re.search(r"perform:? ([a-z0-9-]+:[A-Za-z]+)", str(error))
     return match[1] if match else str(error.operation_name)
 
 
-def _disabled(region: str) -> str:
+def _hint_disabled_region(region: str) -> str:
     """Return a hint if the Region may be the reason: AWS accepts no credentials in a Region that the account has not
     enabled, or of another partition."""
     if region in _ENABLED_BY_DEFAULT:
@@ -203,5 +203,5 @@ def _disabled(region: str) -> str:
     return f" in Region {region}, which the account may not have enabled, or which is in another partition"
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())

@@ -13,7 +13,7 @@ OF_AWS = "alias/aws/ebs"
 SERVICE_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 
 
-def default_key(clients: Clients, partition: str, account: str) -> EbsKey | None:
+def read_default_key(clients: Clients, partition: str, account: str) -> EbsKey | None:
     """Return the account's default key for EBS if it is customer managed. Return None for AWS's own key, which always
     works.
     """
@@ -28,10 +28,10 @@ def default_key(clients: Clients, partition: str, account: str) -> EbsKey | None
     if key["KeyManager"] == "AWS":
         return None
     policy = json.loads(clients.kms.get_key_policy(KeyId=key_id, PolicyName="default")["Policy"])
-    return EbsKey(key["Arn"], key["KeyState"], role, policy, _granted(clients, key_id, role))
+    return EbsKey(key["Arn"], key["KeyState"], role, policy, _list_granted_operations(clients, key_id, role))
 
 
-def _granted(clients: Clients, key_id: str, role: str) -> frozenset[str]:
+def _list_granted_operations(clients: Clients, key_id: str, role: str) -> frozenset[str]:
     """Return the operations that grants of the key allow the role to perform on any volume.
 
     Grants with constraints apply only to some volumes, so they do not count.

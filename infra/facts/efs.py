@@ -5,7 +5,7 @@ from typing import Final
 
 from infra.facts.clients import Clients
 from infra.facts.model import FileSystem
-from infra.facts.security_groups import admitted_sources
+from infra.facts.security_groups import read_ingress_sources
 
 NFS: Final = 2049
 
@@ -13,7 +13,7 @@ Admitted = Mapping[str, Mapping[str, frozenset[str]]]
 """Zone -> security group -> sources from which the group allows NFS traffic."""
 
 
-def file_system(clients: Clients, file_system_id: str) -> FileSystem | None:
+def read_file_system(clients: Clients, file_system_id: str) -> FileSystem | None:
     try:
         described = clients.efs.describe_file_systems(FileSystemId=file_system_id)["FileSystems"]
     except (clients.efs.exceptions.FileSystemNotFound, clients.efs.exceptions.BadRequest):
@@ -26,7 +26,7 @@ def file_system(clients: Clients, file_system_id: str) -> FileSystem | None:
     )
 
 
-def admitted(clients: Clients, file_system_id: str) -> Admitted:
+def read_admitted_sources(clients: Clients, file_system_id: str) -> Admitted:
     """Return the sources from which the security groups of the file system's mount targets allow NFS traffic."""
     try:
         targets = clients.efs.describe_mount_targets(FileSystemId=file_system_id)["MountTargets"]
@@ -38,5 +38,5 @@ def admitted(clients: Clients, file_system_id: str) -> Admitted:
         ]
         for target in targets
     }
-    sources = admitted_sources(clients, {group for of_zone in groups.values() for group in of_zone}, NFS)
+    sources = read_ingress_sources(clients, {group for of_zone in groups.values() for group in of_zone}, NFS)
     return {zone: {group: sources[group] for group in sorted(of_zone)} for zone, of_zone in groups.items()}

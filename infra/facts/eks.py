@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem, SettingsError
 from infra.facts.clients import Clients, read_pages
-from infra.facts.ec2 import node_template, subnet_zones
+from infra.facts.ec2 import read_node_template, read_subnet_zones
 from infra.facts.model import AddonVersions, Existing, ExistingPool, NodeTemplate
 from infra.naming import ADDONS, PLACEMENT_TAG, POOL_TAG
 
@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 PARALLEL = 4
 
 
-def today() -> date:
+def read_today() -> date:
     """Return the date to compare with the end of support for Kubernetes versions. Tests must not depend on the day they run,
     so GPUMPI_TODAY replaces it, such as 2026-11-28. Raises SettingsError if the variable is not a date."""
     fixed = os.environ.get("GPUMPI_TODAY")
@@ -27,10 +27,10 @@ def today() -> date:
         return date.fromisoformat(fixed) if fixed else datetime.now(UTC).date()
     except ValueError:
         fix = "Use one such as 2026-11-28, or unset the variable."
-        raise SettingsError([Problem("GPUMPI_TODAY", f"{shown(fixed)} is not a date. {fix}")]) from None
+        raise SettingsError([Problem("GPUMPI_TODAY", f"{format_value(fixed)} is not a date. {fix}")]) from None
 
 
-def minor(version: str) -> int:
+def parse_minor_version(version: str) -> int:
     """Return the minor version, such as 35 for `1.35`."""
     return int(version.partition(".")[2])
 
@@ -44,20 +44,20 @@ class Versions:
     """Versions in extended support."""
 
 
-def kubernetes_versions(clients: Clients) -> Versions:
+def read_kubernetes_versions(clients: Clients) -> Versions:
     versions = read_pages(clients.eks, "describe_cluster_versions", "clusterVersions")
     statuses = {each["clusterVersion"]: each.get("versionStatus") for each in versions}
     extended = frozenset(version for version, status in statuses.items() if status == "EXTENDED_SUPPORT")
-    return Versions(tuple(sorted(statuses, key=minor)), extended)
+    return Versions(tuple(sorted(statuses, key=parse_minor_version)), extended)
 
 
-def addon_versions(clients: Clients, kubernetes_version: str) -> dict[str, AddonVersions]:
+def read_addon_versions(clients: Clients, kubernetes_version: str) -> dict[str, AddonVersions]:
     """Return the versions of the add-ons for a Kubernetes version. Omits add-ons that EKS does not offer."""
-    answers = _in_parallel(lambda addon: _addon_versions(clients, kubernetes_version, addon), ADDONS)
+    answers = _read_in_parallel(lambda addon: _query_addon_versions(clients, kubernetes_version, addon), ADDONS)
     return {addon: versions for addon, versions in answers if versions.offered}
 
 
-def _addon_versions(clients: Clients, kubernetes_version: str, addon: str) -> AddonVersions:
+def _query_addon_versions(clients: Clients, kubernetes_version: str, addon: str) -> AddonVersions:
     names = {"kubernetesVersion": kubernetes_version, "addonName": addon}
     try:
         addons = read_pages(clients.eks, "describe_addon_versions", "addons", **names)
@@ -82,40 +82,44 @@ def has_leftover_logs(clients: Clients, log_group: str) -> bool:
 
 def existing(clients: Clients, name: str) -> Existing:
     """Return the stack's cluster and its pools, if they exist."""
-    cluster = _describe(clients, "describe_cluster", name=name)
+    cluster = _describe_resource(clients, "describe_cluster", name=name)
     if cluster is None:
         return Existing()
-    network, groups = cluster["resourcesVpcConfig"], _node_groups(clients, name)
-    zones = subnet_zones(clients, {*network["subnetIds"], *(subnet for group in groups for subnet in group["subnets"])})
+    network, groups = cluster["resourcesVpcConfig"], _list_node_groups(clients, name)
+    zones = read_subnet_zones(clients, {*network["subnetIds"], *(subnet for group in groups for subnet in group["subnets"])})
     return Existing(
         cluster_version=cluster["version"],
         cluster_vpc_id=network["vpcId"],
-        cluster_zones=_zones(network["subnetIds"], zones),
+        cluster_zones=_list_zones(network["subnetIds"], zones),
         support_type=cluster.get("upgradePolicy", {}).get("supportType"),
         has_public_endpoint=network.get("endpointPublicAccess", False),
-        addon_versions=_installed_addons(clients, name),
+        addon_versions=_read_installed_addons(clients, name),
         pools={
-            group["tags"][POOL_TAG]: _pool(group, zones, _block_template(clients, group))
+            group["tags"][POOL_TAG]: _convert_pool(group, zones, _read_block_template(clients, group))
             for group in groups
             if group["subnets"][0] in zones
         },
     )
 
 
-def _installed_addons(clients: Clients, cluster: str) -> dict[str, str]:
+def _read_installed_addons(clients: Clients, cluster: str) -> dict[str, str]:
     names = [name for name in read_pages(clients.eks, "list_addons", "addons", clusterName=cluster) if name in ADDONS]
-    addons = _in_parallel(lambda name: _describe(clients, "describe_addon", clusterName=cluster, addonName=name), names)
+    addons = _read_in_parallel(
+        lambda name: _describe_resource(clients, "describe_addon", clusterName=cluster, addonName=name), names
+    )
     return {name: addon["addonVersion"] for name, addon in addons if addon}
 
 
-def _node_groups(clients: Clients, cluster: str) -> list[Any]:
+def _list_node_groups(clients: Clients, cluster: str) -> list[Any]:
     """Return the node groups that are pools of the stack and are not being deleted."""
     names = read_pages(clients.eks, "list_nodegroups", "nodegroups", clusterName=cluster)
-    groups = _in_parallel(lambda name: _describe(clients, "describe_nodegroup", clusterName=cluster, nodegroupName=name), names)
+    groups = _read_in_parallel(
+        lambda name: _describe_resource(clients, "describe_nodegroup", clusterName=cluster, nodegroupName=name), names
+    )
     return [group for _, group in groups if group and POOL_TAG in group.get("tags", {}) and group["status"] != "DELETING"]
 
 
-def _describe(clients: Clients, operation: str, **names: str) -> Any:
+def _describe_resource(clients: Clients, operation: str, **names: str) -> Any:
     """Return a cluster, node group or add-on; None if it does not exist."""
     try:
         return getattr(clients.eks, operation)(**names)[operation.removeprefix("describe_")]
@@ -123,26 +127,26 @@ def _describe(clients: Clients, operation: str, **names: str) -> Any:
         return None
 
 
-def _in_parallel(read: Callable[[str], Answer], names: Collection[str]) -> list[tuple[str, Answer]]:
+def _read_in_parallel(read: Callable[[str], Answer], names: Collection[str]) -> list[tuple[str, Answer]]:
     with ThreadPoolExecutor(PARALLEL) as threads:
         return list(zip(names, threads.map(read, names), strict=True))
 
 
-def _block_template(clients: Clients, group: Any) -> NodeTemplate | None:
+def _read_block_template(clients: Clients, group: Any) -> NodeTemplate | None:
     """Return the launch template of a node group in a Capacity Block; None for other node groups."""
     if group.get("capacityType") != "CAPACITY_BLOCK":
         return None
-    return node_template(clients, group["launchTemplate"]["id"], group["launchTemplate"]["version"])
+    return read_node_template(clients, group["launchTemplate"]["id"], group["launchTemplate"]["version"])
 
 
-def _pool(group: Any, zones: Mapping[str, str], block_template: NodeTemplate | None) -> ExistingPool:
+def _convert_pool(group: Any, zones: Mapping[str, str], block_template: NodeTemplate | None) -> ExistingPool:
     scaling = group["scalingConfig"]
     return ExistingPool(
         zone=zones[group["subnets"][0]],
         min_size=scaling["minSize"],
         desired_size=scaling["desiredSize"],
         max_size=scaling["maxSize"],
-        zones=_zones(group["subnets"], zones),
+        zones=_list_zones(group["subnets"], zones),
         subnet_ids=frozenset(group["subnets"]),
         instance_type=next(iter(group.get("instanceTypes") or ()), None),
         placement=group["tags"].get(PLACEMENT_TAG),
@@ -153,5 +157,5 @@ def _pool(group: Any, zones: Mapping[str, str], block_template: NodeTemplate | N
     )
 
 
-def _zones(subnet_ids: Iterable[str], zones: Mapping[str, str]) -> tuple[str, ...]:
+def _list_zones(subnet_ids: Iterable[str], zones: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted({zones[subnet_id] for subnet_id in subnet_ids if subnet_id in zones}))

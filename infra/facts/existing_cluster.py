@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra.facts import manifests
-from infra.facts.gather import platform_manifests
+from infra.facts.gather import list_platform_manifests
 from infra.facts.manifests import Manifests
 from infra.facts.model import FactsError
-from infra.jobs.sizing import bytes_of, millis_of
+from infra.jobs.sizing import parse_bytes, parse_millicores
 from infra.kubernetes import kubeconfigs
 from infra.naming import GPU_RESOURCE, KUBE_SYSTEM, RDMA_PREFIX, Taint
 from infra.settings.existing import ExistingSettings, Kubeconfig
@@ -47,7 +47,7 @@ class Node:
         """True if a taint keeps pods without tolerations off the node."""
         return any(taint.effect in ("NoSchedule", "NoExecute") for taint in self.taints)
 
-    def has(self, selector: Mapping[str, str]) -> bool:
+    def matches_selector(self, selector: Mapping[str, str]) -> bool:
         return selector.items() <= self.labels.items()
 
 
@@ -63,40 +63,40 @@ class ClusterFacts:
     storage_classes: frozenset[str] = frozenset()
     manifests: Manifests = field(default_factory=lambda: manifests.NONE)
 
-    def matching(self, selector: Mapping[str, str]) -> tuple[Node, ...]:
-        return tuple(node for node in self.nodes if node.has(selector))
+    def find_nodes(self, selector: Mapping[str, str]) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.matches_selector(selector))
 
 
-def kubeconfig_file(settings: Kubeconfig) -> Path | None:
+def find_kubeconfig(settings: Kubeconfig) -> Path | None:
     """Return the kubeconfig file from the settings; None to use the default (KUBECONFIG or `~/.kube/config`)."""
     return Path(settings.path).expanduser() if settings.path else None
 
 
-def gather(settings: ExistingSettings) -> ClusterFacts:
+def gather_cluster_facts(settings: ExistingSettings) -> ClusterFacts:
     """Query the cluster for the facts that the settings require. Raises FactsError."""
-    connection = _connect(settings.target.kubeconfig)
+    connection = _connect_to_cluster(settings.target.kubeconfig)
     api = _Api(connection)
     version = api.version()
     plugins = {
         pod["spec"].get("nodeName", "")
         for pod in api.items(f"api/v1/namespaces/{KUBE_SYSTEM}/pods", PLUGIN_SELECTOR)
-        if _is_ready(pod) or _fails(pod)
+        if _is_pod_ready(pod) or _has_failed_container(pod)
     }
     return ClusterFacts(
         connection.server,
         connection.context,
         version,
-        tuple(node_of(node, plugins) for node in api.items("api/v1/nodes")),
+        tuple(convert_node(node, plugins) for node in api.items("api/v1/nodes")),
         frozenset(each["metadata"]["name"] for each in api.items("apis/storage.k8s.io/v1/storageclasses")),
-        manifests.load(platform_manifests(settings.platform), settings.platform.manifest_mirror),
+        manifests.load_manifests(list_platform_manifests(settings.platform), settings.platform.manifest_mirror),
     )
 
 
-def _is_ready(pod: Mapping[str, Any]) -> bool:
+def _is_pod_ready(pod: Mapping[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in pod.get("status", {}).get("conditions", ()))
 
 
-def _fails(pod: Mapping[str, Any]) -> bool:
+def _has_failed_container(pod: Mapping[str, Any]) -> bool:
     """Return whether a container has exited with an error. The plugin fails if the node has no driver."""
     ended = [
         container.get(when, {}).get("terminated", {})
@@ -106,7 +106,7 @@ def _fails(pod: Mapping[str, Any]) -> bool:
     return any(each.get("exitCode", 0) != 0 for each in ended)
 
 
-def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
+def convert_node(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
     """Convert a Kubernetes node object. `plugins` names the nodes on which NVIDIA's device plugin is ready or fails."""
     metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     offered = status.get("allocatable", {})
@@ -115,26 +115,26 @@ def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
         metadata["name"],
         metadata.get("labels", {}),
         tuple(taint for taint in taints if not taint.key.startswith(TRANSIENT_TAINTS)),
-        millis_of(offered.get("cpu", "0")),
-        bytes_of(offered.get("memory", "0")) // MIB,
+        parse_millicores(offered.get("cpu", "0")),
+        parse_bytes(offered.get("memory", "0")) // MIB,
         int(offered[GPU_RESOURCE]) if GPU_RESOURCE in offered else None,
         metadata["name"] in set(plugins),
-        {name: _count(amount) for name, amount in offered.items() if name.startswith(RDMA_PREFIX)},
+        {name: _parse_quantity(amount) for name, amount in offered.items() if name.startswith(RDMA_PREFIX)},
     )
 
 
-def _count(amount: str) -> int:
+def _parse_quantity(amount: str) -> int:
     """Return the value of an integer quantity; Kubernetes writes 1000 as `1k`."""
-    return millis_of(amount) // 1000
+    return parse_millicores(amount) // 1000
 
 
-def _connect(settings: Kubeconfig) -> kubeconfigs.ApiConnection:
-    file = kubeconfig_file(settings)
+def _connect_to_cluster(settings: Kubeconfig) -> kubeconfigs.ApiConnection:
+    file = find_kubeconfig(settings)
     if file is not None and not file.is_file():
         raise FactsError(f"target.kubeconfig.path: {file} does not exist. Set it to the cluster's kubeconfig")
     try:
-        connection = kubeconfigs.load(file, settings.context)
-        kubeconfigs.file_of(file, connection.context)  # Pulumi's provider reads only one file
+        connection = kubeconfigs.load_connection(file, settings.context)
+        kubeconfigs.find_context_file(file, connection.context)  # Pulumi's provider reads only one file
     except kubeconfigs.Unusable as error:
         raise FactsError(f"target.kubeconfig: {error}") from None
     return connection
@@ -148,13 +148,13 @@ class _Api:
 
     def version(self) -> str:
         """Return the major and minor version, such as 1.35."""
-        version = self._object("version", {"major", "minor"})
+        version = self._get_object("version", {"major", "minor"})
         return f"{version['major']}.{version['minor'].rstrip('+')}"
 
     def items(self, path: str, selector: str = "") -> list[dict[str, Any]]:
-        return self._object(path, {"items"}, {"labelSelector": selector} if selector else {})["items"] or []
+        return self._get_object(path, {"items"}, {"labelSelector": selector} if selector else {})["items"] or []
 
-    def _object(self, path: str, needed: set[str], query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def _get_object(self, path: str, needed: set[str], query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the API server's parsed response. Raises FactsError if a needed field is missing."""
         text = self._get(path, query or {})
         try:
@@ -172,12 +172,12 @@ class _Api:
         try:
             return bytes(self._connection.call("GET", path, query).data)
         except ApiException as error:
-            raise FactsError(self._refused(error.status, path)) from None
+            raise FactsError(self._describe_refusal(error.status, path)) from None
         except kubeconfigs.NoAnswer as error:
             fix = "Check that the cluster is up and that its address in the kubeconfig is current"
             raise FactsError(f"target.kubeconfig: {self._connection.server} does not respond ({error}). {fix}") from None
 
-    def _refused(self, status: int, path: str) -> str:
+    def _describe_refusal(self, status: int, path: str) -> str:
         server, context = self._connection.server, self._connection.context
         match status:
             case 401 | 403 if not self._connection.has_credentials:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from infra.facts.clients import Clients, is_error
 from infra.facts.model import LustreFileSystem
-from infra.facts.security_groups import admitted_sources
+from infra.facts.security_groups import read_ingress_sources
 
 LUSTRE: Final = 988
 """The first port that clients need:
@@ -21,27 +21,27 @@ def file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | Non
         described = clients.fsx.describe_file_systems(FileSystemIds=[file_system_id])["FileSystems"]
     except (clients.fsx.exceptions.FileSystemNotFound, clients.fsx.exceptions.BadRequest):
         return None
-    return next((_with_admitted(clients, each) for each in described if each["FileSystemType"] == "LUSTRE"), None)
+    return next((_add_admitted_sources(clients, each) for each in described if each["FileSystemType"] == "LUSTRE"), None)
 
 
-def own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSystem | None:
+def find_own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSystem | None:
     """Return the file system that the stack created, found by its tags."""
     for page in clients.fsx.get_paginator("describe_file_systems").paginate():
         for each in page["FileSystems"]:
             has = {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())}
             if each["FileSystemType"] == "LUSTRE" and each["Lifecycle"] != "DELETING" and tags.items() <= has.items():
-                return _convert(clients, each)
+                return _convert_file_system(clients, each)
     return None
 
 
-def _with_admitted(clients: Clients, described: Mapping[str, Any]) -> LustreFileSystem:
-    file_system, ids = _convert(clients, described), described.get("NetworkInterfaceIds")
+def _add_admitted_sources(clients: Clients, described: Mapping[str, Any]) -> LustreFileSystem:
+    file_system, ids = _convert_file_system(clients, described), described.get("NetworkInterfaceIds")
     interfaces = clients.ec2.describe_network_interfaces(NetworkInterfaceIds=ids)["NetworkInterfaces"] if ids else ()
-    sources = admitted_sources(clients, {group["GroupId"] for each in interfaces for group in each["Groups"]}, LUSTRE)
+    sources = read_ingress_sources(clients, {group["GroupId"] for each in interfaces for group in each["Groups"]}, LUSTRE)
     return replace(file_system, admitted={file_system.zone: sources})
 
 
-def bucket_region(clients: Clients, bucket: str) -> str | None:
+def read_bucket_region(clients: Clients, bucket: str) -> str | None:
     """Return the Region of a bucket, or None if it does not exist."""
     from botocore.exceptions import ClientError  # slow to import
 
@@ -58,7 +58,7 @@ def bucket_region(clients: Clients, bucket: str) -> str | None:
     return str(answer.get("BucketRegion") or headers.get("x-amz-bucket-region") or clients.region)
 
 
-def key_state(clients: Clients, arn: str) -> str:
+def read_key_state(clients: Clients, arn: str) -> str:
     """Return the state of a KMS key, such as `Enabled`; `NotFound` if it does not exist."""
     try:
         return str(clients.kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"])
@@ -66,7 +66,7 @@ def key_state(clients: Clients, arn: str) -> str:
         return "NotFound"
 
 
-def _convert(clients: Clients, described: Mapping[str, Any]) -> LustreFileSystem:
+def _convert_file_system(clients: Clients, described: Mapping[str, Any]) -> LustreFileSystem:
     subnet = described["SubnetIds"][0]
     zones = clients.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
     return LustreFileSystem(

@@ -14,7 +14,7 @@ from infra.facts.instance_types import InstanceType
 from infra.facts.model import Ami, Caller, Existing, Facts, FactsError, LustreFileSystem
 from infra.facts.price_list import Wanted
 from infra.facts.queries import Query
-from infra.facts.service_quotas import NODE_GROUPS, exceeds_default
+from infra.facts.service_quotas import NODE_GROUPS, exceeds_default_quota
 from infra.naming import STACK_TAG, Naming
 from infra.settings.platform import CommonPlatformSettings
 from infra.settings.stack import Settings
@@ -46,22 +46,22 @@ class _Queries:
         self._unchecked: dict[Query, list[str]] = defaultdict(list)
         self._fields: dict[str, Future[Any]] = {}
 
-    def required(self, kind: Query, call: Callable[[], Answer], field: str = "") -> "Future[Answer]":
-        return self._start(field, self._run_required, kind, call)
+    def start_required(self, kind: Query, call: Callable[[], Answer], field: str = "") -> "Future[Answer]":
+        return self._start_query(field, self._run_required_query, kind, call)
 
     def optional(
         self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str = "", field: str = ""
     ) -> "Future[Answer]":
         """Start a query whose failure leaves the default. `subject` names what it reads, if the query's own does not."""
-        return self._start(field, self._run_optional, kind, call, default, subject or kind.subject)
+        return self._start_query(field, self._run_optional_query, kind, call, default, subject or kind.subject)
 
-    def _start(self, field: str, run: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
+    def _start_query(self, field: str, run: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
         future = self._threads.submit(run, *arguments)
         if field:
             self._fields[field] = future
         return future
 
-    def add_unchecked(self, kind: Query, sentence: str) -> None:
+    def add_unchecked_sentence(self, kind: Query, sentence: str) -> None:
         self._unchecked[kind].append(sentence)
 
     @property
@@ -73,66 +73,68 @@ class _Queries:
     def unchecked(self) -> dict[Query, tuple[str, ...]]:
         return {kind: tuple(sorted(sentences)) for kind, sentences in self._unchecked.items()}
 
-    def _run_required(self, kind: Query, call: Callable[[], Answer]) -> Answer:
+    def _run_required_query(self, kind: Query, call: Callable[[], Answer]) -> Answer:
         try:
-            return self._call(kind, call)
+            return self._run_query(kind, call)
         except Denied as denied:
             raise FactsError(f"{self._arn} may not call {denied}, which planning requires. Allow it") from None
 
-    def _run_optional(self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str) -> Answer:
+    def _run_optional_query(self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str) -> Answer:
         try:
-            return self._call(kind, call)
+            return self._run_query(kind, call)
         except Denied as denied:
-            self.add_unchecked(kind, f"{subject}: {self._arn} may not call {denied}")
+            self.add_unchecked_sentence(kind, f"{subject}: {self._arn} may not call {denied}")
         except FactsError as error:
-            self.add_unchecked(kind, f"{subject}: {error}")
+            self.add_unchecked_sentence(kind, f"{subject}: {error}")
         return default
 
-    def _call(self, kind: Query, call: Callable[[], Answer]) -> Answer:
+    def _run_query(self, kind: Query, call: Callable[[], Answer]) -> Answer:
         """Run one query. Tests record here which operations each query calls."""
         return query(self._region, call)
 
 
-def gather(settings: Settings) -> Facts:
+def gather_facts(settings: Settings) -> Facts:
     """Query AWS for the facts that the settings require. Raises FactsError."""
     clients = query(settings.region, lambda: Clients(settings.region))
-    caller = account.caller(clients)
+    caller = account.read_caller(clients)
     with ThreadPoolExecutor(PARALLEL) as threads:
-        return _gather(settings, clients, caller, _Queries(threads, settings.region, caller.arn))
+        return _gather_with_queries(settings, clients, caller, _Queries(threads, settings.region, caller.arn))
 
 
-def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> Facts:
-    names, role, stack = settings.instance_types, account.role_name(caller.arn), settings.stack
-    types = queries.required(Query.INSTANCE_TYPES, lambda: ec2.instance_types(clients, names), "instance_types")
-    offerings = queries.required(Query.INSTANCE_TYPES, lambda: ec2.offerings(clients, names), "offerings")
-    stack_zones = queries.required(Query.OWN_NETWORK, lambda: ec2.stack_zones(clients, STACK_TAG, stack))
-    stack_vpcs = queries.required(Query.OWN_NETWORK, lambda: ec2.stack_vpcs(clients, STACK_TAG, stack))
-    existing = queries.required(Query.EKS_CLUSTER if settings.is_eks else Query.WORKERS, lambda: _existing(settings, clients))
+def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> Facts:
+    names, role, stack = settings.instance_types, account.parse_role_name(caller.arn), settings.stack
+    types = queries.start_required(Query.INSTANCE_TYPES, lambda: ec2.read_instance_types(clients, names), "instance_types")
+    offerings = queries.start_required(Query.INSTANCE_TYPES, lambda: ec2.list_zone_offerings(clients, names), "offerings")
+    stack_zones = queries.start_required(Query.OWN_NETWORK, lambda: ec2.list_stack_zones(clients, STACK_TAG, stack))
+    stack_vpcs = queries.start_required(Query.OWN_NETWORK, lambda: ec2.list_stack_vpcs(clients, STACK_TAG, stack))
+    existing = queries.start_required(
+        Query.EKS_CLUSTER if settings.is_eks else Query.WORKERS, lambda: _read_existing(settings, clients)
+    )
     principal = queries.optional(
-        Query.CALLER_ROLE, lambda: account.role_arn(clients, role) if role else caller.principal_arn, None
+        Query.CALLER_ROLE, lambda: account.read_role_arn(clients, role) if role else caller.principal_arn, None
     )
     versions = queries.optional(
         Query.KUBERNETES_VERSIONS,
-        lambda: eks.kubernetes_versions(clients) if settings.is_eks else eks.Versions(),
+        lambda: eks.read_kubernetes_versions(clients) if settings.is_eks else eks.Versions(),
         eks.Versions(),
     )
-    _read_account(settings, clients, caller, queries)
-    quotas_needed, without_quota = account.quotas_needed(settings)
-    quotas = queries.optional(Query.VCPU_QUOTAS, lambda: account.quota_values(clients, quotas_needed), None, field="quotas")
+    _query_account(settings, clients, caller, queries)
+    quotas_needed, without_quota = account.list_required_quotas(settings)
+    quotas = queries.optional(Query.VCPU_QUOTAS, lambda: account.read_quota_values(clients, quotas_needed), None, field="quotas")
     storage_facts = _StorageFacts(settings, clients, queries)
-    admins = _read_named(settings, clients, caller, queries)
+    admins = _query_named_resources(settings, clients, caller, queries)
 
     if any(name not in types.result() or not offerings.result().get(name) for name in names):
-        queries.required(Query.INSTANCE_TYPES, lambda: ec2.type_names(clients), "type_names")
+        queries.start_required(Query.INSTANCE_TYPES, lambda: ec2.list_instance_type_names(clients), "type_names")
     for name in without_quota:
-        queries.add_unchecked(Query.VCPU_QUOTAS, f"vCPU quota of {name}: not in AWS's list of quotas")
+        queries.add_unchecked_sentence(Query.VCPU_QUOTAS, f"vCPU quota of {name}: not in AWS's list of quotas")
     limits, resources = quotas.result(), existing.result()
     leftover_logs = queries.optional(
         Query.CONTROL_PLANE_LOGS, lambda: _has_leftover_logs(settings, clients, resources), default=False
     )
-    queries.required(Query.AMI, lambda: _ami(settings, clients, resources, types.result()), "ami")
+    queries.start_required(Query.AMI, lambda: _select_ami(settings, clients, resources, types.result()), "ami")
     for code in sorted(quotas_needed.keys() - limits.keys()) if limits is not None else ():
-        queries.add_unchecked(Query.VCPU_QUOTAS, f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value")
+        queries.add_unchecked_sentence(Query.VCPU_QUOTAS, f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value")
     own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != resources.cluster_vpc_id)), None)
     principals = {arn: future.result() for arn, future in admins.items()}
     facts = Facts(
@@ -141,13 +143,13 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
         caller=replace(caller, principal_arn=principal.result()),
         kubernetes_versions=versions.result().offered,
         extended_support=versions.result().extended,
-        today=eks.today(),
+        today=eks.read_today(),
         existing=replace(resources, zones=stack_zones.result(), own_vpc=own_vpc, has_leftover_logs=leftover_logs.result()),
         admins={arn: principal for arn, principal in principals.items() if principal},
         **queries.values,
     )
-    missing = {*_find_missing(settings, facts), *(arn for arn, principal in principals.items() if principal is None)}
-    facts = storage_facts.add_to(replace(facts, not_found=frozenset(missing)))
+    missing = {*_find_missing_resources(settings, facts), *(arn for arn, principal in principals.items() if principal is None)}
+    facts = storage_facts.add_to_facts(replace(facts, not_found=frozenset(missing)))
     return replace(facts, unchecked=queries.unchecked)
 
 
@@ -156,28 +158,28 @@ def _has_leftover_logs(settings: Settings, clients: Clients, existing: Existing)
     return is_absent and eks.has_leftover_logs(clients, Naming(settings.stack).control_plane_logs)
 
 
-def _existing(settings: Settings, clients: Clients) -> Existing:
+def _read_existing(settings: Settings, clients: Clients) -> Existing:
     if settings.is_eks:
         return eks.existing(clients, settings.cluster_name)
-    return ec2_cluster.existing(clients, settings.stack)
+    return ec2_cluster.read_existing_cluster(clients, settings.stack)
 
 
-def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mapping[str, InstanceType]) -> Ami | None:
+def _select_ami(settings: Settings, clients: Clients, existing: Existing, types: Mapping[str, InstanceType]) -> Ami | None:
     """Return the AMI of an EC2 cluster: from the settings, else from its workers, else the account's newest."""
     if settings.is_eks:
         return None
     ami_id = settings.ec2.ami_id or existing.ami_id
     if ami_id:
-        return ec2_cluster.ami(clients, ami_id)
+        return ec2_cluster.read_ami(clients, ami_id)
     head = types.get(settings.ec2.head_node_type)
-    return ec2_cluster.newest_ami(clients, head.architecture if head else "x86_64", settings.ec2.openmpi)
+    return ec2_cluster.find_newest_ami(clients, head.architecture if head else "x86_64", settings.ec2.openmpi)
 
 
-def stack_manifests(settings: Settings) -> tuple[Pinned, ...]:
-    return platform_manifests(settings.platform) if settings.installs_platform else ()
+def list_stack_manifests(settings: Settings) -> tuple[Pinned, ...]:
+    return list_platform_manifests(settings.platform) if settings.installs_platform else ()
 
 
-def platform_manifests(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
+def list_platform_manifests(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
     """Return the upstream manifests that the enabled parts of the platform need."""
     return (
         *((NVIDIA_MANIFEST,) if platform.device_plugin else ()),
@@ -187,50 +189,52 @@ def platform_manifests(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
     )
 
 
-def _read_account(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> None:
+def _query_account(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> None:
     """Query the parts of the account in this Region that the settings depend on."""
     partition, mirror = caller.arn.split(":")[1], settings.platform.manifest_mirror
-    queries.required(Query.ZONES, lambda: ec2.zones(clients), "zones")
-    queries.required(Query.MANIFESTS, lambda: manifests.load(stack_manifests(settings), mirror), "manifests")
-    queries.optional(Query.VCPUS_IN_USE, lambda: account.vcpus_in_use(clients, settings.stack), None, field="in_use")
-    queries.optional(Query.EBS_KEY, lambda: ebs_key.default_key(clients, partition, caller.account), None, field="ebs_key")
+    queries.start_required(Query.ZONES, lambda: ec2.list_zones(clients), "zones")
+    queries.start_required(Query.MANIFESTS, lambda: manifests.load_manifests(list_stack_manifests(settings), mirror), "manifests")
+    queries.optional(Query.VCPUS_IN_USE, lambda: account.count_vcpus_in_use(clients, settings.stack), None, field="in_use")
+    queries.optional(Query.EBS_KEY, lambda: ebs_key.read_default_key(clients, partition, caller.account), None, field="ebs_key")
     if settings.is_eks and (version := settings.eks.kubernetes_version) in LIVE_KUBERNETES_VERSIONS:
-        queries.optional(Query.ADDON_VERSIONS, lambda: eks.addon_versions(clients, version), None, field="addon_versions")
-    if exceeds_default(settings):
-        read_quota = partial(account.quota_value, clients, "eks", NODE_GROUPS.code)
+        queries.optional(Query.ADDON_VERSIONS, lambda: eks.read_addon_versions(clients, version), None, field="addon_versions")
+    if exceeds_default_quota(settings):
+        read_quota = partial(account.read_quota_value, clients, "eks", NODE_GROUPS.code)
         queries.optional(Query.NODE_GROUP_QUOTA, read_quota, None, field="node_groups_allowed")
     if settings.network.has_interface_endpoints and not settings.network.is_existing:
-        queries.optional(Query.ENDPOINT_SERVICES, lambda: ec2.endpoint_services(clients), None, field="endpoint_services")
+        queries.optional(Query.ENDPOINT_SERVICES, lambda: ec2.list_endpoint_services(clients), None, field="endpoint_services")
     if settings.budget.is_set:  # not an optional query: the bill reports each missing price
-        queries.required(Query.PRICES, lambda: price_list.read(Wanted.of(settings)), "prices")
+        queries.start_required(Query.PRICES, lambda: price_list.read(Wanted.of(settings)), "prices")
 
 
-def _read_named(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> "dict[str, Future[str | None]]":
+def _query_named_resources(
+    settings: Settings, clients: Clients, caller: Caller, queries: _Queries
+) -> "dict[str, Future[str | None]]":
     """Query the existing resources named in the settings. Return the queries of cluster admins, by ARN."""
     vpc_id, subnet_ids, pools = settings.network.vpc_id, settings.network.subnet_ids, settings.pools
     groups = {name for pool in pools if (name := pool.own_placement_group)}
     image_ids = {pool.ami_id for pool in pools if pool.ami_id}
     reservation_ids = {pool.reservation_id for pool in pools if pool.reservation_id}
     if vpc_id:
-        queries.required(Query.VPC, lambda: ec2.vpc(clients, vpc_id), "vpc")
-        queries.optional(Query.ENDPOINTS, lambda: ec2.endpoints(clients, vpc_id), None, field="endpoints")
+        queries.start_required(Query.VPC, lambda: ec2.read_vpc(clients, vpc_id), "vpc")
+        queries.optional(Query.ENDPOINTS, lambda: ec2.list_vpc_endpoints(clients, vpc_id), None, field="endpoints")
     if subnet_ids:
-        queries.required(Query.SUBNETS, lambda: ec2.subnets(clients, subnet_ids), "subnets")
+        queries.start_required(Query.SUBNETS, lambda: ec2.read_subnets(clients, subnet_ids), "subnets")
     if groups:
-        queries.required(Query.PLACEMENT_GROUPS, lambda: ec2.placement_groups(clients, groups), "placement_groups")
+        queries.start_required(Query.PLACEMENT_GROUPS, lambda: ec2.read_placement_groups(clients, groups), "placement_groups")
     if image_ids:
-        queries.required(Query.IMAGES, lambda: ec2.images(clients, image_ids), "images")
+        queries.start_required(Query.IMAGES, lambda: ec2.read_image_architectures(clients, image_ids), "images")
     if reservation_ids:
-        queries.required(Query.RESERVATIONS, lambda: ec2.reservations(clients, reservation_ids), "reservations")
+        queries.start_required(Query.RESERVATIONS, lambda: ec2.read_reservations(clients, reservation_ids), "reservations")
     in_account = re.compile(rf"arn:[a-z-]+:iam::{caller.account}:(role|user)/.+")
     return {
-        arn: queries.optional(Query.ADMINS, partial(account.principal_arn, clients, arn), arn, f"whether {arn} exists")
+        arn: queries.optional(Query.ADMINS, partial(account.find_principal_arn, clients, arn), arn, f"whether {arn} exists")
         for arn in settings.target.admins
         if in_account.fullmatch(arn)
     }
 
 
-def _find_missing(settings: Settings, facts: Facts) -> set[str]:
+def _find_missing_resources(settings: Settings, facts: Facts) -> set[str]:
     """Return the IDs and names in the settings that do not exist."""
     of_pools = (name for pool in settings.pools for name in (pool.own_placement_group, pool.ami_id, pool.reservation_id))
     named = {*settings.network.subnet_ids, settings.network.vpc_id, *of_pools}
@@ -256,34 +260,34 @@ class _StorageFacts:
         key = new.kms_key_arn if new else None
         bucket = new.data_repository.bucket if new and new.data_repository else None
 
-        def read_nodes_groups() -> frozenset[str]:
+        def read_node_security_groups() -> frozenset[str]:
             nodes = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
-            return security_groups.nodes_groups(clients, nodes=nodes, cluster=naming.cluster)
+            return security_groups.find_node_security_groups(clients, nodes=nodes, cluster=naming.cluster)
 
         def read_mounts() -> _Mounts | None:
-            return (efs.admitted(clients, efs_id), read_nodes_groups()) if efs_id else None
+            return (efs.read_admitted_sources(clients, efs_id), read_node_security_groups()) if efs_id else None
 
         def read_lustre() -> LustreFileSystem | None:
             file_system = fsx.file_system(clients, lustre_id) if lustre_id else None
-            return replace(file_system, nodes_groups=read_nodes_groups()) if file_system else None
+            return replace(file_system, nodes_groups=read_node_security_groups()) if file_system else None
 
-        self._efs = queries.required(Query.FILE_SYSTEM, lambda: efs.file_system(clients, efs_id) if efs_id else None)
+        self._efs = queries.start_required(Query.FILE_SYSTEM, lambda: efs.read_file_system(clients, efs_id) if efs_id else None)
         if isinstance(storage.efs, ExistingEfs) and storage.efs.add_ingress_rule:
             # Required: without the result, `up` would delete the rules that the stack has added to these groups.
-            self._mounts = queries.required(Query.MOUNT_TARGETS, read_mounts)
+            self._mounts = queries.start_required(Query.MOUNT_TARGETS, read_mounts)
         else:
             subject = f"security groups of {efs_id}'s mount targets"
             self._mounts = queries.optional(Query.MOUNT_TARGETS, read_mounts, None, subject)
-        self._lustre = queries.required(Query.LUSTRE, read_lustre)
-        self._own = queries.required(Query.LUSTRE, lambda: fsx.own_file_system(clients, own) if new else None)
+        self._lustre = queries.start_required(Query.LUSTRE, read_lustre)
+        self._own = queries.start_required(Query.LUSTRE, lambda: fsx.find_own_file_system(clients, own) if new else None)
         self._key_state = queries.optional(
-            Query.LUSTRE_KEY, lambda: fsx.key_state(clients, key) if key else None, None, f"key of FSx {key}"
+            Query.LUSTRE_KEY, lambda: fsx.read_key_state(clients, key) if key else None, None, f"key of FSx {key}"
         )
         self._bucket = queries.optional(
-            Query.BUCKET, lambda: (fsx.bucket_region(clients, bucket) or "") if bucket else None, None, f"bucket {bucket}"
+            Query.BUCKET, lambda: (fsx.read_bucket_region(clients, bucket) or "") if bucket else None, None, f"bucket {bucket}"
         )
 
-    def add_to(self, facts: Facts) -> Facts:
+    def add_to_facts(self, facts: Facts) -> Facts:
         file_system, mounts, lustre = self._efs.result(), self._mounts.result(), self._lustre.result()
         if file_system is not None and mounts is not None:
             file_system = replace(file_system, admitted=mounts[0], nodes_groups=mounts[1])

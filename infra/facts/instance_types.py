@@ -77,10 +77,10 @@ class InstanceType:
             gpu_name=first.get("Name"),
             gpu_memory_mib=first.get("MemoryInfo", {}).get("SizeInMiB", 0),
             efa_maximum=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0) if network.get("EfaSupported") else 0,
-            network_cards=tuple(sorted(map(_network_card, network["NetworkCards"]), key=lambda card: card.index)),
+            network_cards=tuple(sorted(map(_convert_network_card, network["NetworkCards"]), key=lambda card: card.index)),
             default_card=network.get("DefaultNetworkCardIndex", 0),
             addresses_per_interface=network["Ipv4AddressesPerInterface"],
-            line_rate_gbps=line_rate(network.get("NetworkPerformance", "")),
+            line_rate_gbps=parse_line_rate(network.get("NetworkPerformance", "")),
             instance_store_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
             placement_strategies=frozenset(described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
             usage_classes=frozenset(described.get("SupportedUsageClasses", ())),
@@ -90,7 +90,7 @@ class InstanceType:
         )
 
 
-def _network_card(described: Mapping[str, Any]) -> NetworkCard:
+def _convert_network_card(described: Mapping[str, Any]) -> NetworkCard:
     types = described.get("InterfaceTypes")  # botocore before 1.44 drops the field
     return NetworkCard(
         index=described["NetworkCardIndex"],
@@ -99,7 +99,7 @@ def _network_card(described: Mapping[str, Any]) -> NetworkCard:
     )
 
 
-def line_rate(performance: str) -> float | None:
+def parse_line_rate(performance: str) -> float | None:
     """Convert `4x 100 Gigabit` to 400.0; return None if AWS guarantees no rate (`Up to 25 Gigabit`, `High`).
 
     >>> line_rate("4x 100 Gigabit"), line_rate("Up to 25 Gigabit")

@@ -49,13 +49,13 @@ class Manifests:
 NONE: Final = Manifests({}, {})
 
 
-def load(files: Iterable[Pinned], mirror: str | None) -> Manifests:
+def load_manifests(files: Iterable[Pinned], mirror: str | None) -> Manifests:
     """Read and verify the files: from the cache, else from the mirror if one is set, else from upstream."""
     source = mirror or os.environ.get(MIRROR_VARIABLE) or UPSTREAM
 
     def load_file(file: Pinned) -> tuple[str, Objects | Unavailable]:
         try:
-            return file.path, _parsed(_content(file, source))
+            return file.path, _parse_objects(_read_verified(file, source))
         except Unavailable as error:
             return file.path, error
 
@@ -67,35 +67,35 @@ def load(files: Iterable[Pinned], mirror: str | None) -> Manifests:
     )
 
 
-def cache_folder() -> Path:
+def find_cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "gpumpi" / "manifests"
 
 
-def _content(file: Pinned, source: str) -> bytes:
-    cached = cache_folder() / f"{file.sha256}.yaml"
-    if cached.exists() and _digest(content := cached.read_bytes()) == file.sha256:
+def _read_verified(file: Pinned, source: str) -> bytes:
+    cached = find_cache_folder() / f"{file.sha256}.yaml"
+    if cached.exists() and _compute_digest(content := cached.read_bytes()) == file.sha256:
         return content
     address = f"{source.rstrip('/')}/{file.path}"
-    content = _fetched(address) if "://" in source else _read(Path(address).expanduser())
-    if (digest := _digest(content)) != file.sha256:
+    content = _download(address) if "://" in source else _read_file(Path(address).expanduser())
+    if (digest := _compute_digest(content)) != file.sha256:
         raise Unavailable(f"{address} does not match its pinned hash: sha256 is {digest}, expected {file.sha256}")
-    _keep(cached, content)
+    _write_to_cache(cached, content)
     return content
 
 
-def _digest(content: bytes) -> str:
+def _compute_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise Unavailable(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _fetched(address: str) -> bytes:
+def _download(address: str) -> bytes:
     if not address.startswith("https://"):
         raise Unavailable(f"{address} is not an https URL")
     reason = ""
@@ -111,7 +111,7 @@ def _fetched(address: str) -> bytes:
     raise Unavailable(f"{address} cannot be fetched: {reason}")
 
 
-def _keep(cached: Path, content: bytes) -> None:
+def _write_to_cache(cached: Path, content: bytes) -> None:
     """Write the file to the cache atomically, because several processes may write it at once. Do nothing if the cache
     is not writable."""
     try:
@@ -127,5 +127,5 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The C loader parses a megabyte in 0.1 s, the Python loader in 10 s."""
 
 
-def _parsed(content: bytes) -> Objects:
+def _parse_objects(content: bytes) -> Objects:
     return tuple(document for document in yaml.load_all(content, Loader=_LOADER) if document)

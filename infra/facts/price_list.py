@@ -30,7 +30,7 @@ PARALLEL: Final = 16
 PriceListRegion = Literal["us-east-1", "eu-central-1", "ap-south-1"]
 
 
-def price_list_region(region: str) -> PriceListRegion:
+def choose_price_list_region(region: str) -> PriceListRegion:
     """Return the Region of the Price List endpoint to query. Each of the three endpoints serves the prices of all
     Regions.
 
@@ -65,7 +65,7 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
     clients, missing = try_query(region, lambda: Clients(region))
     if clients is None:
         return Prices(region, "Price List", now.date().isoformat(), missing=missing)
-    pricing, ec2 = clients.pricing(price_list_region(region)), clients.ec2
+    pricing, ec2 = clients.create_pricing_client(choose_price_list_region(region)), clients.ec2
     cache = _Kept(region, pricing.meta.endpoint_url, now)
 
     def try_to_read(call: Callable[[], Result]) -> Result | None:
@@ -82,13 +82,14 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
 
     with ThreadPoolExecutor(PARALLEL) as threads:
         instances = {
-            name: threads.submit(read_cached, f"instance {name}", partial(_instance, pricing, region, name, now))
+            name: threads.submit(read_cached, f"instance {name}", partial(_read_instance_price, pricing, region, name, now))
             for name in sorted(request.instances)
         }
         items = {
-            name: threads.submit(read_cached, name, partial(_item, pricing, region, row, now)) for name, row in ITEMS.items()
+            name: threads.submit(read_cached, name, partial(_read_item_price, pricing, region, row, now))
+            for name, row in ITEMS.items()
         }
-        spot = threads.submit(try_to_read, lambda: _spot(ec2, request.spot, now))
+        spot = threads.submit(try_to_read, lambda: _read_spot_prices(ec2, request.spot, now))
     cache.save()
     return Prices(
         region,
@@ -104,18 +105,18 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
 # --- queries ------------------------------------------------------------------------------------------------------------
 
 
-def _instance(pricing: Any, region: str, name: str, now: datetime) -> Price | None:
+def _read_instance_price(pricing: Any, region: str, name: str, now: datetime) -> Price | None:
     rows = read_rows(pricing, INSTANCE_SERVICE, {"regionCode": region, "instanceType": name, **INSTANCE_FILTERS})
-    return _price([usd for row in rows for unit, usd in read_rates(row) if unit == "Hrs" and usd > 0], now)
+    return _select_highest_price([usd for row in rows for unit, usd in read_rates(row) if unit == "Hrs" and usd > 0], now)
 
 
-def _item(pricing: Any, region: str, item: PriceRow, now: datetime) -> Price | None:
+def _read_item_price(pricing: Any, region: str, item: PriceRow, now: datetime) -> Price | None:
     rows = read_rows(pricing, item.service, {"regionCode": region, **item.attributes}, item.usage_type)
     fitting = [row for row in rows if item.has_usage_type(row["product"]["attributes"].get("usagetype", ""))]
-    return _price([usd for row in fitting for _, usd in read_rates(row) if usd > 0], now)
+    return _select_highest_price([usd for row in fitting for _, usd in read_rates(row) if usd > 0], now)
 
 
-def _price(prices: list[Decimal], now: datetime) -> Price | None:
+def _select_highest_price(prices: list[Decimal], now: datetime) -> Price | None:
     """Return the highest price, which is the price of the first tier; None if the Price List has no matching row."""
     return Price(max(prices), PRICE_LIST, now.date().isoformat()) if prices else None
 
@@ -134,7 +135,7 @@ def read_rates(row: Mapping[str, Any]) -> Iterable[tuple[str, Decimal]]:
                 yield rate["unit"], Decimal(rate["pricePerUnit"]["USD"])
 
 
-def _spot(ec2: Any, types: frozenset[str], now: datetime) -> dict[tuple[str, str], Price]:
+def _read_spot_prices(ec2: Any, types: frozenset[str], now: datetime) -> dict[tuple[str, str], Price]:
     """Return the current spot price of each type and zone."""
     prices = read_spot_prices(ec2, types, now) if types else {}
     return {key: Price(usd, SPOT, now.date().isoformat()) for key, usd in prices.items()}

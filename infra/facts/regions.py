@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import Final
 
-from infra.config.messages import nearest, shown
+from infra.config.messages import find_similar, format_value
 from infra.facts.model import FactsError
 
 _NAME: Final = re.compile(r"[a-z]+(-[a-z]+)+-[0-9]+")
@@ -17,13 +17,13 @@ class UnknownRegion(FactsError):
     """The Region does not exist, as far as the SDK and AWS report."""
 
 
-def is_name(text: str) -> bool:
+def is_region_name(text: str) -> bool:
     """Return whether the text looks like a Region name. boto3 cannot create clients for malformed names."""
     return _NAME.fullmatch(text) is not None
 
 
 @cache
-def sdk_regions() -> frozenset[str]:
+def list_sdk_regions() -> frozenset[str]:
     """Return the Regions of all partitions that the SDK knows."""
     import boto3.session  # slow to import
 
@@ -34,22 +34,22 @@ def sdk_regions() -> frozenset[str]:
     )
 
 
-def require_known(text: str) -> None:
+def require_known_region(text: str) -> None:
     """Raise UnknownRegion for a Region that the local AWS does not have: it has those that the SDK knows."""
-    if text not in sdk_regions():
-        raise UnknownRegion(f"{shown(text)} is not a known Region. Use one such as {_nearest(text)}")
+    if text not in list_sdk_regions():
+        raise UnknownRegion(f"{format_value(text)} is not a known Region. Use one such as {_find_similar_region(text)}")
 
 
-def malformed(text: str) -> str:
+def describe_malformed_region(text: str) -> str:
     """Return the error for a text that is no Region name."""
-    return f"{shown(text)} is not a region name. Use one such as {_nearest(text)}"
+    return f"{format_value(text)} is not a region name. Use one such as {_find_similar_region(text)}"
 
 
-def refused(region: str, reason: str) -> UnknownRegion:
+def build_unknown_region_error(region: str, reason: str) -> UnknownRegion:
     """Return the error for a Region that the SDK does not know, and where AWS rejects requests."""
-    problem = f"{shown(region)} is not a known Region, and AWS accepts no requests there ({reason})"
-    return UnknownRegion(f"{problem}. Use one such as {_nearest(region)}")
+    problem = f"{format_value(region)} is not a known Region, and AWS accepts no requests there ({reason})"
+    return UnknownRegion(f"{problem}. Use one such as {_find_similar_region(region)}")
 
 
-def _nearest(text: str) -> str:
-    return next(iter(nearest(text, sdk_regions())), _EXAMPLE)
+def _find_similar_region(text: str) -> str:
+    return next(iter(find_similar(text, list_sdk_regions())), _EXAMPLE)

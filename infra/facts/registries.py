@@ -46,13 +46,13 @@ _SUFFIXES: Final = {
 """DNS suffixes of partitions, from botocore's partitions.json. All other partitions use `amazonaws.com`."""
 
 
-def eks_registry(region: str) -> str:
+def find_eks_registry(region: str) -> str:
     """Return the host name of the ECR registry that holds EKS's own images in this Region."""
     partition = "aws-cn" if region.startswith("cn-") else "aws"
-    return account_registry(_ACCOUNTS.get(region, DEFAULT_ACCOUNT), region, partition)
+    return build_account_registry(_ACCOUNTS.get(region, DEFAULT_ACCOUNT), region, partition)
 
 
-def account_registry(account: str, region: str, partition: str) -> str:
+def build_account_registry(account: str, region: str, partition: str) -> str:
     """Return the host name of an account's registry."""
     return f"{account}.dkr.ecr.{region}.{_SUFFIXES.get(partition, 'amazonaws.com')}"
 
@@ -61,7 +61,7 @@ ECR_HOST: Final = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region
 """https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html"""
 
 
-def ecr_repository(name: str) -> tuple[str, str, str] | None:
+def parse_ecr_repository(name: str) -> tuple[str, str, str] | None:
     """Return the account, Region and name of an ECR repository; None for any other registry.
 
     >>> ecr_repository("123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/mpi")

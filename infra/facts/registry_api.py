@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from infra.jobs.images import repository_of
+from infra.jobs.images import strip_tag_and_digest
 
 TIMEOUT_SECONDS: Final = 2.0
 """Timeout of each request. If a registry does not respond in time, `plan` does not know whether the image exists."""
@@ -35,37 +35,37 @@ class NotAnswered(Exception):
     """The registry did not report whether the image exists. The message gives the reason."""
 
 
-def configuration(image: str, architecture: str, scheme: str = "https") -> Mapping[str, Any] | None:
+def read_image_config(image: str, architecture: str, scheme: str = "https") -> Mapping[str, Any] | None:
     """Return the configuration of an image; None if it does not exist. Raises NotAnswered."""
-    registry = _Registry(scheme, *_host_and_name(image))
-    manifest = registry.manifest(_reference(image))
+    registry = _Registry(scheme, *_split_host_and_name(image))
+    manifest = registry.manifest(_parse_reference(image))
     if manifest is not None and "manifests" in manifest:
-        digest = _of_platform(manifest["manifests"], architecture)
+        digest = _find_platform_digest(manifest["manifests"], architecture)
         manifest = registry.manifest(digest) if digest else None
     if manifest is None:
         return None
-    return registry.blob(str(manifest.get("config", {}).get("digest", ""))) or {}
+    return registry.read_blob(str(manifest.get("config", {}).get("digest", ""))) or {}
 
 
-def _host_and_name(image: str) -> tuple[str, str]:
+def _split_host_and_name(image: str) -> tuple[str, str]:
     """Return the registry's host, and the repository's name on this host.
 
     >>> _host_and_name("docker.io/ubuntu:24.04"), _host_and_name("nvcr.io/nvidia/pytorch@sha256:0")
     (('registry-1.docker.io', 'library/ubuntu'), ('nvcr.io', 'nvidia/pytorch'))
     """
-    host, _, name = repository_of(image).partition("/")
+    host, _, name = strip_tag_and_digest(image).partition("/")
     if host in DOCKER_HUB:
         return "registry-1.docker.io", name if "/" in name else f"library/{name}"
     return host, name
 
 
-def _reference(image: str) -> str:
+def _parse_reference(image: str) -> str:
     """Return the digest of an image, or its tag, which is `latest` by default."""
     name, _, digest = image.partition("@")
     return digest or name.rpartition("/")[2].partition(":")[2] or "latest"
 
 
-def _of_platform(manifests: Any, architecture: str) -> str:
+def _find_platform_digest(manifests: Any, architecture: str) -> str:
     platform = {"x86_64": "amd64"}.get(architecture, architecture)
     fitting = (str(each.get("digest", "")) for each in manifests if each.get("platform", {}).get("architecture") == platform)
     return next(fitting, "")
@@ -78,18 +78,18 @@ class _Registry:
         self._scheme, self._base, self._host, self._token = scheme, f"{scheme}://{host}/v2/{name}", host, ""
 
     def manifest(self, reference: str) -> Mapping[str, Any] | None:
-        return self._read(f"{self._base}/manifests/{reference}")
+        return self._read_json(f"{self._base}/manifests/{reference}")
 
-    def blob(self, digest: str) -> Mapping[str, Any] | None:
-        return self._read(f"{self._base}/blobs/{digest}") if digest else None
+    def read_blob(self, digest: str) -> Mapping[str, Any] | None:
+        return self._read_json(f"{self._base}/blobs/{digest}") if digest else None
 
-    def _read(self, address: str) -> Mapping[str, Any] | None:
+    def _read_json(self, address: str) -> Mapping[str, Any] | None:
         try:
-            return self._get(address)
+            return self._get_with_token(address)
         except urllib.error.HTTPError as error:
             if error.code == HTTPStatus.UNAUTHORIZED and not self._token:
-                self._token = self._anonymous_token(error.headers.get("WWW-Authenticate", ""))
-                return self._read(address)
+                self._token = self._request_anonymous_token(error.headers.get("WWW-Authenticate", ""))
+                return self._read_json(address)
             if error.code == HTTPStatus.NOT_FOUND:
                 return None
             if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
@@ -98,14 +98,14 @@ class _Registry:
         except (OSError, ValueError) as error:
             raise NotAnswered(f"{self._host} cannot be reached: {getattr(error, 'reason', error)}") from None
 
-    def _get(self, address: str) -> Mapping[str, Any]:
+    def _get_with_token(self, address: str) -> Mapping[str, Any]:
         headers = {"Accept": _ACCEPT, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
         request = urllib.request.Request(address, headers=headers)
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             document: Mapping[str, Any] = json.loads(answer.read(LARGEST))
         return document
 
-    def _anonymous_token(self, challenge: str) -> str:
+    def _request_anonymous_token(self, challenge: str) -> str:
         """Request a token from the service that the challenge specifies. Raises NotAnswered if the service requires a
         login."""
         parameters = dict(_CHALLENGE.findall(challenge))
@@ -113,7 +113,7 @@ class _Registry:
         if not challenge.startswith("Bearer ") or urlsplit(realm).scheme != self._scheme:
             raise NotAnswered(f"{self._host} requires a login")
         try:
-            answer = self._get(f"{realm}?{urlencode(parameters)}")
+            answer = self._get_with_token(f"{realm}?{urlencode(parameters)}")
         except urllib.error.HTTPError:
             raise NotAnswered(f"{self._host} requires a login") from None
         token = answer.get("token") or answer.get("access_token")

@@ -9,7 +9,7 @@ from infra.facts import price_list
 from infra.facts.price_list import PRICE_LIST, Wanted
 
 
-def renew(region: str) -> int:
+def renew_region_prices(region: str) -> int:
     """Query and store the Region's prices of all instance types that the snapshot lists in any Region, and of all
     items. Return the number of prices found. Cached prices are ignored, because the snapshot is stored with today's
     date.
@@ -22,18 +22,21 @@ def renew(region: str) -> int:
     date = prices.date
     source = f"price-list-{date}"
     content["sources"][source] = {"title": PRICE_LIST, "date": date, "verified": True}
-    content["instances"][region] = {source: _text(prices.instances), **_drop(content["instances"], region, prices.instances)}
+    content["instances"][region] = {
+        source: _format_prices(prices.instances),
+        **_keep_unrenewed_prices(content["instances"], region, prices.instances),
+    }
     items = {str(name): price for name, price in prices.items.items()}
-    content["items"][region] = {source: _text(items), **_drop(content["items"], region, items)}
+    content["items"][region] = {source: _format_prices(items), **_keep_unrenewed_prices(content["items"], region, items)}
     SNAPSHOT.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
     return len(prices.instances) + len(prices.items)
 
 
-def _text(prices: Mapping[str, Price]) -> dict[str, str]:
+def _format_prices(prices: Mapping[str, Price]) -> dict[str, str]:
     return {name: str(price.usd) for name, price in sorted(prices.items())}
 
 
-def _drop(
+def _keep_unrenewed_prices(
     table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str, renewed: Mapping[str, Price]
 ) -> dict[str, dict[str, str]]:
     """Return the Region's prices that were not renewed, keyed by source."""
@@ -46,4 +49,4 @@ def _drop(
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        print(f"{name}: {renew(name)} prices")
+        print(f"{name}: {renew_region_prices(name)} prices")

@@ -6,15 +6,15 @@ from typing import Any
 from infra.facts.clients import Clients
 
 
-def admitted_sources(clients: Clients, group_ids: Collection[str], port: int) -> dict[str, frozenset[str]]:
+def read_ingress_sources(clients: Clients, group_ids: Collection[str], port: int) -> dict[str, frozenset[str]]:
     """Return the CIDRs, security groups and prefix lists from which each group allows traffic to a TCP port."""
     if not group_ids:
         return {}
     groups = clients.ec2.describe_security_groups(GroupIds=sorted(group_ids))["SecurityGroups"]
-    return {group["GroupId"]: _sources(group["IpPermissions"], port) for group in groups}
+    return {group["GroupId"]: _find_sources(group["IpPermissions"], port) for group in groups}
 
 
-def _sources(permissions: list[dict[str, Any]], port: int) -> frozenset[str]:
+def _find_sources(permissions: list[dict[str, Any]], port: int) -> frozenset[str]:
     sources: set[str] = set()
     for rule in permissions:
         if rule["IpProtocol"] == "-1" or (rule["IpProtocol"] == "tcp" and rule["FromPort"] <= port <= rule["ToPort"]):
@@ -24,7 +24,7 @@ def _sources(permissions: list[dict[str, Any]], port: int) -> frozenset[str]:
     return frozenset(sources)
 
 
-def nodes_groups(clients: Clients, *, nodes: Mapping[str, str], cluster: str) -> frozenset[str]:
+def find_node_security_groups(clients: Clients, *, nodes: Mapping[str, str], cluster: str) -> frozenset[str]:
     """Return the security groups of a stack's nodes: the one tagged `nodes`, and the one that EKS creates for the
     cluster and attaches to its nodes.
     """

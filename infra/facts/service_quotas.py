@@ -46,7 +46,7 @@ _LETTERS: Final = {"gr": "g", "vt": "g", "im": "i", "is": "i"}
 """Leading letters of instance types -> the family whose quota they count against."""
 
 
-def quota(type_name: str, *, spot: bool) -> Quota | None:
+def find_vcpu_quota(type_name: str, *, spot: bool) -> Quota | None:
     """Return the vCPU quota of an instance type, On-Demand or Spot; None if AWS's table lists none.
 
     Launches into reserved capacity use no quota: a reservation uses quota when it is created, and Capacity Block
@@ -63,11 +63,11 @@ def quota(type_name: str, *, spot: bool) -> Quota | None:
     return _ON_DEMAND.get(letters)
 
 
-def number_of_node_groups(settings: Settings) -> int:
+def count_node_groups(settings: Settings) -> int:
     return len(settings.pools) + 1
 
 
-def exceeds_default(settings: Settings) -> bool:
+def exceeds_default_quota(settings: Settings) -> bool:
     """True if the stack needs more node groups than the default quota allows. AWS never sets an account's quota below
     the default."""
-    return settings.is_eks and number_of_node_groups(settings) > DEFAULT_NODE_GROUPS
+    return settings.is_eks and count_node_groups(settings) > DEFAULT_NODE_GROUPS

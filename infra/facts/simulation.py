@@ -22,7 +22,7 @@ class Simulated:
     """Condition keys that the policies use, but that have a value only in the real request."""
 
 
-def simulate(
+def simulate_actions(
     clients: Clients, principal: str, actions: Sequence[str], resource: str, context: Mapping[str, str]
 ) -> list[Simulated]:
     """Simulate actions on one resource. If condition keys are missing, a denial counts as `unknown`."""
@@ -30,10 +30,10 @@ def simulate(
     pages = clients.iam.get_paginator("simulate_principal_policy").paginate(
         PolicySourceArn=principal, ActionNames=list(actions), ResourceArns=[resource], ContextEntries=entries, MaxItems=PAGE
     )
-    return [_simulated(result) for page in pages for result in page["EvaluationResults"]]
+    return [_convert_result(result) for page in pages for result in page["EvaluationResults"]]
 
 
-def _simulated(result: Mapping[str, Any]) -> Simulated:
+def _convert_result(result: Mapping[str, Any]) -> Simulated:
     """Read one result. Decisions per ARN are in `ResourceSpecificResults`; the other results are about ARN templates."""
     action: str = result["EvalActionName"]
     specific = result.get("ResourceSpecificResults") or [result]

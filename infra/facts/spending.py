@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from infra.facts.clients import Clients, filter_by, read_pages
-from infra.facts.ec2 import instances
+from infra.facts.clients import Clients, build_filter, read_pages
+from infra.facts.ec2 import list_instances
 from infra.naming import COST_TAG, POOL_TAG, ROLE_TAG, STACK_TAG, SYSTEM_POOL, Naming
 
 Market = Literal["on-demand", "spot", "capacity-block"]
@@ -39,45 +39,45 @@ class Run:
         return max(0.0, (min(self.ended or now, now) - max(self.started, since)).total_seconds())
 
 
-def runs(clients: Clients, stack: str) -> list[Run]:
+def list_instance_runs(clients: Clients, stack: str) -> list[Run]:
     """Return the instances of a stack, oldest first. EC2 lists terminated instances for an hour; Auto Scaling keeps
     scaling activities for six weeks."""
-    activities, own = list(_activities(clients, stack)), filter_by(f"tag:{STACK_TAG}", [stack])
+    activities, own = list(_list_scaling_activities(clients, stack)), build_filter(f"tag:{STACK_TAG}", [stack])
     ends = {match[1]: activity for activity, _ in activities if (match := _TERMINATED.match(activity["Description"]))}
-    listed = {instance["InstanceId"]: _of_instance(instance, ends) for instance in instances(clients, own)}
+    listed = {instance["InstanceId"]: _build_run_from_instance(instance, ends) for instance in list_instances(clients, own)}
     ended = {
-        launched[1]: _of_activity(launched[1], activity, group, listed, ends.get(launched[1]))
+        launched[1]: _build_run_from_activity(launched[1], activity, group, listed, ends.get(launched[1]))
         for activity, group in activities
         if (launched := _LAUNCHED.match(activity["Description"])) and activity["StatusCode"] == "Successful"
     }
     return sorted({**ended, **listed}.values(), key=lambda run: (run.started, run.instance))
 
 
-def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, Any]]) -> Run:
+def _build_run_from_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, Any]]) -> Run:
     tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
     ended: datetime | None = None
     if instance["State"]["Name"] in ("shutting-down", "terminated", "stopping", "stopped"):
         reason = _ENDED.search(instance.get("StateTransitionReason", ""))
-        ended = datetime.fromisoformat(f"{reason[1]}+00:00") if reason else _ended(ends.get(instance["InstanceId"]))
+        ended = datetime.fromisoformat(f"{reason[1]}+00:00") if reason else _read_end_time(ends.get(instance["InstanceId"]))
         ended = ended or instance["LaunchTime"]  # the time is unknown: count nothing rather than too much
     return Run(
         instance["InstanceId"],
         tags.get(POOL_TAG) or ("head node" if ROLE_TAG in tags else SYSTEM_POOL),
         instance["InstanceType"],
         instance["Placement"]["AvailabilityZone"],
-        _market(instance.get("InstanceLifecycle")),
+        _convert_market(instance.get("InstanceLifecycle")),
         tags.get(COST_TAG, ""),
         instance["LaunchTime"].astimezone(UTC),
         ended.astimezone(UTC) if ended else None,
     )
 
 
-def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _list_scaling_activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield each scaling activity of the stack's Auto Scaling groups, with its group. EKS tags the groups that it
     creates with the cluster's name."""
     groups: dict[str, Mapping[str, Any]] = {}
     for tag, value in ((STACK_TAG, stack), (EKS_CLUSTER_TAG, Naming(stack).cluster)):
-        own = [filter_by(f"tag:{tag}", [value])]
+        own = [build_filter(f"tag:{tag}", [value])]
         pages = read_pages(clients.autoscaling, "describe_auto_scaling_groups", "AutoScalingGroups", Filters=own)
         groups |= {group["AutoScalingGroupName"]: group for group in pages}
     for name, group in groups.items():
@@ -85,7 +85,7 @@ def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any
             yield activity, group
 
 
-def _of_activity(
+def _build_run_from_activity(
     instance: str,
     activity: Mapping[str, Any],
     group: Mapping[str, Any],
@@ -108,25 +108,25 @@ def _of_activity(
         member.market if member else "on-demand",
         member.cost_center if member else tags.get(COST_TAG, ""),
         started,
-        _ended(end) or started,
+        _read_end_time(end) or started,
     )
 
 
-def _ended(activity: Mapping[str, Any] | None) -> datetime | None:
+def _read_end_time(activity: Mapping[str, Any] | None) -> datetime | None:
     if activity is None:
         return None
     moment: datetime = activity.get("EndTime") or activity["StartTime"]
     return moment.astimezone(UTC)
 
 
-def _market(lifecycle: str | None) -> Market:
+def _convert_market(lifecycle: str | None) -> Market:
     match lifecycle:
         case "spot" | "capacity-block":
             return lifecycle
     return "on-demand"
 
 
-def completed(runs: Iterable[Run], pools: Mapping[str, tuple[str, Market]]) -> list[Run]:
+def fill_in_missing_types(runs: Iterable[Run], pools: Mapping[str, tuple[str, Market]]) -> list[Run]:
     """Fill in the type and market of instances whose group is now empty, from the pools of the stack file."""
     return [
         replace(run, instance_type=pools[run.pool][0], market=pools[run.pool][1])

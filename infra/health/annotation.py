@@ -41,26 +41,26 @@ class TakenOut:
 
     def text(self) -> str:
         values = asdict(self)
-        return json.dumps({**values, "at": _format(self.at), "since": _format(self.since)})
+        return json.dumps({**values, "at": _format_time(self.at), "since": _format_time(self.since)})
 
 
-def read_name(node: Object) -> str:
+def read_node_name(node: Object) -> str:
     return str(node["metadata"]["name"])
 
 
-def read(node: Object) -> TakenOut | None:
+def read_annotation(node: Object) -> TakenOut | None:
     """Return the content of a node's annotation, or None if it has none.
 
     If the annotation is damaged, the node counts as drained and as taken out of service long ago. The node stays out of
     service until it has no fault.
     """
     text = (node["metadata"].get("annotations") or {}).get(TAKEN_OUT_ANNOTATION)
-    return None if text is None else parse(text)
+    return None if text is None else parse_annotation(text)
 
 
-def parse(text: str) -> TakenOut:
+def parse_annotation(text: str) -> TakenOut:
     """Return the content of an annotation. The node itself can write it."""
-    document = documents.load(text)
+    document = documents.load_json(text)
     if not _IS_TAKEN_OUT(document):
         return TakenOut(at=FIRST, state="repairing", drains=False)
     values = {key: document[key] for key in ("condition", "reason", "action", "state", "drains") if key in document}
@@ -69,19 +69,19 @@ def parse(text: str) -> TakenOut:
     return TakenOut(at=at, since=since, ending=min(document.get("ending", 0), LONGEST_GRACE_SECONDS), **values)
 
 
-_IS_TAKEN_OUT: Final = documents.has_fields(
+_IS_TAKEN_OUT: Final = documents.must_have_fields(
     {"at": documents.is_any_time},
     {
         "condition": documents.is_text,
         "reason": documents.is_text,
-        "action": documents.is_in(get_args(Action)),
-        "state": documents.is_in(get_args(State)),
+        "action": documents.must_be_in(get_args(Action)),
+        "state": documents.must_be_in(get_args(State)),
         "since": documents.is_any_time,
         "drains": lambda value: isinstance(value, bool),
-        "ending": documents.is_count,
+        "ending": documents.is_non_negative_integer,
     },
 )
 
 
-def _format(when: datetime) -> str:
+def _format_time(when: datetime) -> str:
     return when.astimezone(UTC).isoformat()

@@ -13,7 +13,7 @@ SHARE: Final = Fraction(1, 5)
 WINDOW: Final = timedelta(hours=1)
 
 
-def limit(nodes: int) -> int:
+def compute_limit(nodes: int) -> int:
     """Return how many of the cluster's nodes may be taken out of service within a window.
 
     >>> [limit(nodes) for nodes in (0, 1, 4, 10, 14, 15)]
@@ -22,13 +22,15 @@ def limit(nodes: int) -> int:
     return min(nodes, max(1, int(SHARE * nodes)))
 
 
-def find_recent(taken_out: Mapping[str, datetime], now: datetime) -> set[str]:
+def find_recently_taken_out(taken_out: Mapping[str, datetime], now: datetime) -> set[str]:
     """Return the nodes that were taken out of service within the window. Times in the future also count, because clocks
     may differ."""
     return {name for name, when in taken_out.items() if when > now - WINDOW}
 
 
-def release(faulty: Sequence[str], taken_out: Mapping[str, datetime], nodes: Iterable[str], now: datetime) -> list[str]:
+def select_nodes_to_take_out(
+    faulty: Sequence[str], taken_out: Mapping[str, datetime], nodes: Iterable[str], now: datetime
+) -> list[str]:
     """Return the faulty nodes that may be taken out of service now, in the given order.
 
     `faulty`: nodes to take out of service, in the order in which they broke. `taken_out`: when each node was last taken
@@ -38,5 +40,5 @@ def release(faulty: Sequence[str], taken_out: Mapping[str, datetime], nodes: Ite
     present = set(nodes)
     waiting = [name for name in dict.fromkeys(faulty) if name in present and name not in taken_out]
     # Deleted nodes count as taken out, but not as nodes of the cluster: new nodes may have replaced them.
-    room = limit(len(present)) - len(find_recent(taken_out, now))
+    room = compute_limit(len(present)) - len(find_recently_taken_out(taken_out, now))
     return waiting[: max(0, room)]

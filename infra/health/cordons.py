@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from infra.health import annotation, brake, faults
-from infra.health.annotation import Object, TakenOut, read_name
+from infra.health.annotation import Object, TakenOut, read_node_name
 from infra.health.faults import Action
 from infra.naming import TAKEN_OUT_ANNOTATION
 
@@ -57,7 +57,7 @@ class Verdict:
     """Broken nodes that stay in service because the brake's limit is reached."""
 
 
-def decide(
+def decide_cordons(
     nodes: Sequence[Object],
     before: Before,
     now: datetime,
@@ -73,11 +73,14 @@ def decide(
     """
     broken = {cordon.node: cordon for cordon in find_broken_nodes(nodes, silent, now, existing=existing)}
     # A node that breaks repeatedly counts once per window.
-    free = broken.keys() & brake.find_recent(before.counted, now)
+    free = broken.keys() & brake.find_recently_taken_out(before.counted, now)
     waiting = [name for name in broken if name not in free]
-    counted = {name: before.counted[name] for name in brake.find_recent(before.counted, now)}
-    taken_out = {read_name(node): out.at for node in nodes if (out := annotation.read(node)) is not None}
-    released = {*free, *brake.release(waiting, {**before.gone, **counted, **taken_out}, map(read_name, nodes), now)}
+    counted = {name: before.counted[name] for name in brake.find_recently_taken_out(before.counted, now)}
+    taken_out = {read_node_name(node): out.at for node in nodes if (out := annotation.read_annotation(node)) is not None}
+    released = {
+        *free,
+        *brake.select_nodes_to_take_out(waiting, {**before.gone, **counted, **taken_out}, map(read_node_name, nodes), now),
+    }
     return Verdict(
         tuple(cordon for name, cordon in broken.items() if name in released),
         tuple(name for name in broken if name not in released),
@@ -88,12 +91,12 @@ def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], now: d
     """Return the nodes in service that the controller should take out, in the order in which they broke."""
     by_time = []
     for node in nodes:
-        if annotation.read(node) is not None or node["spec"].get("unschedulable"):
+        if annotation.read_annotation(node) is not None or node["spec"].get("unschedulable"):
             continue  # already taken out, or cordoned by a person
         if fault := _find_fault(node, silent, existing=existing):
             since, condition, reason, action = fault
             out = TakenOut(now, condition, reason, action, "draining", now, drains=not existing)
-            by_time.append((since, Cordon(read_name(node), node["metadata"].get("resourceVersion", ""), out)))
+            by_time.append((since, Cordon(read_node_name(node), node["metadata"].get("resourceVersion", ""), out)))
     return [cordon for _, cordon in sorted(by_time, key=lambda entry: (entry[0], entry[1].node))]
 
 
@@ -104,10 +107,10 @@ def _find_fault(node: Object, silent: Mapping[str, str], *, existing: bool) -> t
     for kind, condition in conditions.items():
         if kind not in faults.AGENT_CONDITIONS or condition["status"] != "False":
             continue
-        decision = faults.decide(kind, condition.get("reason", ""))
-        decision = decision.on_existing() if existing else decision
-        if decision.owner == "controller" and decision.costs_node:
+        decision = faults.decide_repair(kind, condition.get("reason", ""))
+        decision = decision.for_existing_cluster() if existing else decision
+        if decision.owner == "controller" and decision.takes_node_out:
             return str(condition.get("lastTransitionTime", "")), kind, condition.get("reason", ""), decision.action
-    if read_name(node) in silent and conditions.get(faults.READY, {}).get("status") == "True":
-        return silent[read_name(node)], faults.READY, faults.SILENT, faults.decide(faults.READY, faults.SILENT).action
+    if read_node_name(node) in silent and conditions.get(faults.READY, {}).get("status") == "True":
+        return silent[read_node_name(node)], faults.READY, faults.SILENT, faults.decide_repair(faults.READY, faults.SILENT).action
     return None

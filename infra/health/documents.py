@@ -14,7 +14,7 @@ LARGEST = 10**15
 LONGEST_SECONDS = 10**10
 
 
-def load(text: Any) -> Any:
+def load_json(text: Any) -> Any:
     """Return a JSON document; None if it is damaged, nested deeply, or has numbers or characters that cannot be written.
 
     >>> load('{"a": [1, null]}'), load("{"), load("[" * 99 + "]" * 99), load("NaN"), load(r'"\\ud800"'), load(None)
@@ -24,14 +24,14 @@ def load(text: Any) -> Any:
         document = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return None
-    return document if _is_plain(document, DEPTH) else None
+    return document if _is_storable(document, DEPTH) else None
 
 
-def _is_plain(value: Any, depth: int) -> bool:
+def _is_storable(value: Any, depth: int) -> bool:
     if isinstance(value, dict):
-        return depth > 0 and all(is_text(key) and _is_plain(inner, depth - 1) for key, inner in value.items())
+        return depth > 0 and all(is_text(key) and _is_storable(inner, depth - 1) for key, inner in value.items())
     if isinstance(value, list):
-        return depth > 0 and all(_is_plain(inner, depth - 1) for inner in value)
+        return depth > 0 and all(_is_storable(inner, depth - 1) for inner in value)
     if isinstance(value, int | float):
         return abs(value) <= LARGEST
     return value is None or is_text(value)
@@ -42,7 +42,7 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
 
 
-def is_count(value: Any) -> bool:
+def is_non_negative_integer(value: Any) -> bool:
     return type(value) is int and 0 <= value <= LARGEST
 
 
@@ -75,26 +75,26 @@ def is_any_time(value: Any) -> bool:
     return is_time(value, range(1, 9999))
 
 
-def is_in(values: Collection[Any]) -> Check:
+def must_be_in(values: Collection[Any]) -> Check:
     return lambda value: isinstance(value, str | int) and value in values
 
 
-def is_optional(check: Check) -> Check:
+def allow_none(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-def is_list(check: Check) -> Check:
+def must_be_list(check: Check) -> Check:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-def is_mapping(check: Check) -> Check:
+def must_be_mapping(check: Check) -> Check:
     return lambda value: isinstance(value, dict) and all(map(check, value.values()))
 
 
-def has_fields(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    def fits(value: Any) -> bool:
+def must_have_fields(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+    def has_valid_fields(value: Any) -> bool:
         if not isinstance(value, dict) or not required.keys() <= value.keys():
             return False
         return all(check(value[key]) for key, check in {**required, **(optional or {})}.items() if key in value)
 
-    return fits
+    return has_valid_fields

@@ -48,14 +48,16 @@ class Decision:
     eks: Action
     """Action that EKS's node auto repair takes if the node group has no override."""
 
-    def on_existing(self) -> "Decision":
+    def for_existing_cluster(self) -> "Decision":
         """Return the decision for an existing cluster: the controller takes nodes out of service, and people repair
         them.
         """
-        return Decision(self.owner if self.owner == "nobody" else "controller", "cordon" if self.costs_node else "none", "none")
+        return Decision(
+            self.owner if self.owner == "nobody" else "controller", "cordon" if self.takes_node_out else "none", "none"
+        )
 
     @property
-    def costs_node(self) -> bool:
+    def takes_node_out(self) -> bool:
         return self.action != "none"
 
 
@@ -84,7 +86,7 @@ def parse_xid(reason: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def decide(condition: str, reason: str) -> Decision:
+def decide_repair(condition: str, reason: str) -> Decision:
     """Return the decision for a condition that is False, or for an event with this reason.
 
     >>> decide("AcceleratedHardwareReady", "NvidiaXID79Error")
@@ -99,15 +101,15 @@ def decide(condition: str, reason: str) -> Decision:
         # Without a working kubelet, network, kernel or disk, a node cannot repair itself, and EKS replaces it.
         return _BY_EKS if condition in (READY, *AGENT_CONDITIONS) else NOTHING
     if (number := parse_xid(reason)) is not None:
-        return _of_xid(number)
+        return _decide_for_xid(number)
     if _HEALTH_CODE.fullmatch(reason):
         return Decision("controller", "cordon", "none")
     # Later releases of the agent may add reasons. The condition is False, so no job should start on the node.
     return _GPU_REASONS.get(reason, Decision("controller", "cordon", "none"))
 
 
-def _of_xid(number: int) -> Decision:
-    xid = xids.look_up(number)
+def _decide_for_xid(number: int) -> Decision:
+    xid = xids.look_up_xid(number)
     if not xid.sets_condition:
         return NOTHING
     eks: Action = "replace" if number in _EKS_REPLACES else "reboot" if number in _EKS_REBOOTS else "none"
@@ -117,13 +119,13 @@ def _of_xid(number: int) -> Decision:
     return Decision("controller", "replace" if xid.advice == "replace the node" else "reboot", "none")
 
 
-def list_reasons() -> Iterator[str]:
+def list_known_reasons() -> Iterator[str]:
     """Yield all known reasons of AcceleratedHardwareReady except DCGM's health codes."""
-    yield from (xids.name_reason(number) for number, xid in xids.XIDS.items() if xid.sets_condition)
+    yield from (xids.format_reason(number) for number, xid in xids.XIDS.items() if xid.sets_condition)
     yield from _GPU_REASONS
 
 
-def look_up_wait(condition: str) -> timedelta:
+def find_repair_wait(condition: str) -> timedelta:
     """Return how long EKS waits before it repairs a node with this condition."""
     return WAITS.get(condition, OTHER_WAIT)
 
@@ -135,5 +137,5 @@ RepairOverride = Mapping[str, Any]
 def list_repair_overrides() -> tuple[RepairOverride, ...]:
     """Return the node group's overrides, which keep EKS from acting on faults that the controller owns."""
     action = {"min_repair_wait_time_mins": LEAST_WAIT_MINUTES, "repair_action": "NoAction"}
-    reasons = [reason for reason in list_reasons() if decide(GPU_CONDITION, reason).owner == "controller"]
+    reasons = [reason for reason in list_known_reasons() if decide_repair(GPU_CONDITION, reason).owner == "controller"]
     return tuple({"node_monitoring_condition": GPU_CONDITION, "node_unhealthy_reason": reason, **action} for reason in reasons)

@@ -29,58 +29,58 @@ steps."""
 Journal = dict[str, Any]
 
 
-def new() -> Journal:
+def create_journal() -> Journal:
     return {"version": VERSION, "entries": [], "held": []}
 
 
-def read(text: str | None) -> Journal:
+def parse_journal(text: str | None) -> Journal:
     """Return the journal without damaged entries, or an empty journal if the text is damaged, missing or in a newer
     format."""
-    document = documents.load(text)
+    document = documents.load_json(text)
     if not _IS_JOURNAL(document):
-        return new()
+        return create_journal()
     journal: Journal = {**document, "entries": [entry for entry in document["entries"] if _IS_ENTRY(entry)]}
     return journal
 
 
-_IS_JOURNAL: Final = documents.has_fields(
-    {"version": documents.is_in((VERSION,)), "entries": lambda value: isinstance(value, list)}
+_IS_JOURNAL: Final = documents.must_have_fields(
+    {"version": documents.must_be_in((VERSION,)), "entries": lambda value: isinstance(value, list)}
 )
 _TEXTS: Final = ("node", "uid", "instance", "condition", "reason", "action", "state")
-_IS_ENTRY: Final = documents.has_fields(
+_IS_ENTRY: Final = documents.must_have_fields(
     {
         **dict.fromkeys(_TEXTS, documents.is_text),
         "at": documents.is_any_time,
-        "steps": documents.is_list(documents.has_fields({"state": documents.is_text, "at": documents.is_any_time})),
+        "steps": documents.must_be_list(documents.must_have_fields({"state": documents.is_text, "at": documents.is_any_time})),
     }
 )
 
 
-def write(journal: Journal) -> str:
+def serialize_journal(journal: Journal) -> str:
     return json.dumps(journal, separators=(",", ":"), sort_keys=True)
 
 
-def update(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
+def update_journal(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
     """Return the journal, updated with the states of the nodes. `everything`: UIDs of all nodes of the cluster."""
     after = [dict(entry, steps=list(entry["steps"])) for entry in journal["entries"]]
     open_entries = {entry["uid"]: entry for entry in after if entry["state"] not in ENDED}
     for node in nodes:
-        out = annotation.read(node)
-        if out is not None and not _is_known(after, node, out):
+        out = annotation.read_annotation(node)
+        if out is not None and not _contains_state(after, node, out):
             record_state(after, node, out)
     for uid, entry in open_entries.items():
         if uid not in everything:
-            _step(entry, GONE, now)
+            _append_step(entry, GONE, now)
     return {**journal, "entries": after[-KEPT:]}
 
 
-def _is_known(entries: Sequence[Entry], node: Object, out: TakenOut) -> bool:
+def _contains_state(entries: Sequence[Entry], node: Object, out: TakenOut) -> bool:
     """Return whether the journal contains this state, or a later state whose patch has not been applied yet."""
-    entry = _entry(entries, node, out)
+    entry = _find_entry(entries, node, out)
     return entry is not None and bool(entry["steps"]) and datetime.fromisoformat(entry["steps"][-1]["at"]) >= out.since
 
 
-def _entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | None:
+def _find_entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | None:
     """Return the entry of this removal from service, or an open entry that was written before the node was changed."""
     about = [entry for entry in reversed(entries) if entry["uid"] == node["metadata"]["uid"]]
     same = (entry for entry in about if entry["at"] == out.at.isoformat())
@@ -89,7 +89,7 @@ def _entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | Non
 
 def record_state(entries: list[Entry], node: Object, out: TakenOut) -> None:
     """Record a node's state in its entry, or start a new entry."""
-    entry = _entry(entries, node, out)
+    entry = _find_entry(entries, node, out)
     if entry is None:
         entry = {
             "node": str(node["metadata"]["name"]),
@@ -104,17 +104,17 @@ def record_state(entries: list[Entry], node: Object, out: TakenOut) -> None:
         }
         entries.append(entry)
     entry["at"] = max(entry["at"], out.at.isoformat())
-    _step(entry, out.state, out.since)
+    _append_step(entry, out.state, out.since)
 
 
 def close_entries(entries: Sequence[Entry], uid: str, now: datetime) -> None:
     """Record that a node accepts jobs again."""
     for entry in entries:
         if entry["uid"] == uid and entry["state"] not in ENDED:
-            _step(entry, IN_SERVICE, now)
+            _append_step(entry, IN_SERVICE, now)
 
 
-def find_counted_nodes(journal: Journal, nodes: Sequence[Object]) -> Before:
+def find_nodes_counted_by_brake(journal: Journal, nodes: Sequence[Object]) -> Before:
     """Return the nodes without an annotation that the brake must count.
 
     A silent node no longer counts once it is gone: Kubernetes deletes a node only if its instance no longer exists, so
@@ -122,7 +122,7 @@ def find_counted_nodes(journal: Journal, nodes: Sequence[Object]) -> Before:
     https://kubernetes.io/docs/concepts/architecture/cloud-controller/#node-controller
     """
     names = {str(node["metadata"]["uid"]): str(node["metadata"]["name"]) for node in nodes}
-    marked = {str(node["metadata"]["uid"]) for node in nodes if annotation.read(node) is not None}
+    marked = {str(node["metadata"]["uid"]) for node in nodes if annotation.read_annotation(node) is not None}
     gone: dict[str, datetime] = {}
     counted: dict[str, datetime] = {}
     for entry in journal["entries"]:
@@ -134,7 +134,7 @@ def find_counted_nodes(journal: Journal, nodes: Sequence[Object]) -> Before:
     return Before(gone, counted)
 
 
-def _step(entry: Entry, state: str, at: datetime) -> None:
+def _append_step(entry: Entry, state: str, at: datetime) -> None:
     if entry["state"] != state:
         entry["state"] = state
         entry["steps"] = [*entry["steps"], {"state": state, "at": at.isoformat()}][-STEPS_KEPT:]

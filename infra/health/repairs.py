@@ -47,7 +47,7 @@ def find_problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
         return "the node is not ready"
     for kind in faults.AGENT_CONDITIONS:
         condition = conditions.get(kind, {})
-        if condition.get("status") == "False" and faults.decide(kind, condition.get("reason", "")).costs_node:
+        if condition.get("status") == "False" and faults.decide_repair(kind, condition.get("reason", "")).takes_node_out:
             return f"{kind} is False: {condition.get('reason', '')}"
     usable = parse_quantity(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0))
     return "" if usable == gpus else f"{usable} of {gpus} GPUs can be used"
@@ -62,21 +62,21 @@ def decide_next_state(
     is_sound = not find_problem(node, gpus, is_silent=is_silent)
     if out.state == "draining":
         if not is_busy:
-            return _enter(out, "repairing", now)
-        return _enter(out, "verifying", now) if is_sound and not out.drains else out
+            return _enter_state(out, "repairing", now)
+        return _enter_state(out, "verifying", now) if is_sound and not out.drains else out
     if out.state == "repairing":
-        return _enter(out, "verifying", now) if is_sound else out
+        return _enter_state(out, "verifying", now) if is_sound else out
     if not is_sound:
-        return _enter(out, "repairing", now)
+        return _enter_state(out, "repairing", now)
     return None if now - out.since >= VERIFYING + timedelta(seconds=out.ending) else out
 
 
-def build_patch(version: str, out: TakenOut | None) -> dict[str, Any]:
+def build_state_patch(version: str, out: TakenOut | None) -> dict[str, Any]:
     """Return the merge patch that writes a state; None puts the node back into service."""
     text = out.text() if out is not None else None
     metadata = {"resourceVersion": version, "annotations": {TAKEN_OUT_ANNOTATION: text}}
     return {"metadata": metadata} if out is not None else {"metadata": metadata, "spec": {"unschedulable": None}}
 
 
-def _enter(out: TakenOut, state: State, now: datetime) -> TakenOut:
+def _enter_state(out: TakenOut, state: State, now: datetime) -> TakenOut:
     return replace(out, state=state, since=now)

@@ -23,7 +23,7 @@ class Xid:
     event."""
 
 
-def _serious(text: str, advice: Advice = "reset the GPU") -> Xid:
+def _build_serious_xid(text: str, advice: Advice = "reset the GPU") -> Xid:
     return Xid(text, advice, sets_condition=True)
 
 
@@ -32,44 +32,44 @@ XIDS: Final = {
     31: Xid("GPU memory page fault", "restart the job", sets_condition=False),
     43: Xid("GPU stopped processing: reset channel verification error", "none", sets_condition=False),
     45: Xid("Preemptive cleanup, due to previous errors", "none", sets_condition=False),
-    46: _serious("GPU stopped processing"),
-    48: _serious("Double-bit ECC error"),
-    54: _serious("Auxiliary power is not connected to the GPU board", "replace the node"),
-    62: _serious("Internal micro-controller halt"),
-    63: _serious("Row remapping event", "none"),
-    64: _serious("Row remapping failure"),
-    74: _serious("NVLink error"),
-    79: _serious("GPU has fallen off the bus", "reboot the node"),
+    46: _build_serious_xid("GPU stopped processing"),
+    48: _build_serious_xid("Double-bit ECC error"),
+    54: _build_serious_xid("Auxiliary power is not connected to the GPU board", "replace the node"),
+    62: _build_serious_xid("Internal micro-controller halt"),
+    63: _build_serious_xid("Row remapping event", "none"),
+    64: _build_serious_xid("Row remapping failure"),
+    74: _build_serious_xid("NVLink error"),
+    79: _build_serious_xid("GPU has fallen off the bus", "reboot the node"),
     94: Xid("Contained memory error", "restart the job", sets_condition=False),
-    95: _serious("Uncontained memory error"),
-    109: _serious("Context switch timeout"),
-    110: _serious("Security fault"),
-    119: _serious("GSP RPC timeout"),
-    120: _serious("GSP error"),
+    95: _build_serious_xid("Uncontained memory error"),
+    109: _build_serious_xid("Context switch timeout"),
+    110: _build_serious_xid("Security fault"),
+    119: _build_serious_xid("GSP RPC timeout"),
+    120: _build_serious_xid("GSP error"),
     121: Xid("C2C link error", "none", sets_condition=False),
-    136: _serious("Link training failed"),
-    140: _serious("Unrecovered ECC error"),
-    142: _serious("NVENC3 error", "replace the node"),
-    143: _serious("GPU initialization error"),
-    151: _serious("Key rotation error", "replace the node"),
+    136: _build_serious_xid("Link training failed"),
+    140: _build_serious_xid("Unrecovered ECC error"),
+    142: _build_serious_xid("NVENC3 error", "replace the node"),
+    143: _build_serious_xid("GPU initialization error"),
+    151: _build_serious_xid("Key rotation error", "replace the node"),
     154: Xid("GPU recovery action changed", "none", sets_condition=False),
-    155: _serious("NVLink error detected by software"),
-    156: _serious("Resource retirement event"),
-    158: _serious("GPU fatal timeout"),
+    155: _build_serious_xid("NVLink error detected by software"),
+    156: _build_serious_xid("Resource retirement event"),
+    158: _build_serious_xid("GPU fatal timeout"),
 }
 APPLICATION: Final = frozenset({13, 31, 43, 45, 94})
 """Xids that the application causes, or that harm only the application: the GPU stays usable."""
 UNKNOWN: Final = Xid("Xid that is not in the table", "none", sets_condition=False)
 
 
-def look_up(number: int) -> Xid:
+def look_up_xid(number: int) -> Xid:
     return XIDS.get(number, UNKNOWN)
 
 
-def name_reason(number: int) -> str:
+def format_reason(number: int) -> str:
     """Return the reason that EKS's agent gives for an Xid.
 
     >>> name_reason(79), name_reason(31)
     ('NvidiaXID79Error', 'NvidiaXID31Warning')
     """
-    return f"NvidiaXID{number}{'Error' if look_up(number).sets_condition else 'Warning'}"
+    return f"NvidiaXID{number}{'Error' if look_up_xid(number).sets_condition else 'Warning'}"

@@ -21,20 +21,20 @@ class Counts(NamedTuple):
     maximum: int
 
     @classmethod
-    def always(cls, number: int) -> "Counts":
+    def constant(cls, number: int) -> "Counts":
         return cls(number, number, number)
 
     @classmethod
-    def of_nodes(cls, nodes: Nodes) -> "Counts":
+    def from_nodes(cls, nodes: Nodes) -> "Counts":
         """System pods occupy the system nodes, so an idle cluster keeps the configured number."""
         idle = nodes.desired if nodes.is_system else nodes.minimum
         return cls(idle, nodes.desired, max(nodes.maximum, nodes.desired) if nodes.is_system else nodes.maximum)
 
-    def plus(self, counts: "Counts") -> "Counts":
+    def add(self, counts: "Counts") -> "Counts":
         return Counts(*(own + added for own, added in zip(self, counts, strict=True)))
 
 
-ALWAYS_ONE: Final = Counts.always(1)
+ALWAYS_ONE: Final = Counts.constant(1)
 
 
 @dataclass(frozen=True)

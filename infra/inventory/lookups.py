@@ -35,61 +35,61 @@ MISSING: Final = (
 )
 
 
-def find_by_tags(operation: str, key: str, id_key: str, filters_key: str = "Filters") -> Look:
+def create_tag_lookup(operation: str, key: str, id_key: str, filters_key: str = "Filters") -> Look:
     """Return a lookup that finds EC2 resources by their tags. EC2 sets tags at creation; the tags include the names of
     the stack and the resource."""
 
-    def look(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-        for described in getattr(client("ec2"), operation)(**{filters_key: _filter_tags(inputs)})[key]:
-            if _own_tags(described["Tags"]) == inputs["tags"]:
+    def find_tagged(client: Client, inputs: Inputs) -> Iterator[Remnant]:
+        for described in getattr(client("ec2"), operation)(**{filters_key: _build_tag_filters(inputs)})[key]:
+            if _select_own_tags(described["Tags"]) == inputs["tags"]:
                 yield Remnant(described[id_key], str(described.get("State") or ""))
 
-    return look
+    return find_tagged
 
 
-def find_described(service: str, operation: str, key: str, *arguments: str) -> Look:
+def create_describe_lookup(service: str, operation: str, key: str, *arguments: str) -> Look:
     """Return a lookup that describes a resource by the values that identify it. `key`: where the answer has its status.
 
     Arguments, as in `find_listed`, are `ARGUMENT=INPUT`, or `NAME` if both have the same name.
     """
 
-    def look(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-        values = _select(inputs, arguments)
+    def find_by_description(client: Client, inputs: Inputs) -> Iterator[Remnant]:
+        values = _select_inputs(inputs, arguments)
         answer = getattr(client(service), operation)(**values)
         yield Remnant(":".join(values.values()), answer.get(key, {}).get("status", ""))
 
-    return look
+    return find_by_description
 
 
-def find_listed(
+def create_list_lookup(
     service: str, operation: str, key: str, *keys: str, arguments: Sequence[str] = (), same: Sequence[str] | None = None
 ) -> Look:
     """Return a lookup that lists resources, and finds those with the values of the inputs in `same`. Without `same`, the tags
     have to be the same. `keys`: where a listed resource has its ID and, if it has one, its status.
     """
 
-    def look(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-        for described in read_pages(client(service), operation, key, **_select(inputs, arguments)):
+    def find_in_list(client: Client, inputs: Inputs) -> Iterator[Remnant]:
+        for described in read_pages(client(service), operation, key, **_select_inputs(inputs, arguments)):
             if same is None:
-                is_own = _own_tags(described.get("Tags", [])) == inputs["tags"]
+                is_own = _select_own_tags(described.get("Tags", [])) == inputs["tags"]
             else:
-                is_own = _select(inputs, same).items() <= described.items()
+                is_own = _select_inputs(inputs, same).items() <= described.items()
             remnant = Remnant(*(described[name] for name in keys))
             if is_own and remnant.status != "DELETING":
                 yield remnant
 
-    return look
+    return find_in_list
 
 
-def _select(inputs: Inputs, arguments: Sequence[str]) -> dict[str, Any]:
+def _select_inputs(inputs: Inputs, arguments: Sequence[str]) -> dict[str, Any]:
     return {argument.partition("=")[0]: inputs[argument.rpartition("=")[2]] for argument in arguments}
 
 
-def _filter_tags(inputs: Inputs) -> list[dict[str, Any]]:
+def _build_tag_filters(inputs: Inputs) -> list[dict[str, Any]]:
     return [{"Name": f"tag:{name}", "Values": [value]} for name, value in inputs["tags"].items()]
 
 
-def _own_tags(pairs: list[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
+def _select_own_tags(pairs: list[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
     """Return the tags that the program set, without the tags that AWS added."""
     return {described[key]: described[value] for described in pairs if not described[key].startswith("aws:")}
 
@@ -121,10 +121,10 @@ def find_role_policy_attachment(client: Client, inputs: Inputs) -> Iterator[Remn
 def find_instance(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     """Find instances that are not terminated. EC2 still lists terminated instances, with their tags, for an hour."""
     alive = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
-    filters = [*_filter_tags(inputs), alive]
+    filters = [*_build_tag_filters(inputs), alive]
     for reservation in read_pages(client("ec2"), "describe_instances", "Reservations", Filters=filters):
         for described in reservation["Instances"]:
-            if _own_tags(described["Tags"]) == inputs["tags"]:
+            if _select_own_tags(described["Tags"]) == inputs["tags"]:
                 yield Remnant(described["InstanceId"], described["State"]["Name"])
 
 
@@ -133,13 +133,13 @@ def find_auto_scaling_group(client: Client, inputs: Inputs) -> Iterator[Remnant]
     yield from (Remnant(described["AutoScalingGroupName"], described.get("Status", "")) for described in groups)
 
 
-def find_key(client: Client, inputs: Inputs) -> Iterator[Remnant]:
+def find_kms_key(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     kms = client("kms")
     for key in read_pages(kms, "list_keys", "Keys"):
         metadata = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]
         if metadata["KeyManager"] == "CUSTOMER" and metadata["KeyState"] != "PendingDeletion":
             tags = kms.list_resource_tags(KeyId=key["KeyId"])["Tags"]
-            if _own_tags(tags, "TagKey", "TagValue") == inputs["tags"]:
+            if _select_own_tags(tags, "TagKey", "TagValue") == inputs["tags"]:
                 yield Remnant(key["KeyId"])
 
 
@@ -155,17 +155,19 @@ def find_data_repository_association(client: Client, inputs: Inputs) -> Iterator
             yield Remnant(described["AssociationId"], described["Lifecycle"])
 
 
-find_log_group: Final = find_listed(
+find_log_group: Final = create_list_lookup(
     *("logs", "describe_log_groups", "logGroups", "logGroupName"),
     arguments=["logGroupNamePrefix=name"],
     same=["logGroupName=name"],
 )
 _FILES: Final = ("FileSystemId=fileSystemId",)
 _STATE: Final = "LifeCycleState"
-find_bucket: Final = find_described("s3", "head_bucket", "", "Bucket=bucket")
-find_file_system: Final = find_listed("efs", "describe_file_systems", "FileSystems", "FileSystemId", _STATE)
-find_lustre_file_system: Final = find_listed("fsx", "describe_file_systems", "FileSystems", "FileSystemId", "Lifecycle")
-find_access_point: Final = find_listed("efs", "describe_access_points", "AccessPoints", "AccessPointId", _STATE, arguments=_FILES)
-find_mount_target: Final = find_listed(
+find_bucket: Final = create_describe_lookup("s3", "head_bucket", "", "Bucket=bucket")
+find_file_system: Final = create_list_lookup("efs", "describe_file_systems", "FileSystems", "FileSystemId", _STATE)
+find_lustre_file_system: Final = create_list_lookup("fsx", "describe_file_systems", "FileSystems", "FileSystemId", "Lifecycle")
+find_access_point: Final = create_list_lookup(
+    "efs", "describe_access_points", "AccessPoints", "AccessPointId", _STATE, arguments=_FILES
+)
+find_mount_target: Final = create_list_lookup(
     "efs", "describe_mount_targets", "MountTargets", "MountTargetId", _STATE, arguments=_FILES, same=("SubnetId=subnetId",)
 )

@@ -4,7 +4,7 @@ from typing import Final
 
 from infra.facts.account_limits import ADDRESSES, GATEWAYS, INTERFACES, NAT_GATEWAYS, VPCS
 from infra.inventory.entry import Charge, Counts, Entry, UsageItem, count_one
-from infra.inventory.lookups import find_by_tags, find_route, find_route_table_association
+from infra.inventory.lookups import create_tag_lookup, find_route, find_route_table_association
 from infra.inventory.resources import Resource
 
 NETWORK: Final = "network"
@@ -12,7 +12,7 @@ SUBNET: Final = "aws:ec2/subnet:Subnet"
 NETWORK_ADDRESS: Final = "aws:ec2/eip:Eip"
 NAT_GATEWAY: Final = "aws:ec2/natGateway:NatGateway"
 
-RULE: Final = find_by_tags("describe_security_group_rules", "SecurityGroupRules", "SecurityGroupRuleId")
+RULE: Final = create_tag_lookup("describe_security_group_rules", "SecurityGroupRules", "SecurityGroupRuleId")
 
 
 def _is_interface_endpoint(endpoint: Resource) -> bool:
@@ -23,14 +23,14 @@ def _count_interfaces(endpoint: Resource) -> int:
     return len(endpoint.inputs["subnetIds"]) if _is_interface_endpoint(endpoint) else 0
 
 
-def _charge_endpoint(endpoint: Resource) -> tuple[Charge, ...]:
+def _list_endpoint_charges(endpoint: Resource) -> tuple[Charge, ...]:
     if not _is_interface_endpoint(endpoint):
         return ()
-    zones = Counts.always(_count_interfaces(endpoint))
+    zones = Counts.constant(_count_interfaces(endpoint))
     return (Charge("VPC endpoints in zones", NETWORK, "vpc-endpoint-hour", zones),)
 
 
-def _use_endpoint(endpoint: Resource) -> tuple[UsageItem, ...]:
+def _list_endpoint_usage(endpoint: Resource) -> tuple[UsageItem, ...]:
     usage = UsageItem("traffic through VPC endpoints", "GB", "vpc-endpoint-gb")
     return (usage,) if _is_interface_endpoint(endpoint) else ()
 
@@ -39,42 +39,44 @@ ENTRIES: Final = {
     "aws:ec2/vpc:Vpc": Entry(
         units={VPCS: count_one},
         exists=lambda vpc, facts: facts.existing.own_vpc is not None,
-        lookup=find_by_tags("describe_vpcs", "Vpcs", "VpcId"),
+        lookup=create_tag_lookup("describe_vpcs", "Vpcs", "VpcId"),
     ),
-    SUBNET: Entry(lookup=find_by_tags("describe_subnets", "Subnets", "SubnetId")),
+    SUBNET: Entry(lookup=create_tag_lookup("describe_subnets", "Subnets", "SubnetId")),
     "aws:ec2/internetGateway:InternetGateway": Entry(
         units={GATEWAYS: count_one},
         exists=lambda gateway, facts: facts.existing.own_vpc is not None,
-        lookup=find_by_tags("describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
+        lookup=create_tag_lookup("describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
     ),
     NAT_GATEWAY: Entry(
         charges=lambda gateway: (Charge("NAT gateways", NETWORK, "nat-gateway-hour"),),
         usage=lambda gateway: (UsageItem("traffic through NAT gateways", "GB", "nat-gateway-gb"),),
         units={NAT_GATEWAYS: count_one},
-        lookup=find_by_tags("describe_nat_gateways", "NatGateways", "NatGatewayId"),
+        lookup=create_tag_lookup("describe_nat_gateways", "NatGateways", "NatGatewayId"),
     ),
     NETWORK_ADDRESS: Entry(
         optional={"ec2:AssociateAddress": lambda address: "networkInterface" in address.inputs},
         charges=lambda address: (Charge("public IPv4 addresses", NETWORK, "public-ipv4-hour"),),
         units={ADDRESSES: count_one},
-        lookup=find_by_tags("describe_addresses", "Addresses", "AllocationId"),
+        lookup=create_tag_lookup("describe_addresses", "Addresses", "AllocationId"),
     ),
-    "aws:ec2/routeTable:RouteTable": Entry(lookup=find_by_tags("describe_route_tables", "RouteTables", "RouteTableId")),
+    "aws:ec2/routeTable:RouteTable": Entry(lookup=create_tag_lookup("describe_route_tables", "RouteTables", "RouteTableId")),
     "aws:ec2/route:Route": Entry(lookup=find_route),
     "aws:ec2/routeTableAssociation:RouteTableAssociation": Entry(lookup=find_route_table_association),
     "aws:ec2/vpcEndpoint:VpcEndpoint": Entry(
         optional={"route53:AssociateVPCWithHostedZone": _is_interface_endpoint},
-        charges=_charge_endpoint,
-        usage=_use_endpoint,
+        charges=_list_endpoint_charges,
+        usage=_list_endpoint_usage,
         units={INTERFACES: _count_interfaces},
-        lookup=find_by_tags("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
+        lookup=create_tag_lookup("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
     ),
     "aws:ec2/flowLog:FlowLog": Entry(
         passes_roles_to="vpc-flow-logs.amazonaws.com",
-        lookup=find_by_tags("describe_flow_logs", "FlowLogs", "FlowLogId", filters_key="Filter"),
+        lookup=create_tag_lookup("describe_flow_logs", "FlowLogs", "FlowLogId", filters_key="Filter"),
     ),
     "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": Entry(),
-    "aws:ec2/securityGroup:SecurityGroup": Entry(lookup=find_by_tags("describe_security_groups", "SecurityGroups", "GroupId")),
+    "aws:ec2/securityGroup:SecurityGroup": Entry(
+        lookup=create_tag_lookup("describe_security_groups", "SecurityGroups", "GroupId")
+    ),
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": Entry(lookup=RULE),
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": Entry(lookup=RULE),
 }

@@ -42,10 +42,10 @@ class Nodes:
         return self.pool == SYSTEM_POOL
 
 
-def launched_nodes(resource: Resource, inventory: Inventory) -> Nodes:
+def read_launched_nodes(resource: Resource, inventory: Inventory) -> Nodes:
     """Return the nodes of a node group, an Auto Scaling group or an instance."""
     inputs = resource.inputs
-    template = inventory.with_id(LAUNCH_TEMPLATE, inputs["launchTemplate"]["id"]).inputs
+    template = inventory.find_by_id(LAUNCH_TEMPLATE, inputs["launchTemplate"]["id"]).inputs
     market: Market = template.get("instanceMarketOptions", {}).get("marketType", "on-demand")
     match resource.type:
         case "aws:eks/nodeGroup:NodeGroup":

@@ -58,11 +58,11 @@ class Actions:
 
 
 def _parse_actions(recorded: Mapping[str, str]) -> Actions:
-    def names(key: str) -> tuple[str, ...]:
+    def qualify_names(key: str) -> tuple[str, ...]:
         words = recorded.get(key, "").split()
         return tuple(word if ":" in word else f"{recorded['service']}:{word}" for word in words)
 
-    return Actions(names("create"), names("read"), names("update"), names("delete"))
+    return Actions(qualify_names("create"), qualify_names("read"), qualify_names("update"), qualify_names("delete"))
 
 
 def read_actions() -> dict[str, Actions]:
@@ -80,7 +80,7 @@ class Need:
     context: Mapping[str, str] = field(default_factory=dict)
 
 
-def list_needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
+def list_needed_permissions(settings: Settings, facts: Facts) -> tuple[Need, ...]:
     """Return the permissions that the caller needs. Raises LookupError if the stack cannot be planned."""
     inventory = list_resources(settings, facts)
     names = {
@@ -95,21 +95,21 @@ def list_needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
         f"aws:ResourceTag/{STACK_TAG}": settings.stack,
         "aws:RequestedRegion": settings.region,
     }
-    return tuple(_needs(inventory, names, context))
+    return tuple(_list_resource_permissions(inventory, names, context))
 
 
-def _needs(inventory: Inventory, names: Mapping[str, str], context: Mapping[str, str]) -> Iterator[Need]:
+def _list_resource_permissions(inventory: Inventory, names: Mapping[str, str], context: Mapping[str, str]) -> Iterator[Need]:
     actions = read_actions()
     by_arn: dict[str, set[str]] = defaultdict(set)
     for resource in inventory.resources:
-        for action in _needed_actions(resource, actions[resource.type]):
-            by_arn[arn_of(action).format_map(names)].add(action)
+        for action in _list_needed_actions(resource, actions[resource.type]):
+            by_arn[find_arn_template(action).format_map(names)].add(action)
     for arn, names_of_actions in by_arn.items():
         yield Need(tuple(sorted(names_of_actions)), arn, context)
     for service in sorted({TABLE[token].passes_roles_to for token in inventory.types} - {""}):
         yield Need(("iam:PassRole",), ROLE_ARN.format_map(names), {**context, "iam:PassedToService": service})
-    yield from _key_uses(inventory, names, context)
-    if inventory.of_type(DATA_REPOSITORY):
+    yield from _list_key_permissions(inventory, names, context)
+    if inventory.list_by_type(DATA_REPOSITORY):
         role = "arn:{partition}:iam::{account}:role/aws-service-role/".format_map(names)
         yield Need(
             LINK_ROLE_ACTIONS,
@@ -118,13 +118,13 @@ def _needs(inventory: Inventory, names: Mapping[str, str], context: Mapping[str,
         )
 
 
-def _needed_actions(resource: Resource, actions: Actions) -> Iterator[str]:
+def _list_needed_actions(resource: Resource, actions: Actions) -> Iterator[str]:
     """Yield the actions that `up` and `destroy` of a resource need."""
     yield from (*actions.create, *actions.read, *actions.delete)
     yield from (action for action, is_needed in TABLE[resource.type].optional.items() if is_needed(resource))
 
 
-def _key_uses(inventory: Inventory, names: Mapping[str, str], context: Mapping[str, str]) -> Iterator[Need]:
+def _list_key_permissions(inventory: Inventory, names: Mapping[str, str], context: Mapping[str, str]) -> Iterator[Need]:
     """Yield the permissions on the stack's keys, which AWS uses on behalf of the caller."""
     key = f"arn:{{partition}}:kms:{{region}}:{{account}}:key/{UNKNOWN_KEY}".format_map(names)
     for resource in inventory.resources:
@@ -133,6 +133,6 @@ def _key_uses(inventory: Inventory, names: Mapping[str, str], context: Mapping[s
             yield Need(use.actions, key, {**context, "kms:CallerAccount": names["account"], **via})
 
 
-def arn_of(action: str) -> str:
+def find_arn_template(action: str) -> str:
     """Return the template of the ARN on which an action is simulated."""
     return next(arn for pattern, arn in ARNS.items() if re.fullmatch(pattern, action))

@@ -37,11 +37,11 @@ class Inventory:
 
     resources: tuple[Resource, ...]
 
-    def of_type(self, token: str) -> tuple[Resource, ...]:
+    def list_by_type(self, token: str) -> tuple[Resource, ...]:
         return tuple(resource for resource in self.resources if resource.type == token)
 
-    def with_id(self, token: str, resource_id: str) -> Resource:
-        return next(resource for resource in self.of_type(token) if resource.id == resource_id)
+    def find_by_id(self, token: str, resource_id: str) -> Resource:
+        return next(resource for resource in self.list_by_type(token) if resource.id == resource_id)
 
     @property
     def types(self) -> frozenset[str]:
@@ -59,23 +59,23 @@ def list_resources(settings: Settings, facts: Facts) -> Inventory:
     global _last
     with _LOCK:
         if _last is None or _last[0] is not settings or _last[1] is not facts:
-            _last = settings, facts, _list(settings, facts)
+            _last = settings, facts, _list_registered_resources(settings, facts)
         return _last[2]
 
 
-def _list(settings: Settings, facts: Facts) -> Inventory:
+def _list_registered_resources(settings: Settings, facts: Facts) -> Inventory:
     from infra.clusters import ec2, eks  # load the Pulumi SDK of AWS, which takes a second
 
-    def build() -> None:
+    def build_stack() -> None:
         if settings.is_eks:
             eks.build(settings, facts, check=None)
         else:
             ec2.build(settings, facts)
 
-    return Inventory(tuple(_recorded(settings.stack, build)))
+    return Inventory(tuple(_record_resources(settings.stack, build_stack)))
 
 
-def computed_outputs(token: str, name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def compute_outputs(token: str, name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outputs that AWS computes and the program uses."""
     computed: dict[str, Any] = {"arn": f"arn:aws:mock:us-west-2:123456789012:{name}"}
     match token:
@@ -101,7 +101,7 @@ def computed_outputs(token: str, name: str, inputs: Mapping[str, Any]) -> dict[s
     return {"name": name, "bucket": name, **inputs, **computed}
 
 
-def _recorded(stack: str, build: Callable[[], object]) -> list[Resource]:
+def _record_resources(stack: str, build: Callable[[], object]) -> list[Resource]:
     """Run `build` and return what it registers. It may run while `pulumi up` runs.
 
     Pulumi keeps its connection to the engine, the root resource and the pending registrations in context variables. So
@@ -110,14 +110,14 @@ def _recorded(stack: str, build: Callable[[], object]) -> list[Resource]:
     resources: list[Resource] = []
     errors: list[BaseException] = []
 
-    def run() -> None:
+    def run_in_thread() -> None:
         try:
-            asyncio.run(_register(stack, build, resources))
+            asyncio.run(_run_with_recorder(stack, build, resources))
         except BaseException as error:
             errors.append(error)
 
     # In an empty context, Pulumi's setters would also change the default of all other contexts.
-    thread = Thread(target=copy_context().run, args=(run,), name="inventory")
+    thread = Thread(target=copy_context().run, args=(run_in_thread,), name="inventory")
     thread.start()
     thread.join()
     for error in errors:
@@ -127,7 +127,7 @@ def _recorded(stack: str, build: Callable[[], object]) -> list[Resource]:
     return resources
 
 
-async def _register(stack: str, build: Callable[[], object], resources: list[Resource]) -> None:
+async def _run_with_recorder(stack: str, build: Callable[[], object], resources: list[Resource]) -> None:
     from pulumi.runtime import Settings as Runtime
     from pulumi.runtime import rpc
     from pulumi.runtime.mocks import MockEngine
@@ -144,7 +144,7 @@ async def _register(stack: str, build: Callable[[], object], resources: list[Res
         if request.type.startswith(AWS):
             parents = tuple(request.parent.split("::")[2].split("$"))
             inputs = rpc.deserialize_properties(request.object)
-            resources.append(Resource(request.type, request.name, _id(request), inputs, parents))
+            resources.append(Resource(request.type, request.name, _build_id(request), inputs, parents))
 
 
 class _Monitor:
@@ -160,8 +160,8 @@ class _Monitor:
         parents = request.parent.split("::")[2] + "$" if request.parent else ""
         response = RegisterResourceResponse(urn=f"urn:pulumi:{PROJECT}::{PROJECT}::{parents}{request.type}::{request.name}")
         if request.custom:
-            response.id = _id(request)
-            response.object.update(computed_outputs(request.type, request.name, request.object))
+            response.id = _build_id(request)
+            response.object.update(compute_outputs(request.type, request.name, request.object))
         return response
 
     def RegisterResourceOutputs(self, request: Any) -> Any:
@@ -174,5 +174,5 @@ class _Monitor:
         return SimpleNamespace(hasSupport=request.id != "outputValues")
 
 
-def _id(request: Any) -> str:
+def _build_id(request: Any) -> str:
     return f"{request.name}-id"

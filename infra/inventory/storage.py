@@ -30,7 +30,7 @@ LUSTRE_TIERS: Final[Mapping[int, Item]] = {
 """Throughput in MB/s per TiB -> price item of the capacity."""
 
 
-def _charge_lustre(file_system: Resource) -> tuple[Charge, ...]:
+def _list_lustre_charges(file_system: Resource) -> tuple[Charge, ...]:
     """Charge the capacity, which costs the same whether or not it holds files."""
     gib, tier = int(file_system.inputs["storageCapacity"]), file_system.inputs.get("perUnitStorageThroughput")
     kind = f"{tier:.0f} MB/s per TiB" if tier else "scratch"
@@ -39,7 +39,7 @@ def _charge_lustre(file_system: Resource) -> tuple[Charge, ...]:
     return (Charge(name, "storage", item, factor=Decimal(gib), price_name=f"FSx for Lustre ({kind})"),)
 
 
-def _use_file_system(file_system: Resource) -> tuple[UsageItem, ...]:
+def _list_file_system_usage(file_system: Resource) -> tuple[UsageItem, ...]:
     usage = UsageItem("files on EFS, infrequent access", "GB-month", "efs-infrequent-access-gb-month")
     return (usage,) if file_system.inputs.get("lifecyclePolicies") else ()
 
@@ -58,7 +58,7 @@ ENTRIES: Final = {
         optional={"elasticfilesystem:PutLifecycleConfiguration": lambda files: bool(files.inputs.get("lifecyclePolicies"))},
         key_use=lambda file_system: KeyUse(FILE_KEY_ACTIONS, "elasticfilesystem"),
         service_roles=lambda file_system, inventory: ("elasticfilesystem.amazonaws.com",),
-        usage=_use_file_system,
+        usage=_list_file_system_usage,
         lookup=find_file_system,
         replaced="the shared files are deleted",
         deleted="the shared files are deleted",
@@ -69,7 +69,7 @@ ENTRIES: Final = {
     "aws:fsx/lustreFileSystem:LustreFileSystem": Entry(
         key_use=lambda file_system: KeyUse(FILE_KEY_ACTIONS, "fsx") if file_system.inputs.get("kmsKeyId") else None,
         service_roles=lambda file_system, inventory: ("fsx.amazonaws.com",),
-        charges=_charge_lustre,
+        charges=_list_lustre_charges,
         units={INTERFACES: count_one},
         exists=lambda file_system, facts: facts.existing.lustre is not None,
         lookup=find_lustre_file_system,

@@ -8,10 +8,10 @@ from infra.facts.model import Facts
 from infra.inventory import compute, network, storage
 from infra.inventory.entry import Charge, Entry, count_one
 from infra.inventory.lookups import (
-    find_described,
+    create_describe_lookup,
+    create_list_lookup,
     find_image_repository,
-    find_key,
-    find_listed,
+    find_kms_key,
     find_log_group,
     find_role_policy_attachment,
 )
@@ -19,7 +19,7 @@ from infra.inventory.resources import Resource
 from infra.naming import COMPONENT
 
 
-def _has_role(role: Resource, facts: Facts) -> bool | None:
+def _role_exists(role: Resource, facts: Facts) -> bool | None:
     """Return whether the role exists. An existing cluster may lack roles of pods and add-ons, which depend on the
     settings."""
     if not facts.existing.pools and facts.existing.cluster_version is None:
@@ -29,18 +29,20 @@ def _has_role(role: Resource, facts: Facts) -> bool | None:
 
 ENTRIES: Final[Mapping[str, Entry]] = {
     "aws:iam/role:Role": Entry(
-        units={ROLES: count_one}, exists=_has_role, lookup=find_described("iam", "get_role", "", "RoleName=name")
+        units={ROLES: count_one}, exists=_role_exists, lookup=create_describe_lookup("iam", "get_role", "", "RoleName=name")
     ),
     "aws:iam/rolePolicy:RolePolicy": Entry(
-        lookup=find_described("iam", "get_role_policy", "", "RoleName=role", "PolicyName=name")
+        lookup=create_describe_lookup("iam", "get_role_policy", "", "RoleName=role", "PolicyName=name")
     ),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": Entry(lookup=find_role_policy_attachment),
     "aws:iam/instanceProfile:InstanceProfile": Entry(
         passes_roles_to="ec2.amazonaws.com",
-        lookup=find_described("iam", "get_instance_profile", "", "InstanceProfileName=name"),
+        lookup=create_describe_lookup("iam", "get_instance_profile", "", "InstanceProfileName=name"),
     ),
-    "aws:kms/key:Key": Entry(charges=lambda key: (Charge("KMS keys", "keys", "kms-key-month"),), lookup=find_key),
-    "aws:kms/alias:Alias": Entry(lookup=find_listed("kms", "list_aliases", "Aliases", "AliasName", same=["AliasName=name"])),
+    "aws:kms/key:Key": Entry(charges=lambda key: (Charge("KMS keys", "keys", "kms-key-month"),), lookup=find_kms_key),
+    "aws:kms/alias:Alias": Entry(
+        lookup=create_list_lookup("kms", "list_aliases", "Aliases", "AliasName", same=["AliasName=name"])
+    ),
     "aws:cloudwatch/logGroup:LogGroup": Entry(lookup=find_log_group),
     "aws:ecr/repository:Repository": Entry(lookup=find_image_repository),
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": Entry(),
@@ -54,6 +56,6 @@ KUBERNETES: Final = "kubernetes:"
 Their names are their IDs, so recovery needs no lookup."""
 
 
-def is_covered(resource_type: str) -> bool:
+def is_known_resource_type(resource_type: str) -> bool:
     """Return whether the table, or the rule for Kubernetes objects, covers a resource type."""
     return resource_type in TABLE or resource_type.startswith((KUBERNETES, "pulumi:providers:"))

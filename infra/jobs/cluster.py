@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from infra.jobs.images import is_short
+from infra.jobs.images import is_short_image_name
 from infra.naming import JOB_NAMESPACE, PLATFORM_NAMESPACE, POOL_LABEL, SYSTEM_POOL
 
 CONFIG_MAP: Final = "gpumpi-cluster"
@@ -76,7 +76,7 @@ class PoolDescription(_Described):
         return self.nccl or self.transport
 
     @property
-    def selector(self) -> dict[str, str]:
+    def node_selector(self) -> dict[str, str]:
         """Node selector of the pool: the pool label if the nodes have it, otherwise all labels."""
         return {POOL_LABEL: self.labels[POOL_LABEL]} if POOL_LABEL in self.labels else self.labels
 
@@ -151,7 +151,7 @@ class ClusterDescription(_Described):
     def image(self, name: str) -> str:
         """Return the image reference that nodes pull. Raises LookupError for a short name without an image repository,
         which validation should have rejected."""
-        if is_short(name):
+        if is_short_image_name(name):
             if not self.image_repository:
                 raise LookupError(f"{self.cluster} has no image repository for {name}")
             return f"{self.image_repository}/{name}"

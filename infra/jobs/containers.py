@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from infra.jobs.in_pods import shell, text
+from infra.jobs.in_pods import build_shell_command, read_source
 from infra.jobs.placed import Manifest, PlacedJob, Role
-from infra.jobs.pod_overrides import PodOverrides, PodVolume, as_manifest
-from infra.jobs.sizing import mib, resources
-from infra.jobs.volumes import container_mounts
+from infra.jobs.pod_overrides import PodOverrides, PodVolume, to_manifest
+from infra.jobs.sizing import build_resources, format_mib
+from infra.jobs.volumes import build_container_mounts
 
 LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, LAUNCHER_MEMORY_MIB = 250, "2", 1024
 """Enough for `mpirun` on hundreds of hosts. Load data in the ranks, not in the launcher."""
@@ -76,21 +76,21 @@ class UserContainer:
     """Further fields of the container, such as probes."""
     ports: tuple[Manifest, ...] = ()
 
-    def render(self, placed: PlacedJob, additions: PodOverrides, parts: PodParts) -> Manifest:
+    def build_manifest(self, placed: PlacedJob, additions: PodOverrides, parts: PodParts) -> Manifest:
         """Return the container, with the user's additions to pods of its role, and with what the pod adds to it."""
         job = placed.job
-        ports = [*self.ports, *(map(as_manifest, additions.ports) if self.role != "setup" else ())]
+        ports = [*self.ports, *(map(to_manifest, additions.ports) if self.role != "setup" else ())]
         secrets = [
             {"name": key, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
             for key, secret in job.secret_env.items()
         ]
         folder = placed.storage.workdir or job.working_dir
         return {
-            **_base(placed, self.role, shell(self.script, *self.arguments, before=parts.script)),
-            "env": [*as_variables({**_user_name(placed), **self.env, **job.env}), *secrets, *parts.variables],
-            **({"envFrom": [as_manifest(source) for source in job.env_from]} if job.env_from else {}),
+            **_build_base_container(placed, self.role, build_shell_command(self.script, *self.arguments, before=parts.script)),
+            "env": [*to_env_list({**_build_user_variables(placed), **self.env, **job.env}), *secrets, *parts.variables],
+            **({"envFrom": [to_manifest(source) for source in job.env_from]} if job.env_from else {}),
             **({"workingDir": folder} if folder else {}),
-            "volumeMounts": [*_mounts(placed), *parts.mounts, *map(_mount, additions.volumes)],
+            "volumeMounts": [*_list_mounts(placed), *parts.mounts, *map(_build_mount, additions.volumes)],
             **({"ports": ports} if ports else {}),
             "resources": self.resources,
             **self.more,
@@ -101,25 +101,27 @@ def build_role_parts(placed: PlacedJob, role: Role) -> PodParts:
     """Return what all pods of a role have: what ranks need, and what the job controller reads."""
     parts = NO_PARTS
     if role == "worker":
-        memory = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": mib(placed.size.shared_memory_mib)}}
+        memory = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": format_mib(placed.size.shared_memory_mib)}}
         parts += PodParts(variables=(NODE_NAME,), mounts=(SHARED_MEMORY,), volumes=(memory,))
     if placed.job.progress is None:
         return parts
     if role == placed.launcher.roles[0] and placed.job.progress.file:  # the controller reads only this role's log
         variable = {"name": PROGRESS_FILE, "value": placed.job.progress.file}
-        parts += PodParts(script=text("progress_file.sh"), variables=(variable,))
+        parts += PodParts(script=read_source("progress_file.sh"), variables=(variable,))
     if role == "worker" and placed.size.gpus:
-        parts += PodParts(variables=tuple(as_variables(_flight_recorder({*placed.job.env, *placed.job.secret_env}))))
+        parts += PodParts(
+            variables=tuple(to_env_list(_build_flight_recorder_variables({*placed.job.env, *placed.job.secret_env})))
+        )
     return parts
 
 
-def _flight_recorder(names: Collection[str]) -> dict[str, str]:
+def _build_flight_recorder_variables(names: Collection[str]) -> dict[str, str]:
     """Return the variables that make PyTorch record its last collectives, and dump them when the controller diagnoses a
     hung job. Variables of the job take precedence."""
     return {name: value for name, value in FLIGHT_RECORDER.items() if name not in names and NEW_NAMES.get(name) not in names}
 
 
-def build_helper(
+def build_helper_container(
     placed: PlacedJob,
     name: str,
     command: Sequence[str],
@@ -131,31 +133,35 @@ def build_helper(
 ) -> Manifest:
     """Return a container that runs no command of the user, so it has neither the job's `env` nor its Secrets."""
     return {
-        **_base(placed, name, command),
-        "env": [*as_variables(_user_name(placed)), *variables],
-        "volumeMounts": [*_mounts(placed), *mounts],
-        "resources": resources(HELPER_CPU_MILLIS, HELPER_CPU_LIMIT, {"memory": mib(memory_mib)}, _cpu_factor(placed)),
+        **_build_base_container(placed, name, command),
+        "env": [*to_env_list(_build_user_variables(placed)), *variables],
+        "volumeMounts": [*_list_mounts(placed), *mounts],
+        "resources": build_resources(
+            HELPER_CPU_MILLIS, HELPER_CPU_LIMIT, {"memory": format_mib(memory_mib)}, _cpu_request_factor(placed)
+        ),
         **more,
     }
 
 
 def build_launcher_resources(placed: PlacedJob) -> Manifest:
-    return resources(LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, {"memory": mib(LAUNCHER_MEMORY_MIB)}, _cpu_factor(placed))
+    return build_resources(
+        LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, {"memory": format_mib(LAUNCHER_MEMORY_MIB)}, _cpu_request_factor(placed)
+    )
 
 
 def build_worker_resources(placed: PlacedJob) -> Manifest:
-    return placed.size.resources(_cpu_factor(placed))
+    return placed.size.resources(_cpu_request_factor(placed))
 
 
-def as_variables(values: Mapping[str, str]) -> list[Manifest]:
+def to_env_list(values: Mapping[str, str]) -> list[Manifest]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def _cpu_factor(placed: PlacedJob) -> float:
+def _cpu_request_factor(placed: PlacedJob) -> float:
     return placed.cluster.cpu_request_factor
 
 
-def _base(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
+def _build_base_container(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
     image = placed.cluster.image(placed.job.image)
     return {
         "name": name,
@@ -171,16 +177,16 @@ def _base(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
     }
 
 
-def _user_name(placed: PlacedJob) -> dict[str, str]:
+def _build_user_variables(placed: PlacedJob) -> dict[str, str]:
     """Return the user's name: programs look it up, and third-party images have no entry for user 1000."""
     return {"HOME": placed.job.home, "USER": placed.job.user, "LOGNAME": placed.job.user}
 
 
-def _mounts(placed: PlacedJob) -> list[Manifest]:
-    return [*container_mounts(placed.job, placed.namespace), {"name": "tmp", "mountPath": "/tmp"}]
+def _list_mounts(placed: PlacedJob) -> list[Manifest]:
+    return [*build_container_mounts(placed.job, placed.namespace), {"name": "tmp", "mountPath": "/tmp"}]
 
 
-def _mount(volume: PodVolume) -> Manifest:
+def _build_mount(volume: PodVolume) -> Manifest:
     return {
         "name": volume.name,
         "mountPath": volume.mount_path,

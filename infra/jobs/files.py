@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem
 from infra.jobs import storage
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.containers import build_helper
+from infra.jobs.containers import build_helper_container
 from infra.jobs.placed import Manifest, PlacedJob
 from infra.jobs.pods import build_helper_pod
-from infra.jobs.reading import JobRefused, validate
+from infra.jobs.reading import JobRefused, validate_job
 from infra.jobs.storage import ROLE
-from infra.jobs.volumes import mount_path, writable_shared_mounts
+from infra.jobs.volumes import find_mount_path, list_writable_shared_mounts
 from infra.naming import ROLE_LABEL
 
 FOLDER: Final = ".gpumpi/jobs"
@@ -52,11 +52,11 @@ class JobFiles:
         return f"{self.folder}/logs"
 
 
-def locate(placed: PlacedJob, id: str) -> JobFiles | None:
+def find_job_files(placed: PlacedJob, id: str) -> JobFiles | None:
     """Return the job's folder on the first cluster volume that the job mounts as writable; None if there is no such
     volume."""
-    for mount in writable_shared_mounts(placed.job, placed.namespace):
-        path = mount_path(mount, placed.namespace).rstrip("/")
+    for mount in list_writable_shared_mounts(placed.job, placed.namespace):
+        path = find_mount_path(mount, placed.namespace).rstrip("/")
         return JobFiles(f"{path}/{FOLDER}/{placed.namespace.name}", f"{placed.name}.{id}")
     return None
 
@@ -64,23 +64,23 @@ def locate(placed: PlacedJob, id: str) -> JobFiles | None:
 def build_waiting_job(placed: PlacedJob, id: str) -> Manifest:
     """Return a Job whose pod mounts the volume and waits for commands. The pod has no GPUs and none of the job's
     Secrets."""
-    return _job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _WAIT, "wait", str(HELPER_SECONDS)])
+    return _build_helper_job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _WAIT, "wait", str(HELPER_SECONDS)])
 
 
-def build_removing_job(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
+def build_cleanup_job(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
     """Return a Job that removes the job's folder."""
-    return _job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _REMOVE, "remove", files.folder])
+    return _build_helper_job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _REMOVE, "remove", files.folder])
 
 
-def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
-    volumes = writable_shared_mounts(placed.job, placed.namespace)[:1]
+def _build_helper_job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
+    volumes = list_writable_shared_mounts(placed.job, placed.namespace)[:1]
     alone = replace(placed, job=placed.job.model_copy(update={"volumes": volumes}))
-    container = build_helper(alone, ROLE, command, memory_mib=HELPER_MEMORY_MIB)
+    container = build_helper_container(alone, ROLE, command, memory_mib=HELPER_MEMORY_MIB)
     grace = {"terminationGracePeriodSeconds": 5}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": placed.queued_metadata(name, ROLE),
+        "metadata": placed.build_queued_metadata(name, ROLE),
         "spec": {
             "activeDeadlineSeconds": HELPER_SECONDS,
             "backoffLimit": 3,
@@ -90,20 +90,22 @@ def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
     }
 
 
-def build_record(placed: PlacedJob, id: str) -> Manifest:
+def build_folder_record(placed: PlacedJob, id: str) -> Manifest:
     """Return the ConfigMap that records the job's folder.
 
     Users of the namespace can change it. So it contains no manifest and no path, only the values from which `read_record`
     derives them again.
     """
-    job, (mount, *_) = placed.job, writable_shared_mounts(placed.job, placed.namespace)
+    job, (mount, *_) = placed.job, list_writable_shared_mounts(placed.job, placed.namespace)
     data = {"id": id, "volume": mount.name, "pool": job.pool, "image": job.image, "priority": job.priority or ""}
     if job.image_pull_secrets is not None:
         data["imagePullSecrets"] = " ".join(job.image_pull_secrets)
-    return storage.build_record(placed, id, data)
+    return storage.build_record_config_map(placed, id, data)
 
 
-def read_record(job: str, data: Mapping[str, str], cluster: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
+def parse_folder_record(
+    job: str, data: Mapping[str, str], cluster: ClusterDescription, namespace: str
+) -> tuple[PlacedJob, JobFiles]:
     """Return the job and the folder of a record, by the rules for job files. Raises JobRefused if a value is invalid."""
     described = cluster.namespace(namespace)
     priority = data.get("priority", "")
@@ -114,8 +116,10 @@ def read_record(job: str, data: Mapping[str, str], cluster: ClusterDescription, 
         "priority": priority if described and priority in described.priority_classes else None,
         "imagePullSecrets": data["imagePullSecrets"].split() if "imagePullSecrets" in data else None,
     }
-    placed = validate(values, cluster)
-    files = locate(placed, data.get("id", "")) if _ID.fullmatch(data.get("id", "")) else None
+    placed = validate_job(values, cluster)
+    files = find_job_files(placed, data.get("id", "")) if _ID.fullmatch(data.get("id", "")) else None
     if files is None:
-        raise JobRefused([Problem("id", f"{shown(data.get('id', ''))} is not the ID of a folder on a volume of the cluster.")])
+        raise JobRefused(
+            [Problem("id", f"{format_value(data.get('id', ''))} is not the ID of a folder on a volume of the cluster.")]
+        )
     return placed, files

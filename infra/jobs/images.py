@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from infra.config.messages import shown
-from infra.config.problems import Problem, warning
+from infra.config.messages import format_value
+from infra.config.problems import Problem, create_warning
 from infra.jobs.model import Job
 
 _SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -20,7 +20,7 @@ _REPOSITORY: Final = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-
 """https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html"""
 
 
-def is_short(image: str) -> bool:
+def is_short_image_name(image: str) -> bool:
     """Return whether an image name has no registry.
 
     >>> is_short("openmpi:5"), is_short("team/train:1"), is_short("localhost/train:1"), is_short("nvcr.io/a/b:1")
@@ -32,7 +32,7 @@ def is_short(image: str) -> bool:
     return not slash or not ("." in first or ":" in first or first == "localhost")
 
 
-def repository_of(image: str) -> str:
+def strip_tag_and_digest(image: str) -> str:
     """Return an image name without its tag and digest.
 
     >>> repository_of("team/train:1"), repository_of("localhost:5000/train"), repository_of("train@sha256:0")
@@ -43,34 +43,34 @@ def repository_of(image: str) -> str:
     return f"{folder}{slash}{last.partition(':')[0]}"
 
 
-def is_repository_name(name: str) -> bool:
+def is_valid_repository_name(name: str) -> bool:
     """Return whether ECR accepts this name for a repository."""
     return _REPOSITORY.fullmatch(name) is not None
 
 
-def check_name(job: Job) -> Iterator[Problem]:
+def check_image_name(job: Job) -> Iterator[Problem]:
     if not job.image:
         yield Problem("image", "is empty. Use an image such as registry.example.com/train:1.")
     elif "://" in job.image:
-        yield Problem("image", f"{shown(job.image)} is a URL. Remove {job.image.partition('://')[0]}:// from it.")
+        yield Problem("image", f"{format_value(job.image)} is a URL. Remove {job.image.partition('://')[0]}:// from it.")
     elif not _IMAGE.fullmatch(job.image):
-        yield Problem("image", f"{shown(job.image)} is not an image name. Use one such as registry.example.com/train:1.")
-    elif is_short(job.image) and not is_repository_name(repository_of(job.image)):
+        yield Problem("image", f"{format_value(job.image)} is not an image name. Use one such as registry.example.com/train:1.")
+    elif is_short_image_name(job.image) and not is_valid_repository_name(strip_tag_and_digest(job.image)):
         fix = "Use lowercase letters and digits, separated by single . _ or -, such as train:1."
-        yield Problem("image", f"{shown(job.image)} is not a valid short image name. {fix}")
+        yield Problem("image", f"{format_value(job.image)} is not a valid short image name. {fix}")
     elif "@" not in job.image and ":" not in job.image.rpartition("/")[2]:
         fix = f"Add one, such as {job.image}:1."
-        yield warning("image", f"{shown(job.image)} has no tag or digest, so a retry may run another image. {fix}")
+        yield create_warning("image", f"{format_value(job.image)} has no tag or digest, so a retry may run another image. {fix}")
 
 
-def is_secret_name(name: str) -> bool:
+def is_valid_secret_name(name: str) -> bool:
     return len(name) <= SECRET_NAME_LIMIT and _SECRET_NAME.fullmatch(name) is not None
 
 
 def check_secret_names(path: str, names: Sequence[str]) -> Iterator[Problem]:
     for index, name in enumerate(names):
-        if not is_secret_name(name):
+        if not is_valid_secret_name(name):
             fix = "Use the name shown by `kubectl get secrets`, such as registry-login."
-            yield Problem(f"{path}[{index}]", f"{shown(name)} is not a valid Secret name. {fix}")
+            yield Problem(f"{path}[{index}]", f"{format_value(name)} is not a valid Secret name. {fix}")
         elif name in names[:index]:
-            yield Problem(f"{path}[{index}]", f"{shown(name)} is listed twice. Remove one.")
+            yield Problem(f"{path}[{index}]", f"{format_value(name)} is listed twice. Remove one.")

@@ -9,12 +9,12 @@ creates.
 from dataclasses import replace
 from typing import Final
 
-from infra.jobs.containers import HELPER_CPU_MILLIS, STARTED_SECONDS, PodParts, build_helper
-from infra.jobs.in_pods import python, shell, text
+from infra.jobs.containers import HELPER_CPU_MILLIS, STARTED_SECONDS, PodParts, build_helper_container
+from infra.jobs.in_pods import build_python_command, build_shell_command, read_source
 from infra.jobs.placed import KeyPair, Manifest, PlacedJob, Role
-from infra.jobs.sizing import mib
-from infra.jobs.storage import bucket_name
-from infra.jobs.volumes import writable_path
+from infra.jobs.sizing import format_mib
+from infra.jobs.storage import build_bucket_name_source
+from infra.jobs.volumes import find_writable_path
 
 KEY_FILES: Final = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys"))
 """Key in the Secret -> file in ~/.ssh. mpi-operator uses the same names, so one image works with both launchers."""
@@ -29,7 +29,7 @@ _VOLUME: Final = "ssh-auth"
 _WRITABLE: Final[Manifest] = {"name": _VOLUME, "mountPath": KEYS}
 
 
-def generate() -> KeyPair:
+def generate_key_pair() -> KeyPair:
     """Generate a key pair that only the pods of one job use."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s to import
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -40,7 +40,7 @@ def generate() -> KeyPair:
     return KeyPair(private.decode(), f"{public.decode()}\n")
 
 
-def build_parts(placed: PlacedJob, role: Role) -> PodParts:
+def build_pod_parts(placed: PlacedJob, role: Role) -> PodParts:
     """Return what gives a pod of a role its SSH keys in ~/.ssh: a volume, and the containers that write the keys to it."""
     job = placed.job
     mount = {"name": _VOLUME, "mountPath": f"{job.home}/.ssh", "readOnly": True}
@@ -48,32 +48,34 @@ def build_parts(placed: PlacedJob, role: Role) -> PodParts:
         items = [{"key": key, "path": file} for key, file in KEY_FILES]
         volume: Manifest = {"name": _VOLUME, "secret": {"secretName": f"{job.name}-ssh", "items": items}}
         return PodParts(mounts=(mount,), volumes=(volume,))
-    volume = {"name": _VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": mib(1)}}
+    volume = {"name": _VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": format_mib(1)}}
     if job.key_exchange == "volume":
         user = "launcher" if role == "launcher" else ""  # the names of launcher pods differ
-        command = shell("keys_on_volume.sh", _find_folder(placed), KEYS, user)
-        containers, script = (build_helper(placed, "keys", command, mounts=[_WRITABLE]),), text("keys_in_use.sh")
+        command = build_shell_command("keys_on_volume.sh", _key_directory(placed), KEYS, user)
+        containers, script = (build_helper_container(placed, "keys", command, mounts=[_WRITABLE]),), read_source("keys_in_use.sh")
         return PodParts(script=script, mounts=(mount,), volumes=(volume,), init_containers=containers)
-    return PodParts(mounts=(mount,), volumes=(volume,), init_containers=_containers_of_bucket(placed))
+    return PodParts(mounts=(mount,), volumes=(volume,), init_containers=_build_bucket_containers(placed))
 
 
-def _containers_of_bucket(placed: PlacedJob) -> tuple[Manifest, ...]:
+def _build_bucket_containers(placed: PlacedJob) -> tuple[Manifest, ...]:
     # The containers after a sidecar start once its startup probe succeeds, here once the keys of all workers exist:
     # https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     has_all_keys = {"exec": {"command": ["test", "-e", f"{KEYS}/known_hosts"]}, "periodSeconds": 1}
     sidecar = {"restartPolicy": "Always", "startupProbe": {**has_all_keys, "failureThreshold": STARTED_SECONDS}}
-    return _in_bucket(placed, "publish", "keys"), _in_bucket(placed, "follow", "keys-of-others", **sidecar)
+    return _build_bucket_container(placed, "publish", "keys"), _build_bucket_container(
+        placed, "follow", "keys-of-others", **sidecar
+    )
 
 
-def _in_bucket(placed: PlacedJob, verb: str, name: str, **more: object) -> Manifest:
+def _build_bucket_container(placed: PlacedJob, verb: str, name: str, **more: object) -> Manifest:
     job = placed.job
-    return build_helper(
+    return build_helper_container(
         placed,
         name,
-        python("keys_in_bucket.py", verb, placed.namespace.name, job.name, str(job.workers), KEYS),
+        build_python_command("keys_in_bucket.py", verb, placed.namespace.name, job.name, str(job.workers), KEYS),
         memory_mib=FOLLOWER_MEMORY_MIB,
         variables=[
-            {"name": "GPUMPI_KEY_BUCKET", "valueFrom": bucket_name()},
+            {"name": "GPUMPI_KEY_BUCKET", "valueFrom": build_bucket_name_source()},
             {"name": "GPUMPI_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
         mounts=[_WRITABLE],
@@ -81,7 +83,7 @@ def _in_bucket(placed: PlacedJob, verb: str, name: str, **more: object) -> Manif
     )
 
 
-def without_sidecar_share(placed: PlacedJob) -> PlacedJob:
+def deduct_sidecar_resources(placed: PlacedJob) -> PlacedJob:
     """Return the job with the sidecar's resources deducted from its workers, if they have a sidecar."""
     if placed.job.key_exchange != "s3":
         return placed
@@ -100,6 +102,6 @@ def build_secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
     }
 
 
-def _find_folder(placed: PlacedJob) -> str:
+def _key_directory(placed: PlacedJob) -> str:
     """Return the directory of the key pair on the job's volume. The directory exists only while the job runs."""
-    return f"{writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.name}"
+    return f"{find_writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.name}"

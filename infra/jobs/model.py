@@ -227,14 +227,14 @@ class Job(Model):
     @property
     def starts_ranks_itself(self) -> bool:
         """True if the command itself starts the ranks, and sets the number of ranks and the hosts."""
-        if starters.mpi_in_shell(self.command):
+        if starters.find_mpi_starter_in_shell(self.command):
             return True
-        return starters.mpi_starter(self.command) is not None and not self.needs_horovodrun_options
+        return starters.find_mpi_starter(self.command) is not None and not self.needs_horovodrun_options
 
     @property
     def needs_horovodrun_options(self) -> bool:
         """True if the command is horovodrun without options for the number of ranks and the hosts."""
-        if starters.mpi_starter(self.command) != starters.HOROVODRUN:
+        if starters.find_mpi_starter(self.command) != starters.HOROVODRUN:
             return False
         return not any(word.partition("=")[0] in RANK_OPTIONS for word in self.command)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from infra.jobs import rank_environment, starters
 from infra.jobs.cluster import PoolDescription, Transport
-from infra.jobs.in_pods import shell
+from infra.jobs.in_pods import build_shell_command
 from infra.jobs.model import Job, MpiImplementation
 
 SSH_PORT: Final = 2222
@@ -31,7 +31,7 @@ def host_name(job: str, namespace: str, number: int) -> str:
     return f"{worker_name(job, number)}.{job}.{namespace}.svc"
 
 
-def host_line(host: str, slots: int, implementation: MpiImplementation = "OpenMPI") -> str:
+def format_host_line(host: str, slots: int, implementation: MpiImplementation = "OpenMPI") -> str:
     """Return a line of the hostfile.
 
     >>> host_line("a", 8), host_line("a", 8, "Intel")
@@ -40,27 +40,31 @@ def host_line(host: str, slots: int, implementation: MpiImplementation = "OpenMP
     return f"{host} slots={slots}" if implementation == "OpenMPI" else f"{host}:{slots}"
 
 
-def hostfile(hosts: Sequence[str], slots: int, implementation: MpiImplementation = "OpenMPI") -> str:
-    return "".join(f"{host_line(host, slots, implementation)}\n" for host in hosts)
+def format_hostfile(hosts: Sequence[str], slots: int, implementation: MpiImplementation = "OpenMPI") -> str:
+    return "".join(f"{format_host_line(host, slots, implementation)}\n" for host in hosts)
 
 
 # --- environment -------------------------------------------------------------------------------------------------------
 
 
-def launcher_variables(
+def build_launcher_variables(
     implementation: MpiImplementation, slots: int, transport: Transport, *, shared_cpus: bool
 ) -> dict[str, str]:
     """Return the launcher's environment variables."""
     match implementation:
         case "OpenMPI":
-            return {**_open_mpi(slots), **_open_mpi_transport(transport), **(_YIELD if shared_cpus else {})}
+            return {
+                **_build_open_mpi_variables(slots),
+                **_build_transport_variables(transport),
+                **(_YIELD if shared_cpus else {}),
+            }
         case "Intel":
-            return _intel(slots)
+            return _build_intel_mpi_variables(slots)
         case "MPICH":
-            return _mpich()
+            return _build_mpich_variables()
 
 
-def rank_variables(implementation: MpiImplementation, pool: PoolDescription) -> Mapping[str, str]:
+def build_rank_variables(implementation: MpiImplementation, pool: PoolDescription) -> Mapping[str, str]:
     """Return additional environment variables for the ranks, which the launcher must forward by name."""
     common, transport = rank_environment.rank_variables(pool), pool.transport
     match implementation:
@@ -77,7 +81,7 @@ _SYSTEMS: Final = ("OMPI", "PRTE")
 """Prefixes of the parameters of Open MPI 4 and 5."""
 
 
-def _open_mpi(slots: int) -> dict[str, str]:
+def _build_open_mpi_variables(slots: int) -> dict[str, str]:
     values = {  # names in Open MPI 4 and 5
         ("orte_default_hostfile", "prte_default_hostfile"): HOSTFILE,
         ("orte_keep_fqdn_hostnames", "prte_keep_fqdn_hostnames"): "true",
@@ -110,7 +114,7 @@ _UCX_WITHOUT_TCP: Final = {"UCX_TLS": "^tcp"}
 https://openucx.readthedocs.io/en/master/faq.html#which-transports-does-ucx-use"""
 
 
-def _open_mpi_transport(transport: Transport) -> dict[str, str]:
+def _build_transport_variables(transport: Transport) -> dict[str, str]:
     """Select exactly one transport, so that MPI fails instead of silently falling back. Open MPI 5 renamed `vader` to
     `sm` and accepts both names.
 
@@ -124,7 +128,7 @@ def _open_mpi_transport(transport: Transport) -> dict[str, str]:
     return {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", **_COPIED_TWICE}
 
 
-def _intel(slots: int) -> dict[str, str]:
+def _build_intel_mpi_variables(slots: int) -> dict[str, str]:
     """https://www.intel.com/content/www/us/en/docs/mpi-library/developer-reference-linux/2021-13/hydra-environment-variables.html"""
     return {
         "I_MPI_HYDRA_BOOTSTRAP": "ssh",
@@ -134,7 +138,7 @@ def _intel(slots: int) -> dict[str, str]:
     }
 
 
-def _mpich() -> dict[str, str]:
+def _build_mpich_variables() -> dict[str, str]:
     """https://github.com/pmodels/mpich/blob/main/doc/wiki/how_to/Using_the_Hydra_Process_Manager.md"""
     return {"HYDRA_LAUNCHER": "ssh", "HYDRA_HOST_FILE": HOSTFILE, "HYDRA_IFACE": rank_environment.INTERFACE}
 
@@ -142,19 +146,19 @@ def _mpich() -> dict[str, str]:
 # --- command line ------------------------------------------------------------------------------------------------------
 
 
-def launch_command(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> list[str]:
+def build_launch_command(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> list[str]:
     """Return a command such as `mpirun -np 16 ... program`. Commands that start ranks themselves stay unchanged."""
     if job.starts_ranks_itself:
         return list(job.command)
     if job.needs_horovodrun_options:
-        return _horovodrun(job, namespace, slots)
+        return _build_horovodrun_command(job, namespace, slots)
     names = [host_name(job.name, namespace, number) for number in job.hosts or ()]
     # Open MPI rejects `-np` with `-npersocket` unless it matches the number of sockets, which is known only on the node.
     number = [] if job.per_socket is not None and job.ranks is None else ["-np", str(count_ranks(job, slots))]
     head = ["mpirun", *number]
     if job.mpi_implementation == "OpenMPI":
-        return [*head, *_open_mpi_options(job, slots, names, forwarded), *shell("rank.sh", *job.command)]
-    return [*head, *_hydra_options(job, slots, names, forwarded), *shell("rank.sh", *job.command)]
+        return [*head, *_build_open_mpi_options(job, slots, names, forwarded), *build_shell_command("rank.sh", *job.command)]
+    return [*head, *_build_hydra_options(job, slots, names, forwarded), *build_shell_command("rank.sh", *job.command)]
 
 
 def count_ranks(job: Job, slots: int) -> int:
@@ -164,17 +168,17 @@ def count_ranks(job: Job, slots: int) -> int:
     return job.ranks or hosts * (job.per_node or slots)
 
 
-def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
+def _build_horovodrun_command(job: Job, namespace: str, slots: int) -> list[str]:
     """Add options to a horovodrun command. horovodrun checks each host over SSH, then runs `mpirun` and passes on its
     entire environment. With `--disable-cache`, horovodrun writes no cache to the home directory."""
     numbers = range(job.workers) if job.hosts is None else job.hosts
     hosts = ",".join(f"{host_name(job.name, namespace, number)}:{job.per_node or slots}" for number in numbers)
     options = ["--ssh-port", str(SSH_PORT), "--network-interfaces", rank_environment.INTERFACE, "--disable-cache"]
-    program = starters.prefix_length(job.command) + 1
+    program = starters.count_prefix_words(job.command) + 1
     return [*job.command[:program], "-np", str(count_ranks(job, slots)), "-H", hosts, *options, *job.command[program:]]
 
 
-def _open_mpi_options(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
+def _build_open_mpi_options(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
     options = ["--tag-output"] if job.rank_prefix else []
     if job.per_node is not None:
         options += ["--map-by", f"ppr:{job.per_node}:node"]
@@ -185,7 +189,7 @@ def _open_mpi_options(job: Job, slots: int, hosts: Sequence[str], forwarded: Seq
     return [*options, *(part for name in forwarded for part in ("-x", name))]
 
 
-def _hydra_options(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
+def _build_hydra_options(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
     options = ["-prepend-rank"] if job.rank_prefix else []
     if job.mpi_implementation == "Intel" or job.per_node is not None:
         options += ["-ppn", str(job.per_node or slots)]

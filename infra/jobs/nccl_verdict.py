@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.jobs.cluster import Transport
-from infra.jobs.smoke_verdict import NOT_HERE, NOT_RUN, Check, count, judged, listed
+from infra.jobs.smoke_verdict import NOT_HERE, NOT_RUN, Check, build_check, format_count, join_items
 
 RUN, NETWORK, GPUDIRECT, BANDWIDTH = "NCCL", "NCCL network", "GPUDirect", "NCCL bandwidth"
 NAMES: Final = (RUN, NETWORK, GPUDIRECT, BANDWIDTH)
@@ -36,26 +36,26 @@ class NcclExpected:
     line_rate_gbps: float | None
 
 
-def not_checked(result: str, why: str) -> list[Check]:
+def build_skipped_checks(result: str, why: str) -> list[Check]:
     """Return all checks of this level with the same result and reason."""
     return [Check(name, result, why) for name in NAMES]
 
 
-def checks(reports: Sequence[NetworkReport], expected: NcclExpected) -> list[Check]:
+def evaluate_reports(reports: Sequence[NetworkReport], expected: NcclExpected) -> list[Check]:
     """Return the checks. If all_reduce_perf did not run, report only that failure."""
-    run = judged(RUN, list(_run(reports, expected)), _ran(reports))
+    run = build_check(RUN, list(_find_run_failures(reports, expected)), _summarize_run(reports))
     if any(report["error"] for report in reports) or not reports:
         return [run, *(Check(name, NOT_RUN, "all_reduce_perf did not finish") for name in NAMES[1:])]
-    return [run, _network(reports, expected), _gpudirect(reports, expected), _bandwidth(reports, expected)]
+    return [run, _check_network(reports, expected), _check_gpudirect(reports, expected), _check_bandwidth(reports, expected)]
 
 
-def _ran(reports: Sequence[NetworkReport]) -> str:
+def _summarize_run(reports: Sequence[NetworkReport]) -> str:
     versions = sorted({report["version"] for report in reports if report["version"]})
-    version = f", NCCL {listed(versions)}" if versions else ""
-    return f"all_reduce_perf ran on {count(len(reports), 'rank')} with correct sums{version}"
+    version = f", NCCL {join_items(versions)}" if versions else ""
+    return f"all_reduce_perf ran on {format_count(len(reports), 'rank')} with correct sums{version}"
 
 
-def _run(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[str]:
+def _find_run_failures(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[str]:
     if not reports:
         yield "no rank reported"
         return
@@ -69,15 +69,15 @@ def _run(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[s
         return  # mpirun terminated the other ranks before they reported
     reported = sorted({report["nccl_rank"] for report in reports})
     if reported != list(range(expected.ranks)):
-        yield f"{len(reports)} of {expected.ranks} ranks reported: {listed(reported)}"
-    results = _results(reports)
+        yield f"{len(reports)} of {expected.ranks} ranks reported: {join_items(reported)}"
+    results = _find_results(reports)
     if not results:
         yield "nccl-tests printed no result"
     if wrong := [size for size, _, is_wrong in results if is_wrong]:
-        yield f"wrong sums at {listed(wrong)} bytes"
+        yield f"wrong sums at {join_items(wrong)} bytes"
 
 
-def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
+def _check_network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
     """Check NCCL's log: which network NCCL chose, and which network each channel to another node uses."""
     if expected.workers < 2:
         return Check(NETWORK, NOT_RUN, "a single worker uses no network")
@@ -86,77 +86,76 @@ def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
     faults = []
     for report in reports:
         chosen = {name.replace("AWS Libfabric", "Libfabric") for name in report["networks"]}
-        chosen |= {_name(path).replace("AWS Libfabric", "Libfabric") for path in report["paths"]}
+        chosen |= {_strip_gpudirect(path).replace("AWS Libfabric", "Libfabric") for path in report["paths"]}
         if chosen != {network}:
-            faults.append(f"{_place(report)} uses {listed(sorted(chosen)) or '(none logged)'}, not {network}")
+            faults.append(f"{_format_rank_location(report)} uses {join_items(sorted(chosen)) or '(none logged)'}, not {network}")
         elif efa and report["providers"] != ["efa"]:
-            faults.append(
-                f"{_place(report)} uses the libfabric provider {listed(report['providers']) or '(none logged)'}, not efa"
-            )
+            providers = join_items(report["providers"]) or "(none logged)"
+            faults.append(f"{_format_rank_location(report)} uses the libfabric provider {providers}, not efa")
     if not faults and not any(report["paths"] for report in reports):
         faults = ["no rank logged a channel to another node"]
     how = f"`Using network {network}`" + (", `Selected provider is efa`" if efa else "")
-    return judged(NETWORK, faults[:8], f"{text} on every rank, according to NCCL's log: {how}")
+    return build_check(NETWORK, faults[:8], f"{text} on every rank, according to NCCL's log: {how}")
 
 
-def _gpudirect(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
+def _check_gpudirect(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
     if expected.workers < 2:
         return Check(GPUDIRECT, NOT_RUN, "a single worker uses no network")
     if expected.network != "efa":
         return Check(GPUDIRECT, NOT_RUN, "NCCL uses TCP on this pool")
     if not expected.instance_type:
         return Check(GPUDIRECT, NOT_RUN, "the instance type of the pool is unknown")
-    if not gpudirect_required(expected.instance_type):
+    if not requires_gpudirect(expected.instance_type):
         return Check(GPUDIRECT, NOT_HERE, f"not available on this type ({expected.instance_type})")
-    ours = [(report, [path for path in report["paths"] if _is_libfabric(path)]) for report in reports]
+    ours = [(report, [path for path in report["paths"] if _is_libfabric_path(path)]) for report in reports]
     if not any(paths for _, paths in ours):
         return Check(GPUDIRECT, NOT_RUN, "NCCL sent nothing over EFA")
     without = [report for report, paths in ours if any("with GPUDirect" not in path for path in paths)]
-    faults = [f"{_place(report)} sends over EFA without GPUDirect (no GDRDMA in NCCL's log)" for report in without]
-    return judged(GPUDIRECT, faults[:8], "every channel between nodes ends in /GDRDMA in NCCL's log")
+    faults = [f"{_format_rank_location(report)} sends over EFA without GPUDirect (no GDRDMA in NCCL's log)" for report in without]
+    return build_check(GPUDIRECT, faults[:8], "every channel between nodes ends in /GDRDMA in NCCL's log")
 
 
-def _bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
-    results, rate = _results(reports), expected.line_rate_gbps
+def _check_bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
+    results, rate = _find_results(reports), expected.line_rate_gbps
     if expected.workers < 2:
         return Check(BANDWIDTH, NOT_RUN, "a single worker uses no network")
     if not results:
         return Check(BANDWIDTH, NOT_RUN, "nccl-tests printed no result")
     size, bus, _ = max(results, key=lambda result: float(result[1]))
-    reached = f"{bus:.1f} GB/s at {size} bytes on {count(expected.workers, 'node')}"
+    reached = f"{bus:.1f} GB/s at {size} bytes on {format_count(expected.workers, 'node')}"
     if rate is None:
         return Check(BANDWIDTH, NOT_RUN, f"{reached}; not judged: the line rate of the pool's nodes is unknown")
     if expected.network != "efa":
         return Check(BANDWIDTH, NOT_RUN, f"{reached}; not judged: NCCL uses TCP on this pool")
-    minimum = floor(expected.instance_type, expected.workers, rate)
+    minimum = minimum_bandwidth(expected.instance_type, expected.workers, rate)
     if minimum is None:
         why = f"no published result shows what healthy nodes of type {expected.instance_type} reach"
         return Check(BANDWIDTH, NOT_RUN, f"{reached}, {bus / (rate / 8):.0%} of the line rate; not judged: {why}")
     large = [result for result in results if result[0] >= JUDGED_BYTES]
     if not large:
         why = f"cannot be judged below {JUDGED_BYTES} bytes, which did not fit into GPU memory"
-        return judged(BANDWIDTH, [f"{reached}; {why}"], "")
+        return build_check(BANDWIDTH, [f"{reached}; {why}"], "")
     size, bus, _ = max(large, key=lambda result: float(result[1]))
     share = f"{bus:.1f} GB/s at {size} bytes is {bus / (rate / 8):.0%} of the line rate"
-    rule = f"{count(expected.workers, 'node')} must reach {minimum:g} GB/s"
-    return judged(BANDWIDTH, [] if bus >= minimum else [f"{share}; {rule}. Check the placement group"], f"{share}; {rule}")
+    rule = f"{format_count(expected.workers, 'node')} must reach {minimum:g} GB/s"
+    return build_check(BANDWIDTH, [] if bus >= minimum else [f"{share}; {rule}. Check the placement group"], f"{share}; {rule}")
 
 
-def _results(reports: Sequence[NetworkReport]) -> list[Any]:
+def _find_results(reports: Sequence[NetworkReport]) -> list[Any]:
     """Return the result table of nccl-tests, which only rank 0 prints."""
     return next((report["results"] for report in reports if report["results"]), [])
 
 
-def _place(report: NetworkReport) -> str:
+def _format_rank_location(report: NetworkReport) -> str:
     return f"rank {report['nccl_rank']} in {report['host']} on node {report['node']}"
 
 
-def _name(path: str) -> str:
+def _strip_gpudirect(path: str) -> str:
     return path.removesuffix(" with GPUDirect")
 
 
-def _is_libfabric(path: str) -> bool:
-    return _name(path).endswith("Libfabric")
+def _is_libfabric_path(path: str) -> bool:
+    return _strip_gpudirect(path).endswith("Libfabric")
 
 
 # --- requirements: GPUDirect by instance type, and bus bandwidth by line rate ------------------------------------------
@@ -184,7 +183,7 @@ p5en.48xlarge reach 0.925 of the line rate (awsome-distributed-ai, slurm/topolog
 _FAST_GBPS: Final = 1600.0
 
 
-def gpudirect_required(instance_type: str) -> bool:
+def requires_gpudirect(instance_type: str) -> bool:
     """Return whether NCCL must use GPUDirect on this type.
 
     >>> [gpudirect_required(one) for one in ("p5.48xlarge", "p5.4xlarge", "p6-b200.48xlarge", "g7e.8xlarge", "g5.48xlarge")]
@@ -193,7 +192,7 @@ def gpudirect_required(instance_type: str) -> bool:
     return _GPUDIRECT.fullmatch(instance_type) is not None
 
 
-def floor(instance_type: str, nodes: int, line_rate_gbps: float) -> float | None:
+def minimum_bandwidth(instance_type: str, nodes: int, line_rate_gbps: float) -> float | None:
     """Return the minimum bus bandwidth of large messages between nodes in GB/s; None if no published result justifies a
     minimum.
 
@@ -201,12 +200,12 @@ def floor(instance_type: str, nodes: int, line_rate_gbps: float) -> float | None
     slower than the network: in one report, two g7e.12xlarge reach 17.7 of 50 GB/s with GPUDirect (2026-05-08, NOT
     VERIFIED).
     """
-    if not gpudirect_required(instance_type) or instance_type.startswith("g"):
+    if not requires_gpudirect(instance_type) or instance_type.startswith("g"):
         return None
     return line_rate_gbps / 8 * (TWO_NODES if nodes == 2 else MORE_NODES)
 
 
-def largest_message(line_rate_gbps: float | None) -> str:
+def choose_largest_message_size(line_rate_gbps: float | None) -> str:
     """Return the largest message to send, in the notation of nccl-tests. Fast networks reach their line rate only above
     2 GiB: the best results of p5, p5en and p6 are at 8 and 16 GiB."""
     return "16G" if (line_rate_gbps or 0) >= _FAST_GBPS else "2G"

@@ -11,7 +11,7 @@ from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDes
 from infra.jobs.model import Job, KeyExchange, LauncherName, MpiImplementation
 from infra.jobs.progress import parse_seconds
 from infra.jobs.sizing import WorkerSize
-from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, QUEUE_LABEL, job_labels
+from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, QUEUE_LABEL, build_job_labels
 
 Manifest = dict[str, Any]
 Role = Literal["worker", "launcher", "setup"]
@@ -81,7 +81,7 @@ class Launcher(ABC):
         """Return the job's objects without `setup`. The first one is the main object, which owns the others."""
 
     @abstractmethod
-    def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
+    def list_longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
         """Yield the longest names derived from the job's name, each with its length limit, the tightest limit first."""
 
     def check(self, job: Job) -> Iterator[Problem]:
@@ -126,17 +126,17 @@ class PlacedJob:
         return {} if self.job.active_deadline_seconds is None else {"activeDeadlineSeconds": self.job.active_deadline_seconds}
 
     @property
-    def time_to_live(self) -> Manifest:
+    def ttl_fields(self) -> Manifest:
         seconds = self.job.ttl_seconds_after_finished
         return {} if seconds is None else {"ttlSecondsAfterFinished": seconds}
 
     @property
-    def suspension(self) -> Manifest:
+    def suspend_fields(self) -> Manifest:
         """Fields of the main object that hold the ranks until `setup` has succeeded, in a namespace without a queue."""
         return {"suspend": True} if self.job.setup and not self.namespace.queue else {}
 
     def labels(self, role: str) -> dict[str, str]:
-        return job_labels(self.name, self.job.launcher, role)
+        return build_job_labels(self.name, self.job.launcher, role)
 
     def metadata(self, name: str, role: str) -> Manifest:
         return {"name": name, "namespace": self.namespace.name, "labels": self.labels(role)}
@@ -146,23 +146,23 @@ class PlacedJob:
         spec = {"clusterIP": "None", **more, "selector": selector, "ports": [{"name": port_name, "port": port}]}
         return {"apiVersion": "v1", "kind": "Service", "metadata": self.metadata(self.name, "service"), "spec": spec}
 
-    def queued_metadata(self, name: str, role: str) -> Manifest:
+    def build_queued_metadata(self, name: str, role: str) -> Manifest:
         """Return the metadata of an object that Kueue admits, with the label of the namespace's queue."""
         metadata = self.metadata(name, role)
         if self.namespace.queue:
             metadata["labels"][QUEUE_LABEL] = self.namespace.queue
         return metadata
 
-    def main_metadata(self, name: str) -> Manifest:
+    def build_main_metadata(self, name: str) -> Manifest:
         """Return the metadata of the main object, with the job controller's policy. The queue does not admit ranks
         before the controller releases them, after `setup`."""
-        metadata = self.queued_metadata(name, "job")
+        metadata = self.build_queued_metadata(name, "job")
         if self.job.setup and self.namespace.queue:
             metadata["labels"][QUEUE_LABEL] = HELD_QUEUE
-        return {**metadata, "annotations": {POLICY_ANNOTATION: json.dumps(build_policy(self), sort_keys=True)}}
+        return {**metadata, "annotations": {POLICY_ANNOTATION: json.dumps(build_controller_policy(self), sort_keys=True)}}
 
 
-def build_policy(placed: PlacedJob) -> Manifest:
+def build_controller_policy(placed: PlacedJob) -> Manifest:
     """Return the controller's policy for the job (`POLICY_FIELDS` in infra/platform/job_controller/in_pod/job.py)."""
     job = placed.job
     progress = {}

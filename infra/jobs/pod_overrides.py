@@ -69,7 +69,7 @@ class PodVolume(Model):
     host_path: Raw | None = Field(None, description="Always rejected, because Pod Security forbids it.")
 
     @property
-    def kinds(self) -> list[str]:
+    def volume_kinds(self) -> list[str]:
         """Volume kinds that are set; a valid volume has exactly one kind."""
         return [str(type(self).model_fields[kind].alias) for kind in VOLUME_KINDS if getattr(self, kind) is not None]
 
@@ -115,6 +115,6 @@ class RoleOverrides(Model):
         )
 
 
-def as_manifest(model: Model, *without: str) -> Raw:
+def to_manifest(model: Model, *without: str) -> Raw:
     """Return a model as a part of a Kubernetes object."""
     return model.model_dump(by_alias=True, exclude_none=True, exclude=set(without))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem
 from infra.jobs import mpi, rank_environment
 from infra.jobs.model import Job
@@ -39,31 +39,31 @@ def check_overrides(job: Job, launcher: Launcher) -> Iterator[Problem]:
         if role not in launcher.roles:
             yield Problem(path, f"has no effect, because jobs with launcher {launcher.name} have only workers. Remove it.")
             continue
-        yield from _check_labels(additions, path)
+        yield from _check_override_labels(additions, path)
         yield from _check_tolerations(additions, path)
         yield from _check_ports(additions, path)
         yield from _check_volumes(job, launcher, additions, path)
 
 
-def _check_labels(additions: PodOverrides, path: str) -> Iterator[Problem]:
+def _check_override_labels(additions: PodOverrides, path: str) -> Iterator[Problem]:
     for key, value in additions.labels.items():
         where = f"{path}.labels.{key}"
         if key.startswith(RESERVED_LABELS):
             yield Problem(where, "is set by the launcher or the queue. Remove it.")
         else:
-            yield from check_label(where, key, value)
+            yield from check_label_syntax(where, key, value)
     for key in additions.annotations:
         if key.startswith("gpumpi.io/"):
             yield Problem(f"{path}.annotations.{key}", "is set by the launcher. Remove it.")
 
 
-def check_label(where: str, key: str, value: str) -> Iterator[Problem]:
+def check_label_syntax(where: str, key: str, value: str) -> Iterator[Problem]:
     """Check a label's syntax."""
     if not _LABEL_KEY.fullmatch(key):
         yield Problem(where, "is not a valid label key. Use one such as team or example.com/team.")
     if not _LABEL_VALUE.fullmatch(value):
         fix = "Use at most 63 letters, digits and inner - _ ."
-        yield Problem(where, f"{shown(value)} is not a valid label value. {fix}")
+        yield Problem(where, f"{format_value(value)} is not a valid label value. {fix}")
 
 
 def _check_tolerations(additions: PodOverrides, path: str) -> Iterator[Problem]:
@@ -93,19 +93,19 @@ def _check_volumes(job: Job, launcher: Launcher, additions: PodOverrides, path: 
         where, mounted = f"{path}.volumes[{index}]", volume.mount_path.rstrip("/")
         if not _DNS_LABEL.fullmatch(volume.name) or volume.name.startswith("gpumpi-"):
             fix = "Use lowercase letters, digits and inner hyphens, and do not begin with gpumpi-."
-            yield Problem(f"{where}.name", f"{shown(volume.name)} is not a valid name. {fix}")
+            yield Problem(f"{where}.name", f"{format_value(volume.name)} is not a valid name. {fix}")
         elif volume.name in names:
-            yield Problem(f"{where}.name", f"{shown(volume.name)} is already the name of a volume. Choose another.")
+            yield Problem(f"{where}.name", f"{format_value(volume.name)} is already the name of a volume. Choose another.")
         if volume.host_path is not None:
             fix = "Use emptyDir, or list a claim under the job's volumes."
             yield Problem(f"{where}.hostPath", f"Pod Security forbids hostPath volumes in jobs. {fix}")
-        elif len(volume.kinds) != 1:
+        elif len(volume.volume_kinds) != 1:
             kinds = ", ".join(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
-            yield Problem(where, f"has {len(volume.kinds)} volume sources. Set exactly one of {kinds}.")
+            yield Problem(where, f"has {len(volume.volume_kinds)} volume sources. Set exactly one of {kinds}.")
         if mounted in paths:
-            yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} is in use. Choose another.")
+            yield Problem(f"{where}.mountPath", f"{format_value(volume.mount_path)} is in use. Choose another.")
         elif wrong := _find_path_problem(volume, job, launcher):
-            yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} {wrong}. Use a path such as /data.")
+            yield Problem(f"{where}.mountPath", f"{format_value(volume.mount_path)} {wrong}. Use a path such as /data.")
         names.add(volume.name)
         paths.add(mounted)
 
@@ -130,4 +130,4 @@ def check_working_dir(job: Job) -> Iterator[Problem]:
         fix = "Remove one, or start the command with a cd into the other folder."
         yield Problem("workingDir", f"cannot be combined with workdir: ranks start in the folder that workdir sends. {fix}")
     elif job.working_dir is not None and not job.working_dir.startswith("/"):
-        yield Problem("workingDir", f"{shown(job.working_dir)} is not an absolute path. Use one such as /shared/code.")
+        yield Problem("workingDir", f"{format_value(job.working_dir)} is not an absolute path. Use one such as /shared/code.")

@@ -6,9 +6,9 @@ from infra.jobs import storage
 from infra.jobs.cluster import PoolDescription
 from infra.jobs.containers import NO_PARTS, PodParts, UserContainer, build_role_parts
 from infra.jobs.placed import Manifest, PlacedJob, Role
-from infra.jobs.pod_overrides import PodOverrides, PodVolume, as_manifest
-from infra.jobs.volumes import pod_volumes
-from infra.naming import GROUP_ID, USER_ID, job_labels
+from infra.jobs.pod_overrides import PodOverrides, PodVolume, to_manifest
+from infra.jobs.volumes import build_pod_volumes
+from infra.naming import GROUP_ID, USER_ID, build_job_labels
 
 SAFE_TO_EVICT: Final = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 """Keep the cluster autoscaler from evicting pods: a job that loses a pod loses its work."""
@@ -20,15 +20,17 @@ LOST_NODE_SECONDS: Final = 30
 def build_user_pod(placed: PlacedJob, user: UserContainer, **spec: object) -> Manifest:
     """Return the template of pods that run the user's commands. Workers run on the job's pool, other pods on the
     launcher pool."""
-    role, additions = user.role, _additions(placed, user.role)
-    parts = storage.build_parts(placed) + build_role_parts(placed, role) + user.parts
-    parts += PodParts(volumes=tuple(map(_volume, additions.volumes)))
-    pod = _spec(placed, placed.pool if role == "worker" else placed.launcher_pool, user.render(placed, additions, parts), parts)
-    pod["tolerations"] += map(as_manifest, additions.tolerations)
-    if affinity := _affinity(placed, role, additions):
+    role, additions = user.role, _select_overrides(placed, user.role)
+    parts = storage.build_pod_parts(placed) + build_role_parts(placed, role) + user.parts
+    parts += PodParts(volumes=tuple(map(_build_volume, additions.volumes)))
+    pod = _build_pod_spec(
+        placed, placed.pool if role == "worker" else placed.launcher_pool, user.build_manifest(placed, additions, parts), parts
+    )
+    pod["tolerations"] += map(to_manifest, additions.tolerations)
+    if affinity := _build_affinity(placed, role, additions):
         pod["affinity"] = affinity
     if additions.image_pull_secrets is not None:
-        pod["imagePullSecrets"] = _names(additions.image_pull_secrets)
+        pod["imagePullSecrets"] = _to_name_objects(additions.image_pull_secrets)
     metadata = {
         "labels": {**additions.labels, **placed.labels(role)},
         "annotations": {**SAFE_TO_EVICT, **additions.annotations},
@@ -38,12 +40,12 @@ def build_user_pod(placed: PlacedJob, user: UserContainer, **spec: object) -> Ma
 
 def build_helper_pod(placed: PlacedJob, role: str, container: Manifest, **spec: object) -> Manifest:
     """Return the template of a pod that runs no command of the user."""
-    pod = _spec(placed, placed.launcher_pool, container, NO_PARTS)
+    pod = _build_pod_spec(placed, placed.launcher_pool, container, NO_PARTS)
     metadata = {"labels": placed.labels(role), "annotations": dict(SAFE_TO_EVICT)}
     return {"metadata": metadata, "spec": {**pod, **spec}}
 
 
-def _spec(placed: PlacedJob, pool: PoolDescription, container: Manifest, parts: PodParts) -> Manifest:
+def _build_pod_spec(placed: PlacedJob, pool: PoolDescription, container: Manifest, parts: PodParts) -> Manifest:
     job = placed.job
     # https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry/
     pull_secrets = placed.cluster.image_pull_secrets if job.image_pull_secrets is None else job.image_pull_secrets
@@ -52,7 +54,7 @@ def _spec(placed: PlacedJob, pool: PoolDescription, container: Manifest, parts: 
         "enableServiceLinks": False,
         "serviceAccountName": placed.namespace.service_account,
         **({"priorityClassName": job.priority} if job.priority else {}),
-        **({"imagePullSecrets": _names(pull_secrets)} if pull_secrets else {}),
+        **({"imagePullSecrets": _to_name_objects(pull_secrets)} if pull_secrets else {}),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER_ID,
@@ -62,19 +64,19 @@ def _spec(placed: PlacedJob, pool: PoolDescription, container: Manifest, parts: 
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": job.termination_grace_period_seconds,
-        "nodeSelector": pool.selector,
-        "tolerations": _tolerations(pool),
+        "nodeSelector": pool.node_selector,
+        "tolerations": _build_tolerations(pool),
         **({"initContainers": list(parts.init_containers)} if parts.init_containers else {}),
         "containers": [container],
-        "volumes": [*pod_volumes(job, placed.namespace), {"name": "tmp", "emptyDir": {}}, *parts.volumes],
+        "volumes": [*build_pod_volumes(job, placed.namespace), {"name": "tmp", "emptyDir": {}}, *parts.volumes],
     }
 
 
-def _names(names: tuple[str, ...]) -> list[Manifest]:
+def _to_name_objects(names: tuple[str, ...]) -> list[Manifest]:
     return [{"name": name} for name in names]
 
 
-def _tolerations(pool: PoolDescription) -> list[Manifest]:
+def _build_tolerations(pool: PoolDescription) -> list[Manifest]:
     lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
     return [
         *({"key": taint.key, "operator": "Exists", "effect": taint.effect} for taint in pool.taints),
@@ -85,7 +87,7 @@ def _tolerations(pool: PoolDescription) -> list[Manifest]:
 # --- podOverrides ------------------------------------------------------------------------------------------------------
 
 
-def _additions(placed: PlacedJob, role: Role) -> PodOverrides:
+def _select_overrides(placed: PlacedJob, role: Role) -> PodOverrides:
     """Return the additions to pods of a role.
 
     `setup` has those of the launcher, and the workers' volumes, because it has the same volumes as the ranks. Jobs without
@@ -101,16 +103,16 @@ def _additions(placed: PlacedJob, role: Role) -> PodOverrides:
     return own.model_copy(update={"volumes": (*own.volumes, *more)})
 
 
-def _affinity(placed: PlacedJob, role: Role, additions: PodOverrides) -> Manifest:
+def _build_affinity(placed: PlacedJob, role: Role, additions: PodOverrides) -> Manifest:
     """Return the user's affinity and that of `onePerNode`, whose required term applies in addition to the user's."""
-    affinity: Manifest = as_manifest(additions.affinity) if additions.affinity is not None else {}
+    affinity: Manifest = to_manifest(additions.affinity) if additions.affinity is not None else {}
     if role == "worker" and placed.job.one_per_node:
-        selector = {"matchLabels": job_labels(placed.name, role="worker")}
+        selector = {"matchLabels": build_job_labels(placed.name, role="worker")}
         apart, required = affinity.get("podAntiAffinity", {}), "requiredDuringSchedulingIgnoredDuringExecution"
         term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
         affinity["podAntiAffinity"] = {**apart, required: [term, *apart.get(required, [])]}
     return affinity
 
 
-def _volume(volume: PodVolume) -> Manifest:
-    return {"name": volume.name, **as_manifest(volume, "name", "mount_path", "sub_path", "read_only")}
+def _build_volume(volume: PodVolume) -> Manifest:
+    return {"name": volume.name, **to_manifest(volume, "name", "mount_path", "sub_path", "read_only")}

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
-from infra.jobs.volumes import find_path_problem, writable_paths
+from infra.jobs.volumes import find_path_problem, list_writable_paths
 
 LEAST_SECONDS: Final = 30
 """Minimum time limit for a step. The controller reads logs every 5 seconds and may miss a line when a log is rotated,
@@ -35,7 +35,7 @@ def parse_seconds(duration: str) -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in parts)
 
 
-def check_alone(job: Job) -> Iterator[Problem]:
+def check_progress_settings(job: Job) -> Iterator[Problem]:
     progress = job.progress
     if progress is None:
         return
@@ -45,25 +45,25 @@ def check_alone(job: Job) -> Iterator[Problem]:
     try:
         seconds = parse_seconds(progress.within)
     except ValueError:
-        yield Problem("progress.within", f"{shown(progress.within)} is not a duration. Use one such as 90s, 10m or 1h30m.")
+        yield Problem("progress.within", f"{format_value(progress.within)} is not a duration. Use one such as 90s, 10m or 1h30m.")
     else:
         if seconds < LEAST_SECONDS:
-            yield Problem("progress.within", f"{shown(progress.within)} is too short. Use at least {LEAST_SECONDS}s.")
+            yield Problem("progress.within", f"{format_value(progress.within)} is too short. Use at least {LEAST_SECONDS}s.")
     if progress.pattern is not None and (wrong := find_pattern_problem(progress.pattern)):
-        yield Problem("progress.pattern", f"{shown(progress.pattern)} {wrong}")
+        yield Problem("progress.pattern", f"{format_value(progress.pattern)} {wrong}")
     if progress.file is not None and find_path_problem(progress.file):
-        yield Problem("progress.file", f"{shown(progress.file)} is not an absolute path. Use one such as /shared/step.")
+        yield Problem("progress.file", f"{format_value(progress.file)} is not an absolute path. Use one such as /shared/step.")
 
 
-def check_file(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
+def check_progress_file(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     """Reject a file that the pod of rank 0 or of the launcher cannot access."""
     path, space = job.progress and job.progress.file, cluster.namespace(job.namespace)
     if not path or find_path_problem(path) or space is None:
         return
-    folders = writable_paths(job, space)
+    folders = list_writable_paths(job, space)
     if not any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders):
         fix = f"Use a path below {' or '.join(folders)}." if folders else "Add a volume without readOnly to volumes."
-        yield Problem("progress.file", f"{shown(path)} is not on a writable volume of the job. {fix}")
+        yield Problem("progress.file", f"{format_value(path)} is not on a writable volume of the job. {fix}")
 
 
 def find_pattern_problem(pattern: str) -> str | None:
@@ -82,7 +82,7 @@ def find_pattern_problem(pattern: str) -> str | None:
         return f"is not a regular expression: {error}. Correct it."
     if not groups:
         return "has no group for the step. Put parentheses around it, such as step (\\d+)."
-    unbounded, nested = _repeats(parsed, inside=False)
+    unbounded, nested = _count_repeats(parsed, inside=False)
     if nested:
         return "has nested quantifiers, which can take forever. Use a single quantifier, such as step (\\d+)."
     if unbounded > REPEATS_LIMIT:
@@ -90,23 +90,23 @@ def find_pattern_problem(pattern: str) -> str | None:
     return None
 
 
-def _repeats(parsed: Any, *, inside: bool) -> tuple[int, bool]:
+def _count_repeats(parsed: Any, *, inside: bool) -> tuple[int, bool]:
     """Return the number of repeats of variable length, and whether they are nested."""
     number, nested = 0, False
     for operation, argument in parsed:
         is_repeat = str(operation) in _REPEATS and argument[0] != argument[1] and argument[1] != 1
         number += is_repeat
         nested |= is_repeat and inside
-        for part in _parts(argument):
-            more, within = _repeats(part, inside=inside or is_repeat)
+        for part in _iterate_subpatterns(argument):
+            more, within = _count_repeats(part, inside=inside or is_repeat)
             number, nested = number + more, nested or within
     return number, nested
 
 
-def _parts(argument: Any) -> Iterator[Any]:
+def _iterate_subpatterns(argument: Any) -> Iterator[Any]:
     """Yield the patterns inside the argument of an operation: groups, branches, repeats."""
     if hasattr(argument, "getwidth"):
         yield argument
     elif isinstance(argument, tuple | list):
         for part in argument:
-            yield from _parts(part)
+            yield from _iterate_subpatterns(part)

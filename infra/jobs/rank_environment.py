@@ -37,10 +37,10 @@ _SOCKETS: Final[Mapping[str, str]] = {
 
 def rank_variables(pool: PoolDescription) -> dict[str, str]:
     """Return the variables of ranks on this pool. Users may override each of them in `env`."""
-    return {**_SOCKETS, **_nccl_network(pool), **CACHES}
+    return {**_SOCKETS, **_build_nccl_variables(pool), **CACHES}
 
 
-def _nccl_network(pool: PoolDescription) -> dict[str, str]:
+def _build_nccl_variables(pool: PoolDescription) -> dict[str, str]:
     """Set NCCL's network explicitly, so that NCCL fails instead of silently falling back to TCP.
 
     `Libfabric` is the name of the aws-ofi-nccl plugin: nccl_ofi_interface_nvidia.cpp in
@@ -64,7 +64,7 @@ _RESERVED: Final = re.compile(
 )
 
 
-def is_reserved(name: str) -> bool:
+def is_reserved_variable(name: str) -> bool:
     """True if a launcher uses this variable to place or identify ranks.
 
     Users may still set how ranks communicate (`OMPI_MCA_pml`, `NCCL_...`).

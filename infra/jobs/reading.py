@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from infra.config import yaml_text
-from infra.config.parse import parse
-from infra.config.problems import Problem, is_unreliable, path_text, without_echoes
+from infra.config.parse import parse_model
+from infra.config.problems import Problem, format_path, is_unreliable, remove_redundant_problems
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.placed import PlacedJob
-from infra.jobs.validation import check_alone, examine
+from infra.jobs.validation import check_without_cluster, examine_job
 
 
 class JobRefused(Exception):
@@ -31,7 +31,7 @@ https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apimach
 """
 
 
-def ignore(warning: Problem) -> None:
+def ignore_warning(warning: Problem) -> None:
     """Discard a warning, for callers that do not show warnings."""
 
 
@@ -40,7 +40,7 @@ def read_job(
     cluster: ClusterDescription,
     namespace: str | None = None,
     usual_namespace: str | None = None,
-    on_warning: OnWarning = ignore,
+    on_warning: OnWarning = ignore_warning,
     edit: Edit = dict,
 ) -> PlacedJob:
     """Read a job from a file and edit it. The job's namespace is `namespace`, otherwise the namespace in the file,
@@ -48,29 +48,29 @@ def read_job(
 
     Raises JobRefused if the job has errors, and OSError if the file cannot be read.
     """
-    content, problems = read_values(path)
+    content, problems = read_job_values(path)
     if content is None:
         raise JobRefused(problems)
     content = edit(content)
     if namespace or usual_namespace:
         content = {"namespace": usual_namespace, **content} | ({"namespace": namespace} if namespace else {})
-    return validate(content, cluster, problems, on_warning)
+    return validate_job(content, cluster, problems, on_warning)
 
 
-def validate(
+def validate_job(
     values: Mapping[str, object],
     cluster: ClusterDescription,
     problems: Sequence[Problem] = (),
-    on_warning: OnWarning = ignore,
+    on_warning: OnWarning = ignore_warning,
 ) -> PlacedJob:
     """Validate a job and place it in its cluster. Raises JobRefused with all errors."""
     placed = None
-    job, wrong_values, placeholders = parse(Job, add_name(values))
+    job, wrong_values, placeholders = parse_model(Job, add_name(values))
     problems = [*problems, *wrong_values]
     if job is not None:
-        placed, more = examine(job, cluster)
+        placed, more = examine_job(job, cluster)
         problems += [problem for problem in more if not is_unreliable(problem.path, placeholders)]
-    problems = without_echoes(problems)
+    problems = remove_redundant_problems(problems)
     errors = [problem for problem in problems if problem.is_error]
     if placed is None or errors:
         raise JobRefused(errors)
@@ -79,22 +79,25 @@ def validate(
     return placed
 
 
-def check_values(values: Mapping[str, object]) -> list[Problem]:
+def check_job_values(values: Mapping[str, object]) -> list[Problem]:
     """Return the problems found by checking keys and types, and by the rules that need no cluster."""
-    job, problems, placeholders = parse(Job, add_name(values))
+    job, problems, placeholders = parse_model(Job, add_name(values))
     if job is not None:
-        problems = [*problems, *(problem for problem in check_alone(job) if not is_unreliable(problem.path, placeholders))]
+        problems = [
+            *problems,
+            *(problem for problem in check_without_cluster(job) if not is_unreliable(problem.path, placeholders)),
+        ]
     return problems
 
 
-def read_values(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
+def read_job_values(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
     """Return the content of a job file (None if the file contains no mapping) and the problems found in its YAML.
     Raises OSError if the file cannot be read."""
     try:
-        content, duplicates = yaml_text.read(path)
+        content, duplicates = yaml_text.read_document(path)
     except yaml_text.NotYaml as error:
         return None, [Problem(path.name, str(error))]
-    problems = [Problem(path_text(duplicate.path), duplicate.message) for duplicate in duplicates]
+    problems = [Problem(format_path(duplicate.path), duplicate.message) for duplicate in duplicates]
     if not isinstance(content, dict):
         return None, [*problems, Problem(path.name, "is not a job: it has no keys like name, pool and command")]
     return {str(key): value for key, value in content.items()}, problems

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem
 from infra.jobs.cluster import PoolDescription
 from infra.jobs.model import Job
@@ -18,24 +18,24 @@ from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE
 MEBIBYTE = 1024**2
 
 
-def bytes_of(text: str) -> int:
+def parse_bytes(text: str) -> int:
     """
     >>> bytes_of("64Gi"), bytes_of("1.5k"), bytes_of("12e6")
     (68719476736, 1500, 12000000)
     """
-    return int(_amount(text))
+    return int(_parse_quantity(text))
 
 
-def millis_of(text: str) -> int:
+def parse_millicores(text: str) -> int:
     """Return a CPU quantity in millicores.
 
     >>> millis_of("500m"), millis_of("8"), millis_of("0.5")
     (500, 8000, 500)
     """
-    return int(_amount(text) * 1000)
+    return int(_parse_quantity(text) * 1000)
 
 
-def _amount(text: str) -> Decimal:
+def _parse_quantity(text: str) -> Decimal:
     """Raises ValueError."""
     from kubernetes.utils import parse_quantity  # takes 0.5 s to import, and most commands parse no quantity
 
@@ -50,7 +50,7 @@ def _amount(text: str) -> Decimal:
     return amount
 
 
-def mib(amount: int) -> str:
+def format_mib(amount: int) -> str:
     """
     >>> mib(512)
     '512Mi'
@@ -60,16 +60,16 @@ def mib(amount: int) -> str:
 
 def check_quantity(path: str, value: str | None) -> Iterator[Problem]:
     """Reject a text that is not a positive quantity. The last part of `path` is `cpu` or `memory`."""
-    parse, example = (millis_of, "500m or 8") if path.endswith("cpu") else (bytes_of, "64Gi")
+    parse, example = (parse_millicores, "500m or 8") if path.endswith("cpu") else (parse_bytes, "64Gi")
     try:
         is_valid = value is None or parse(value) > 0
     except ValueError:
         is_valid = False
     if not is_valid:
-        yield Problem(path, f"{shown(value)} is not a quantity. Use one such as {example}.")
+        yield Problem(path, f"{format_value(value)} is not a quantity. Use one such as {example}.")
 
 
-def resources(cpu_millis: int, cpu_limit: str, exact: dict[str, str], cpu_factor: float) -> dict[str, dict[str, str]]:
+def build_resources(cpu_millis: int, cpu_limit: str, exact: dict[str, str], cpu_factor: float) -> dict[str, dict[str, str]]:
     """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger nodes."""
     request = max(1, int(cpu_millis * cpu_factor))
     return {"requests": {"cpu": f"{request}m", **exact}, "limits": {"cpu": cpu_limit, **exact}}
@@ -92,23 +92,23 @@ class WorkerSize:
     def resources(self, cpu_factor: float) -> dict[str, dict[str, str]]:
         """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger
         nodes."""
-        exact = {"memory": mib(self.memory_mib)}
+        exact = {"memory": format_mib(self.memory_mib)}
         for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa), (self.rdma_resource, self.rdma)):
             if amount:
                 exact[name] = str(amount)
         if self.hugepages_mib:
-            exact[HUGEPAGES_RESOURCE] = mib(self.hugepages_mib)
-        return resources(self.cpu_millis, f"{self.cpu_millis}m", exact, cpu_factor)
+            exact[HUGEPAGES_RESOURCE] = format_mib(self.hugepages_mib)
+        return build_resources(self.cpu_millis, f"{self.cpu_millis}m", exact, cpu_factor)
 
 
-def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
+def compute_worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
     """Return the worker's resources: those set in the job, or by default a share of the node. The share is proportional
     to the worker's GPUs or, on nodes without GPUs, to its slots."""
     gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
     slots = job.slots or gpus or pool.slots
     share = Fraction(gpus, pool.gpus) if pool.gpus else min(Fraction(slots, pool.slots), Fraction(1))
     requested = job.resources
-    memory = bytes_of(requested.memory) // MEBIBYTE if requested.memory else int(pool.memory_mib * share)
+    memory = parse_bytes(requested.memory) // MEBIBYTE if requested.memory else int(pool.memory_mib * share)
     return WorkerSize(
         gpus=gpus,
         slots=slots,
@@ -116,7 +116,7 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
         # round down to whole 2 MiB pages
         hugepages_mib=int(pool.hugepages_mib * share) // 2 * 2 if requested.hugepages_mib is None else requested.hugepages_mib,
         memory_mib=memory,
-        cpu_millis=millis_of(requested.cpu) if requested.cpu else int(pool.cpu_millis * share),
+        cpu_millis=parse_millicores(requested.cpu) if requested.cpu else int(pool.cpu_millis * share),
         shared_memory_mib=memory // 2 if requested.shared_memory_mib is None else requested.shared_memory_mib,
         # Not a share of the devices: one device of a shared device plugin gives access to all adapters.
         rdma=(1 if pool.rdma_resource else 0) if requested.rdma is None else requested.rdma,
@@ -124,7 +124,7 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
     )
 
 
-def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_factor: float) -> int:
+def count_workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_factor: float) -> int:
     """Return the number of workers that fit on one node."""
     if job.one_per_node:
         return 1

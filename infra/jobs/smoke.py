@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 
 from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
-from infra.jobs.in_pods import text
+from infra.jobs.in_pods import read_source
 from infra.jobs.model import Job, LauncherName, MpiImplementation
 from infra.jobs.nccl_verdict import NcclExpected, NetworkReport
-from infra.jobs.render import place
+from infra.jobs.render import place_job
 from infra.jobs.smoke_verdict import Expected, Report
 
 NAME: Final = "smoke"
@@ -28,18 +28,18 @@ IMAGES: Final[dict[MpiImplementation, str]] = {
 """Images built by this project, in the cluster's image repository. Any image with sshd, MPI, Python and mpi4py works."""
 
 
-def program() -> str:
+def build_program() -> str:
     """Return the source of the program that every rank runs."""
-    ranks = text("smoke.py").replace("from __future__ import annotations\n", "")  # allowed only at the top of a file
-    return f"{inspect.getsource(smoke_verdict)}\nCUDA_PROGRAM = {text('cuda.py')!r}\n{ranks}"
+    ranks = read_source("smoke.py").replace("from __future__ import annotations\n", "")  # allowed only at the top of a file
+    return f"{inspect.getsource(smoke_verdict)}\nCUDA_PROGRAM = {read_source('cuda.py')!r}\n{ranks}"
 
 
-def smoke_pool(cluster: ClusterDescription) -> PoolDescription | None:
+def choose_smoke_pool(cluster: ClusterDescription) -> PoolDescription | None:
     """Return the pool to test: the first pool with GPUs, or None if there is none."""
     return next((pool for pool in cluster.pools if pool.gpus), None)
 
 
-def smoke_job(
+def build_smoke_job(
     pool: str,
     workers: int,
     *,
@@ -66,7 +66,7 @@ def smoke_job(
     )
 
 
-def expected(
+def compute_expected(
     job: Job,
     cluster: ClusterDescription,
     transport: Transport | None = None,
@@ -74,22 +74,22 @@ def expected(
     emulated: Sequence[str] = (),
 ) -> Expected:
     """Return the results that this job must produce on a healthy cluster. `emulated`: nodes with `EMULATED_LABEL`."""
-    placed = place(job, cluster)
+    placed = place_job(job, cluster)
     size, network = placed.size, transport or placed.pool.transport
     library = "mlx" if job.mpi_implementation == "Intel" else "ucx"
     reported = library if network == "infiniband" else network  # on InfiniBand, MPI reports the library that it uses
     return Expected(job.workers, size.slots, size.gpus, reported, size.efa, level, tuple(emulated))
 
 
-def with_program(job: Job, expectation: Expected) -> Job:
+def add_program(job: Job, expectation: Expected) -> Job:
     """Return the job with its command, ready to submit."""
-    command = ("python3", "-c", program(), json.dumps(astuple(expectation)))
+    command = ("python3", "-c", build_program(), json.dumps(astuple(expectation)))
     return job.model_copy(update={"command": command})
 
 
-def reports(log: str) -> list[Report]:
+def parse_reports(log: str) -> list[Report]:
     """Parse the ranks' reports from the launcher's log."""
-    return _printed(log, '{"rank"')
+    return _parse_json_lines(log, '{"rank"')
 
 
 # --- NCCL --------------------------------------------------------------------------------------------------------------
@@ -99,26 +99,26 @@ NCCL_LOG: Final[Mapping[str, str]] = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS":
 /etc/nccl.conf."""
 
 
-def nccl_job(job: Job, cluster: ClusterDescription) -> Job:
+def build_nccl_job(job: Job, cluster: ClusterDescription) -> Job:
     """Return the job that runs nccl-tests with the pool, image and launcher of the smoke job."""
-    largest = nccl_verdict.largest_message(place(job, cluster).pool.line_rate_gbps)
-    command = ("python3", "-c", text("nccl.py"), largest)
+    largest = nccl_verdict.choose_largest_message_size(place_job(job, cluster).pool.line_rate_gbps)
+    command = ("python3", "-c", read_source("nccl.py"), largest)
     return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": dict(NCCL_LOG)})
 
 
-def nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:
+def compute_nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:
     """Return the results that NCCL must reach on this job's pool."""
-    placed = place(job, cluster)
+    placed = place_job(job, cluster)
     pool, ranks = placed.pool, job.workers * placed.size.slots
     return NcclExpected(job.workers, ranks, pool.nccl_transport, pool.instance_type, pool.line_rate_gbps)
 
 
-def nccl_reports(log: str) -> list[NetworkReport]:
+def parse_nccl_reports(log: str) -> list[NetworkReport]:
     """Parse the ranks' reports from the launcher's log."""
-    return _printed(log, '{"nccl_rank"')
+    return _parse_json_lines(log, '{"nccl_rank"')
 
 
-def _printed(log: str, start: str) -> list[dict[str, Any]]:
+def _parse_json_lines(log: str, start: str) -> list[dict[str, Any]]:
     reports: list[dict[str, Any]] = []
     for line in log.splitlines():
         if line.startswith(start):

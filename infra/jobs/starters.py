@@ -45,27 +45,27 @@ _IN_SHELL: Final = re.compile(
 )
 
 
-def prefix_length(command: Sequence[str]) -> int:
+def count_prefix_words(command: Sequence[str]) -> int:
     """Return the number of words before the program that a command runs.
 
     >>> prefix_length(["timeout", "60", "env", "A=1", "torchrun", "train.py"]), prefix_length(["python", "env"])
     (4, 0)
     """
     length = 0
-    while length < len(command) and _base(command[length]) in _PREFIXES:
+    while length < len(command) and _base_name(command[length]) in _PREFIXES:
         length += 1
         while length < len(command) and _OF_PREFIX.fullmatch(command[length]):
             length += 1
     return length
 
 
-def mpi_starter(command: Sequence[str]) -> str | None:
+def find_mpi_starter(command: Sequence[str]) -> str | None:
     """Return the name of the MPI program that a command starts with; None if it starts with another program."""
-    words = command[prefix_length(command) :]
-    return name if words and (name := _base(words[0])) in MPI_STARTERS else None
+    words = command[count_prefix_words(command) :]
+    return name if words and (name := _base_name(words[0])) in MPI_STARTERS else None
 
 
-def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None:
+def split_command(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None:
     """Split a command that begins with a PyTorch starter into the kind of starter, the starter's words and the
     arguments.
 
@@ -74,64 +74,64 @@ def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None
     >>> split(["python3", "-u", "-m", "torch.distributed.run", "train.py"])
     ('torchrun', ['python3', '-u', '-m', 'torch.distributed.run'], ['train.py'])
     """
-    words, first = list(command), prefix_length(command)
+    words, first = list(command), count_prefix_words(command)
     if first == len(words):
         return None
     start, starters = first, _PROGRAMS
-    if _PYTHON.fullmatch(_base(words[first])):
+    if _PYTHON.fullmatch(_base_name(words[first])):
         start = next((number for number, word in enumerate(words) if not word.startswith("-") and number > first), len(words))
         if words[start - 1] != "-m":
             return None
         starters = _MODULES
     for length in (1, 2):
-        name = " ".join(map(_base, words[start : start + length]))
+        name = " ".join(map(_base_name, words[start : start + length]))
         if name in starters:
             return starters[name], words[: start + length], words[start + length :]
     return None
 
 
-def in_shell(command: Sequence[str]) -> Starter | None:
+def find_torch_starter_in_shell(command: Sequence[str]) -> Starter | None:
     """Return the PyTorch starter that the script of `sh -c` runs; None if it runs no such starter.
 
     >>> in_shell(["bash", "-c", "source env; torchrun train.py"])
     'torchrun'
     >>> in_shell(["bash", "-c", "pip install deepspeed && python train.py --deepspeed ds.json"])
     """
-    match = _IN_SHELL.search(_script(command))
+    match = _IN_SHELL.search(_extract_shell_script(command))
     return {**_PROGRAMS, **_MODULES}[" ".join(match[1].split())] if match else None
 
 
-def mpi_in_shell(command: Sequence[str]) -> str | None:
+def find_mpi_starter_in_shell(command: Sequence[str]) -> str | None:
     """Return the name of the MPI program that the script of `sh -c` runs; None if it runs no such program.
 
     >>> mpi_in_shell(["bash", "-c", "source env && /opt/openmpi/bin/mpirun ./train"])
     'mpirun'
     >>> mpi_in_shell(["bash", "-c", "echo mpirun"])
     """
-    match = _MPI_IN_SHELL.search(_script(command))
+    match = _MPI_IN_SHELL.search(_extract_shell_script(command))
     return match[1] if match else None
 
 
-def mpi_of(command: Sequence[str]) -> str | None:
+def find_any_mpi_starter(command: Sequence[str]) -> str | None:
     """Return the name of the MPI program that a command starts with, or that its `sh -c` script runs; None if there is
     no such program."""
-    return mpi_starter(command) or mpi_in_shell(command)
+    return find_mpi_starter(command) or find_mpi_starter_in_shell(command)
 
 
-def _script(command: Sequence[str]) -> str:
+def _extract_shell_script(command: Sequence[str]) -> str:
     """Return the script of `sh -c`; empty for other commands."""
-    words = command[prefix_length(command) :]
-    if not words or _base(words[0]) not in _SHELLS:
+    words = command[count_prefix_words(command) :]
+    if not words or _base_name(words[0]) not in _SHELLS:
         return ""
     return next((text for option, text in pairwise(words) if _SHELL_OPTION.fullmatch(option)), "")
 
 
-def torch_starter(command: Sequence[str]) -> Starter | None:
+def find_torch_starter(command: Sequence[str]) -> Starter | None:
     """Return the PyTorch starter that a command starts with, or that its `sh -c` script runs; None if there is no such
     starter."""
-    parts = split(command)
-    return parts[0] if parts else in_shell(command)
+    parts = split_command(command)
+    return parts[0] if parts else find_torch_starter_in_shell(command)
 
 
-def _base(program: str) -> str:
+def _base_name(program: str) -> str:
     return program.rpartition("/")[2]

@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from infra.config.messages import did_you_mean, one_of, shown
-from infra.config.problems import Problem, warning, without_echoes
+from infra.config.messages import format_value, join_with_or, suggest_correction
+from infra.config.problems import Problem, create_warning, remove_redundant_problems
 from infra.jobs import images, mpi, pod_rules, progress, rank_environment, setup
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.placed import PlacedJob
-from infra.jobs.render import LAUNCHERS, place
-from infra.jobs.sizing import check_quantity, workers_per_node
+from infra.jobs.render import LAUNCHERS, place_job
+from infra.jobs.sizing import check_quantity, count_workers_per_node
 from infra.jobs.volumes import find_home_problem, find_path_problem
 
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
@@ -21,24 +21,24 @@ _OF_SIZE = frozenset({"workers", "slots", "gpusPerWorker", "resources.cpu", "res
 """Fields on which the size of a worker depends."""
 
 
-def check(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem]:
+def check_job(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem]:
     """Return all problems of a job. `path` is the job's path in the stack file (`jobs[0]`)."""
     prefix = f"{path}." if path else ""
-    return [replace(problem, path=f"{prefix}{problem.path}") for problem in examine(job, cluster)[1]]
+    return [replace(problem, path=f"{prefix}{problem.path}") for problem in examine_job(job, cluster)[1]]
 
 
-def examine(job: Job, cluster: ClusterDescription) -> tuple[PlacedJob | None, list[Problem]]:
+def examine_job(job: Job, cluster: ClusterDescription) -> tuple[PlacedJob | None, list[Problem]]:
     """Return the placed job (None if it cannot be placed) and all problems."""
-    problems = check_alone(job)
+    problems = check_without_cluster(job)
     problems += [problem for rule in IN_CLUSTER for problem in rule(job, cluster)]
     placed = None
     if cluster.pool(job.pool) is not None and not _OF_SIZE & {problem.path for problem in problems if problem.is_error}:
-        placed = place(job, cluster)
+        placed = place_job(job, cluster)
         problems += [problem for rule in PLACED for problem in rule(placed)]
-    return placed, without_echoes(problems)
+    return placed, remove_redundant_problems(problems)
 
 
-def check_alone(job: Job) -> list[Problem]:
+def check_without_cluster(job: Job) -> list[Problem]:
     """Return the problems that can be found without a cluster."""
     return [problem for rule in ALONE for problem in rule(job)]
 
@@ -49,13 +49,15 @@ def check_alone(job: Job) -> list[Problem]:
 def check_name(job: Job) -> Iterator[Problem]:
     if not _DNS_LABEL.fullmatch(job.name):
         fix = "Use lowercase letters, digits and inner hyphens, starting with a letter."
-        yield Problem("name", f"{shown(job.name)} is not a DNS label. {fix}")
+        yield Problem("name", f"{format_value(job.name)} is not a DNS label. {fix}")
         return
-    for name, limit in LAUNCHERS[job.launcher].longest_names(job):
+    for name, limit in LAUNCHERS[job.launcher].list_longest_names(job):
         if len(name) > limit:
             most = len(job.name) - (len(name) - limit)
             yield Problem(
-                "name", f"{shown(job.name)} results in {shown(name)}, which has {len(name)} characters. Use at most {most}."
+                "name",
+                f"{format_value(job.name)} results in {format_value(name)}, which has {len(name)} characters. "
+                f"Use at most {most}.",
             )
             return
 
@@ -82,7 +84,7 @@ def check_environment(job: Job) -> Iterator[Problem]:
             where = f"{section}.{key}"
             if not _VARIABLE.fullmatch(key):
                 yield Problem(where, "is not a valid variable name. Use letters, digits and _, and no digit at the start.")
-            elif rank_environment.is_reserved(key):
+            elif rank_environment.is_reserved_variable(key):
                 yield Problem(where, "is set by the launcher to place and number ranks. Remove it.")
             elif section == "secretEnv" and key in job.env:
                 yield Problem(where, "is also in env. Remove one.")
@@ -123,18 +125,18 @@ def check_hosts(job: Job) -> Iterator[Problem]:
 
 def check_home(job: Job) -> Iterator[Problem]:
     if not re.fullmatch(r"/[\w./-]*\w", job.home):
-        yield Problem("home", f"{shown(job.home)} is not an absolute path. Use one such as /home/mpiuser.")
+        yield Problem("home", f"{format_value(job.home)} is not an absolute path. Use one such as /home/mpiuser.")
 
 
 ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
     check_name,
-    images.check_name,
+    images.check_image_name,
     lambda job: images.check_secret_names("imagePullSecrets", job.image_pull_secrets or ()),
     check_command,
     check_exit_codes,
     check_quantities,
-    setup.check_alone,
-    progress.check_alone,
+    setup.check_setup_settings,
+    progress.check_progress_settings,
     check_environment,
     check_launcher,
     check_hosts,
@@ -149,8 +151,8 @@ ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
 def check_pool(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     names = [candidate.name for candidate in cluster.pools]
     if job.pool not in names:
-        hint = did_you_mean(job.pool, names) or f". Choose {one_of(names)}."
-        yield Problem("pool", f"{shown(job.pool)} is not a pool of {cluster.cluster}{hint}")
+        hint = suggest_correction(job.pool, names) or f". Choose {join_with_or(names)}."
+        yield Problem("pool", f"{format_value(job.pool)} is not a pool of {cluster.cluster}{hint}")
         return
     pool = cluster.pool(job.pool)
     gpus = job.gpus_per_worker or 0
@@ -167,27 +169,27 @@ def check_image_repository(job: Job, cluster: ClusterDescription) -> Iterator[Pr
     """Reject short names without a repository: nodes would pull them from Docker Hub, where the name may belong to
     someone else.
     """
-    is_short = images.is_short(job.image) and images.is_repository_name(images.repository_of(job.image))
+    is_short = images.is_short_image_name(job.image) and images.is_valid_repository_name(images.strip_tag_and_digest(job.image))
     if is_short and not cluster.image_repository:
         fix = (
             "Write the full name, such as docker.io/library/ubuntu:24.04, or set platform.imageRepositories (target eks) "
             "or platform.imageRepository and run `pulumi up`."
         )
-        yield Problem("image", f"{shown(job.image)} has no registry, and {cluster.cluster} has no image repository. {fix}")
+        yield Problem("image", f"{format_value(job.image)} has no registry, and {cluster.cluster} has no image repository. {fix}")
 
 
 def check_priority(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     namespace = cluster.namespace(job.namespace)
     if job.priority and namespace and job.priority not in namespace.priority_classes:
         classes = namespace.priority_classes
-        fix = f"Use {one_of(classes)}{did_you_mean(job.priority, classes) or '.'}" if classes else "Remove it."
-        yield Problem("priority", f"{shown(job.priority)} is not a priority class for jobs. {fix}")
+        fix = f"Use {join_with_or(classes)}{suggest_correction(job.priority, classes) or '.'}" if classes else "Remove it."
+        yield Problem("priority", f"{format_value(job.priority)} is not a priority class for jobs. {fix}")
 
 
 def check_namespace(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     if job.namespace is not None and not re.fullmatch(r"(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?", job.namespace):
         fix = "Use lowercase letters, digits and inner hyphens."
-        yield Problem("namespace", f"{shown(job.namespace)} is not a valid namespace name. {fix}")
+        yield Problem("namespace", f"{format_value(job.namespace)} is not a valid namespace name. {fix}")
 
 
 def check_volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
@@ -198,14 +200,16 @@ def check_volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
         path = mount.mount_path or defaults.get(mount.name)
         where = f"volumes[{index}]"
         if path is None:
-            hint = did_you_mean(mount.name, defaults) or "."
-            yield Problem(f"{where}.mountPath", f"is missing: {shown(mount.name)} is not a volume of the cluster. Add it{hint}")
+            hint = suggest_correction(mount.name, defaults) or "."
+            yield Problem(
+                f"{where}.mountPath", f"is missing: {format_value(mount.name)} is not a volume of the cluster. Add it{hint}"
+            )
         elif path.rstrip("/") in taken:
-            yield Problem(f"{where}.mountPath", f"{shown(path)} is used by {taken[path.rstrip('/')]}. Choose another.")
+            yield Problem(f"{where}.mountPath", f"{format_value(path)} is used by {taken[path.rstrip('/')]}. Choose another.")
         elif wrong := find_path_problem(path) or (
             find_home_problem(path, job.home) if LAUNCHERS[job.launcher].uses_ssh else None
         ):
-            yield Problem(f"{where}.mountPath", f"{shown(path)} {wrong}. Use a path such as /data.")
+            yield Problem(f"{where}.mountPath", f"{format_value(path)} {wrong}. Use a path such as /data.")
         else:
             taken[path.rstrip("/")] = f"volumes[{index}]"
 
@@ -217,8 +221,8 @@ IN_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] =
     check_priority,
     check_namespace,
     check_volumes,
-    setup.check_volume,
-    progress.check_file,
+    setup.check_setup_volume,
+    progress.check_progress_file,
 )
 
 
@@ -243,7 +247,7 @@ def check_resources(placed: PlacedJob) -> Iterator[Problem]:
     for path, each, available, unit, requested in limits:
         if requested is not None and each > available:
             there = f"what a node in pool {pool.name} has available for jobs ({available} {unit})"
-            yield Problem(path, f"{shown(requested)} exceeds {there}. Lower it.")
+            yield Problem(path, f"{format_value(requested)} exceeds {there}. Lower it.")
     if size.shared_memory_mib > size.memory_mib:
         fix = "Lower it, or raise memory, which includes it."
         yield Problem(
@@ -253,7 +257,7 @@ def check_resources(placed: PlacedJob) -> Iterator[Problem]:
 
 def check_workers_fit(placed: PlacedJob) -> Iterator[Problem]:
     """Reject jobs with more workers than the pool can ever hold: such jobs would wait forever."""
-    each = workers_per_node(placed.job, placed.size, placed.pool, placed.cluster.cpu_request_factor)
+    each = count_workers_per_node(placed.job, placed.size, placed.pool, placed.cluster.cpu_request_factor)
     most = each * placed.pool.max_size
     if each and placed.job.workers > most:
         nodes = f"at most {placed.pool.max_size} node{'' if placed.pool.max_size == 1 else 's'}"
@@ -284,7 +288,7 @@ def check_shared_gpus(placed: PlacedJob) -> Iterator[Problem]:
     if gpus and slots > gpus:
         gpus_text = f"{gpus} GPU{'' if gpus == 1 else 's'}"
         fix = f"Use {gpus}, or ignore this if ranks share GPUs on purpose."
-        yield warning("slots", f"{slots} ranks would share the {gpus_text} of a worker. {fix}")
+        yield create_warning("slots", f"{slots} ranks would share the {gpus_text} of a worker. {fix}")
 
 
 def check_efa(placed: PlacedJob) -> Iterator[Problem]:

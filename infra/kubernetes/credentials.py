@@ -17,13 +17,18 @@ SHORTEST_SECRET: Final = 4
 """Shorter values are part of ordinary words."""
 
 
-def malformed(cluster: Body, user: Body) -> str | None:
+def find_credential_problem(cluster: Body, user: Body) -> str | None:
     """Return what is wrong with the form of a cluster's and a user's credentials, without their values."""
-    problems = (*_of_files({**user, **cluster}), *_of_texts({**user, **cluster}), *_of_plugin(user), *_of_provider(user))
+    problems = (
+        *_find_file_problems({**user, **cluster}),
+        *_find_text_problems({**user, **cluster}),
+        *_find_plugin_problems(user),
+        *_find_provider_problems(user),
+    )
     return problems[0] if problems else None
 
 
-def _of_files(body: Body) -> Iterator[str]:
+def _find_file_problems(body: Body) -> Iterator[str]:
     for key in PATHS:
         data = body.get(f"{key}-data")
         if data:
@@ -41,13 +46,13 @@ def _is_base64(value: object) -> bool:
     return True
 
 
-def _of_texts(user: Body) -> Iterator[str]:
+def _find_text_problems(user: Body) -> Iterator[str]:
     for key in _TEXTS:
         if not isinstance(user.get(key) or "", str):
             yield f"{key} is not text. Write it in quotes"
 
 
-def _of_plugin(user: Body) -> Iterator[str]:
+def _find_plugin_problems(user: Body) -> Iterator[str]:
     if not (plugin := user.get("exec")):
         return
     if not isinstance(plugin, Mapping):
@@ -59,15 +64,15 @@ def _of_plugin(user: Body) -> Iterator[str]:
     arguments, variables = plugin.get("args") or [], plugin.get("env") or []
     if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         yield "exec.args is not a list of texts"
-    if not isinstance(variables, list) or not all(map(_is_variable, variables)):
+    if not isinstance(variables, list) or not all(map(_is_environment_variable, variables)):
         yield "exec.env is not a list with the name and the value of variables"
 
 
-def _is_variable(value: object) -> bool:
+def _is_environment_variable(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("name", "value"))
 
 
-def _of_provider(user: Body) -> Iterator[str]:
+def _find_provider_problems(user: Body) -> Iterator[str]:
     if not (provider := user.get("auth-provider")):
         return
     config = provider.get("config") or {} if isinstance(provider, Mapping) else None
@@ -79,7 +84,7 @@ def _of_provider(user: Body) -> Iterator[str]:
         yield "auth-provider oidc has no id-token. Log in with the program that wrote the kubeconfig"
 
 
-def with_token(user: Body) -> dict[str, Any]:
+def add_token_from_file(user: Body) -> dict[str, Any]:
     """Return the user with the content of its token file, which takes precedence over its token, as in kubectl. Raises
     OSError or ValueError if the file cannot be read."""
     if not user.get("tokenFile"):
@@ -88,31 +93,31 @@ def with_token(user: Body) -> dict[str, Any]:
     return {**{key: value for key, value in user.items() if key != "tokenFile"}, "token": token}
 
 
-def is_header(token: str) -> bool:
+def is_valid_header_value(token: str) -> bool:
     """Return whether an HTTP header can contain the token: the error message of `http.client` would quote it."""
     return token.isascii() and token.isprintable()
 
 
-def redacted(text: str, user: Body) -> str:
+def redact_secrets(text: str, user: Body) -> str:
     """Replace all values of a user that may be secrets in a message."""
-    for secret in sorted(_secrets(user), key=len, reverse=True):
+    for secret in sorted(_iterate_secrets(user), key=len, reverse=True):
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "***")
     return text
 
 
-def _secrets(value: object, key: str = "") -> Iterator[str]:
+def _iterate_secrets(value: object, key: str = "") -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _secrets_of_options(inner) if name == "args" else _secrets(inner, str(name))
+            yield from _iterate_option_secrets(inner) if name == "args" else _iterate_secrets(inner, str(name))
     elif isinstance(value, list):
         for inner in value:
-            yield from _secrets(inner, key)
+            yield from _iterate_secrets(inner, key)
     elif key not in _PUBLIC:
         yield from (str(value), *str(value).split())
 
 
-def _secrets_of_options(arguments: object) -> Iterator[str]:
+def _iterate_option_secrets(arguments: object) -> Iterator[str]:
     """Yield the values of options such as `--token=VALUE` and `--token VALUE`."""
     words = list(map(str, arguments)) if isinstance(arguments, list) else []
     for before, word in zip(["", *words], words, strict=False):

@@ -12,7 +12,7 @@ CLUSTER_HEADER: Final = "x-k8s-aws-id"
 URL_SECONDS: Final = 60
 
 
-def token(cluster: str, region: str) -> str:
+def create_token(cluster: str, region: str) -> str:
     """Return a token: a presigned request to STS for the caller's identity. Signing needs no network."""
     import boto3.session  # slow to load, and not needed without a platform
     from botocore.signers import RequestSigner
@@ -31,7 +31,7 @@ def token(cluster: str, region: str) -> str:
     return PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
-def kubeconfig(*, name: str, endpoint: str, certificate_authority: str, region: str) -> str:
+def render_eks_kubeconfig(*, name: str, endpoint: str, certificate_authority: str, region: str) -> str:
     """Return a kubeconfig that authenticates users with their own AWS credentials."""
     arguments = ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"]
     command = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": arguments}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra.config import yaml_text
-from infra.config.messages import all_of, did_you_mean, one_of, shown
+from infra.config.messages import format_value, join_with_and, join_with_or, suggest_correction
 
 _KINDS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
 """List in a kubeconfig -> key of the body of its entries."""
@@ -48,15 +48,17 @@ class Merged:
         """Return the name of a context, by default of the current one. Raises Unusable if it does not exist."""
         names = list(self.entries["contexts"])
         if name is not None and name not in names:
-            has = f"It has {one_of(names)}" if names else "It has no contexts"
-            raise Unusable(f"{self.files} has no context {shown(name)}{did_you_mean(name, names) or '.'} {has}")
+            has = f"It has {join_with_or(names)}" if names else "It has no contexts"
+            raise Unusable(f"{self.files} has no context {format_value(name)}{suggest_correction(name, names) or '.'} {has}")
         if name is None and self.current not in names:
-            what = f"has no context {shown(self.current)}, its current context" if self.current else "has no current context"
-            fix = f"Choose {one_of(names)} with --context or `kubectl config use-context`" if names else "Add a context"
+            what = (
+                f"has no context {format_value(self.current)}, its current context" if self.current else "has no current context"
+            )
+            fix = f"Choose {join_with_or(names)} with --context or `kubectl config use-context`" if names else "Add a context"
             raise Unusable(f"{self.files} {what}. {fix}")
         return self.current if name is None else name
 
-    def parts(self, context: str) -> dict[str, tuple[str, Entry]]:
+    def find_parts(self, context: str) -> dict[str, tuple[str, Entry]]:
         """Return the name and definition of an existing context, of its cluster and, if it has one, of its user. Raises
         Unusable."""
         chosen = self.entries["contexts"][context]
@@ -66,21 +68,21 @@ class Merged:
             if kind == "users" and name is None:
                 continue
             if not isinstance(name, str) or name not in self.entries[kind]:
-                what = f"its {_KINDS[kind]} {shown(name)} is not defined" if name else f"it has no {_KINDS[kind]}"
-                raise Unusable(f"context {shown(context)} of {self.files} cannot be used: {what}")
+                what = f"its {_KINDS[kind]} {format_value(name)} is not defined" if name else f"it has no {_KINDS[kind]}"
+                raise Unusable(f"context {format_value(context)} of {self.files} cannot be used: {what}")
             parts[kind] = name, self.entries[kind][name]
         return parts
 
     def only(self, context: str) -> dict[str, Any]:
         """Return a kubeconfig with only this context and its parts, and with absolute paths. Raises Unusable."""
-        parts = self.parts(context)
+        parts = self.find_parts(context)
         lists: dict[str, Any] = {kind: [] for kind in _KINDS}
         for kind, (name, entry) in parts.items():
-            lists[kind] = [{"name": name, _KINDS[kind]: _with_absolute_paths(entry)}]
+            lists[kind] = [{"name": name, _KINDS[kind]: _make_paths_absolute(entry)}]
         return {"apiVersion": "v1", "kind": "Config", "current-context": context, **lists}
 
 
-def _with_absolute_paths(entry: Entry) -> dict[str, Any]:
+def _make_paths_absolute(entry: Entry) -> dict[str, Any]:
     """Return a cluster, user or context. Relative paths are relative to the folder of its file."""
     body, folder = dict(entry.body), entry.file.absolute().parent
     for key in PATHS:
@@ -92,33 +94,33 @@ def _with_absolute_paths(entry: Entry) -> dict[str, Any]:
     return body
 
 
-def paths(kubeconfig: Path | None) -> list[Path]:
+def list_kubeconfig_paths(kubeconfig: Path | None) -> list[Path]:
     """Return the kubeconfig files that kubectl would use, including missing ones: the given file, otherwise those in
     KUBECONFIG, otherwise ~/.kube/config."""
     if kubeconfig:
         return [kubeconfig]
-    listed = [_in_home(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
+    listed = [_expand_home(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
     return list(dict.fromkeys(listed)) or [Path.home() / ".kube" / "config"]
 
 
-def _in_home(file: str) -> Path:
+def _expand_home(file: str) -> Path:
     return Path.home() / file.removeprefix("~/") if file.startswith("~/") else Path(file)
 
 
-def read(kubeconfig: Path | None) -> Merged:
+def read_kubeconfigs(kubeconfig: Path | None) -> Merged:
     """Read and merge the kubeconfig files; skip missing ones. Raises Unusable."""
-    candidates = paths(kubeconfig)
+    candidates = list_kubeconfig_paths(kubeconfig)
     present = [path for path in candidates if not _is_missing(path)]
     if kubeconfig and not present:
         raise Unusable(f"the kubeconfig {kubeconfig} does not exist")
     if not present:
-        names = all_of(map(str, candidates))
+        names = join_with_and(map(str, candidates))
         what = f"kubeconfig {names} does not exist" if len(candidates) == 1 else f"kubeconfigs {names} do not exist"
         raise Unusable(f"the {what}. Set --kubeconfig or KUBECONFIG, or create it: scripts/cluster kubeconfig -s STACK")
     current = ""
     entries: dict[str, dict[str, Entry]] = {kind: {} for kind in _KINDS}
     for path in present:
-        content = content_of(path)
+        content = read_kubeconfig(path)
         current = current or content.get("current-context") or ""
         for kind, body in _KINDS.items():
             for entry in content.get(kind) or ():
@@ -136,10 +138,10 @@ def _is_missing(path: Path) -> bool:
     return False
 
 
-def content_of(path: Path) -> dict[str, Any]:
+def read_kubeconfig(path: Path) -> dict[str, Any]:
     """Return the content of one kubeconfig; an empty file has none. Raises Unusable."""
     try:
-        content, _ = yaml_text.read(path)
+        content, _ = yaml_text.read_document(path)
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}") from None
     except (yaml_text.NotYaml, ValueError) as error:  # the messages of parsers may quote secrets
@@ -147,13 +149,13 @@ def content_of(path: Path) -> dict[str, Any]:
         raise Unusable(f"{path} is not a usable kubeconfig: it is not YAML{line[0] if line else ''}") from None
     if content is None:
         return {}
-    if reason := _malformed(content):
+    if reason := _find_format_problem(content):
         raise Unusable(f"{path} is not a usable kubeconfig: {reason}")
     kubeconfig: dict[str, Any] = content
     return kubeconfig
 
 
-def _malformed(content: object) -> str | None:
+def _find_format_problem(content: object) -> str | None:
     """Return what is wrong with the form of a kubeconfig."""
     if not isinstance(content, dict):
         return "it is not a mapping with clusters, contexts and users"
@@ -173,6 +175,6 @@ def _malformed(content: object) -> str | None:
             if kind == "contexts" and not isinstance((entry.get(body) or {}).get("namespace") or "", str):
                 return f"the namespace of {kind}[{index}] is not text"
             if entry["name"] in names:
-                return f"{kind} lists {shown(entry['name'])} twice"
+                return f"{kind} lists {format_value(entry['name'])} twice"
             names.add(entry["name"])
     return None

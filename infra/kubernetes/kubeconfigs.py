@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.kubernetes import kubeconfig_files
-from infra.kubernetes.credentials import is_header, malformed, redacted, with_token
+from infra.kubernetes.credentials import add_token_from_file, find_credential_problem, is_valid_header_value, redact_secrets
 from infra.kubernetes.kubeconfig_files import Unusable as Unusable
 
 RETRIES: Final = 2
@@ -72,9 +72,9 @@ class ApiConnection:
                 _request_timeout=(connect, None if stream else read),
             )
         except urllib3.exceptions.HTTPError as error:
-            raise NoAnswer(_cause(error)) from None
+            raise NoAnswer(_find_root_cause(error)) from None
 
-    def websocket(self, path: str, query: Sequence[tuple[str, str]]) -> Any:
+    def open_websocket(self, path: str, query: Sequence[tuple[str, str]]) -> Any:
         """Open a WebSocket (websocket-client) of a subresource such as `exec`.
 
         Raises NoAnswer if there is no response, and `kubernetes.client.ApiException` for error responses.
@@ -93,7 +93,7 @@ class ApiConnection:
             error.body = refused.resp_body
             raise error from None
         except (OSError, websocket.WebSocketException) as lost:
-            raise NoAnswer(_cause(lost)) from None
+            raise NoAnswer(_find_root_cause(lost)) from None
 
     def unready(self) -> list[str]:
         """Return the failing readiness checks of the API server, such as `etcd`. Raises NoAnswer.
@@ -110,29 +110,29 @@ class ApiConnection:
         return []
 
 
-def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
+def load_connection(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     """Connect with the named context, or with the current context if `context` is None. Raises Unusable."""
     import kubernetes.client  # importing it at the top would slow down `--help` by half a second
     import kubernetes.config
     import urllib3
 
-    merged = kubeconfig_files.read(kubeconfig)
+    merged = kubeconfig_files.read_kubeconfigs(kubeconfig)
     name = merged.context(context)
     content = merged.only(name)
     cluster: dict[str, Any] = content["clusters"][0]["cluster"]
     user: dict[str, Any] = content["users"][0]["user"] if content["users"] else {}
-    if error := malformed(cluster, user):
-        raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {error}")
+    if error := find_credential_problem(cluster, user):
+        raise Unusable(f"the credentials of context {format_value(name)} could not be loaded: {error}")
     _check_server(name, cluster.get("server"))
     configuration = kubernetes.client.Configuration()
     with _collect_errors() as errors:
         if user:
-            content["users"][0]["user"] = with_token(user)
+            content["users"][0]["user"] = add_token_from_file(user)
         kubernetes.config.load_kube_config_from_dict(content, name, configuration, persist_config=False)
-    if not errors and not is_header(configuration.api_key.get("BearerToken", "")):
+    if not errors and not is_valid_header_value(configuration.api_key.get("BearerToken", "")):
         errors.append("its token has a character that an HTTP header cannot contain, such as a line break")
     if errors:
-        raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {redacted(errors[0], user)}")
+        raise Unusable(f"the credentials of context {format_value(name)} could not be loaded: {redact_secrets(errors[0], user)}")
     _set_proxy(name, cluster.get("proxy-url"), configuration)
     namespace = merged.entries["contexts"][name].body.get("namespace")
     # Do not repeat reads: a server that does not answer one request in time would not answer a second request either.
@@ -140,41 +140,43 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     return ApiConnection(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
 
 
-def files(kubeconfig: Path | None) -> str:
+def join_kubeconfig_paths(kubeconfig: Path | None) -> str:
     """Return the kubeconfig files that kubectl would use: one path, or several separated by colons."""
-    return os.pathsep.join(map(str, kubeconfig_files.paths(kubeconfig)))
+    return os.pathsep.join(map(str, kubeconfig_files.list_kubeconfig_paths(kubeconfig)))
 
 
-def contexts(kubeconfig: Path | None) -> tuple[list[str], str]:
+def list_contexts(kubeconfig: Path | None) -> tuple[list[str], str]:
     """Return the names of all contexts, and the current context or an empty string. Raises Unusable."""
-    merged = kubeconfig_files.read(kubeconfig)
+    merged = kubeconfig_files.read_kubeconfigs(kubeconfig)
     names = list(merged.entries["contexts"])
     return names, merged.current if merged.current in names else ""
 
 
-def file_of(kubeconfig: Path | None, context: str) -> str:
+def find_context_file(kubeconfig: Path | None, context: str) -> str:
     """Return the file that defines a context with its cluster and user, for programs that read only one file.
 
     Raises Unusable if they are in different files.
     """
-    paths = kubeconfig_files.paths(kubeconfig)
+    paths = kubeconfig_files.list_kubeconfig_paths(kubeconfig)
     if len(paths) == 1:
         return str(paths[0])
-    merged = kubeconfig_files.read(kubeconfig)
-    defining = {str(entry.file) for _, entry in merged.parts(merged.context(context)).values()}
+    merged = kubeconfig_files.read_kubeconfigs(kubeconfig)
+    defining = {str(entry.file) for _, entry in merged.find_parts(merged.context(context)).values()}
     if len(defining) > 1:
         fix = "Write them into one file: kubectl config view --flatten --minify"
-        raise Unusable(f"context {shown(context)} uses a cluster or user of another file in KUBECONFIG. {fix}")
+        raise Unusable(f"context {format_value(context)} uses a cluster or user of another file in KUBECONFIG. {fix}")
     return defining.pop()
 
 
 def _check_server(context: str, server: object) -> None:
     """Raise Unusable if the address of the API server is unusable or contains a password."""
     if "@" in str(server):
-        raise Unusable(f"the server of context {shown(context)} contains credentials. Move them to its user")
+        raise Unusable(f"the server of context {format_value(context)} contains credentials. Move them to its user")
     if not isinstance(server, str) or not server.startswith(("https://", "http://")):
-        address = shown(server) if server else "nothing"
-        raise Unusable(f"the server of context {shown(context)} is {address}. Set it to an address such as https://10.0.0.1:6443")
+        address = format_value(server) if server else "nothing"
+        raise Unusable(
+            f"the server of context {format_value(context)} is {address}. Set it to an address such as https://10.0.0.1:6443"
+        )
 
 
 def _set_proxy(context: str, proxy: object, configuration: Any) -> None:
@@ -187,10 +189,12 @@ def _set_proxy(context: str, proxy: object, configuration: Any) -> None:
         parts = urlsplit(str(proxy))
         _ = parts.port
     except ValueError:
-        raise Unusable(f"the proxy-url of the cluster of context {shown(context)} is not an address") from None
+        raise Unusable(f"the proxy-url of the cluster of context {format_value(context)} is not an address") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         fix = "Use a proxy with http:// or https://"
-        raise Unusable(f"the proxy-url of the cluster of context {shown(context)} has no HTTP proxy ({parts.scheme}). {fix}")
+        raise Unusable(
+            f"the proxy-url of the cluster of context {format_value(context)} has no HTTP proxy ({parts.scheme}). {fix}"
+        )
     configuration.proxy, configuration.no_proxy = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", None
     if parts.username:
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -218,7 +222,7 @@ def _collect_errors() -> Iterator[list[str]]:
         root.handlers[:] = previous
 
 
-def _cause(error: BaseException) -> str:
+def _find_root_cause(error: BaseException) -> str:
     """Return the innermost message of a chain of wrapped errors, or a plain explanation if the message is known."""
     reason: Any = getattr(error, "reason", None) or error
     text = str(getattr(reason, "args", [reason])[-1])

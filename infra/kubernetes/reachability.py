@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pulumi
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from infra.config.stopping import stop
-from infra.kubernetes.eks_credentials import token
+from infra.config.stopping import stop_with_error
+from infra.kubernetes.eks_credentials import create_token
 
 CONNECT_SECONDS: Final = 60.0
 """Time limit for a connection: the DNS name of a new endpoint may not resolve at first."""
@@ -49,24 +49,24 @@ def assume_usable(server: ApiServer) -> None:
     """Check nothing. For tests, which have no API server."""
 
 
-def must_be_usable(server: ApiServer) -> None:
+def wait_until_usable(server: ApiServer) -> None:
     """Wait until the API server accepts connections, then until it accepts this program's credentials."""
     where = f"the Kubernetes API of {server.cluster} at {server.endpoint}"
-    if reason := _last_reason(_unreachable, server, CONNECT_SECONDS):
+    if reason := _retry_until_success(_check_connection, server, CONNECT_SECONDS):
         fix = (
             "run `pulumi up` from an address in target.endpointAccess.publicCidrs, or from a network that is connected to "
             "the VPC and in privateCidrs; or set `platform: {install: false}` to skip the platform"
         )
-        _report(f"{where} cannot be reached from here ({reason}): {fix}")
-    elif reason := _last_reason(_unauthorized, server, ACCESS_SECONDS):
+        _report_problem(f"{where} cannot be reached from here ({reason}): {fix}")
+    elif reason := _retry_until_success(_check_credentials, server, ACCESS_SECONDS):
         fix = (
             "new access entries take up to a few minutes; run `pulumi up` again. If this persists, check with "
             "`aws sts get-caller-identity` that the credentials are those of a principal in target.admins"
         )
-        _report(f"{where} does not accept the AWS credentials of this run ({reason}): {fix}")
+        _report_problem(f"{where} does not accept the AWS credentials of this run ({reason}): {fix}")
 
 
-def _last_reason(check: Callable[[ApiServer], str | None], server: ApiServer, patience: float) -> str | None:
+def _retry_until_success(check: Callable[[ApiServer], str | None], server: ApiServer, patience: float) -> str | None:
     """Repeat the check until it returns None, or return its last result when the time is up."""
     limit = TIMEOUT_SECONDS if pulumi.runtime.is_dry_run() else patience
     try:
@@ -77,10 +77,10 @@ def _last_reason(check: Callable[[ApiServer], str | None], server: ApiServer, pa
     return None
 
 
-def _unreachable(server: ApiServer) -> str | None:
+def _check_connection(server: ApiServer) -> str | None:
     """Open and close a connection, and check the certificate. Only the certificate identifies the cluster, because
     proxies accept connections to any address."""
-    connection = _connection(server)
+    connection = _create_connection(server)
     try:
         connection.connect()
     except OSError as error:  # includes ssl.SSLError
@@ -90,10 +90,10 @@ def _unreachable(server: ApiServer) -> str | None:
     return None
 
 
-def _unauthorized(server: ApiServer) -> str | None:
-    connection = _connection(server)
+def _check_credentials(server: ApiServer) -> str | None:
+    connection = _create_connection(server)
     try:
-        connection.request("GET", QUESTION, headers={"Authorization": f"Bearer {token(server.cluster, server.region)}"})
+        connection.request("GET", QUESTION, headers={"Authorization": f"Bearer {create_token(server.cluster, server.region)}"})
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
         return str(error)
@@ -102,15 +102,15 @@ def _unauthorized(server: ApiServer) -> str | None:
     return None if status == http.client.OK else f"status {status}"
 
 
-def _connection(server: ApiServer) -> http.client.HTTPSConnection:
+def _create_connection(server: ApiServer) -> http.client.HTTPSConnection:
     address = urlsplit(server.endpoint)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=base64.b64decode(server.authority).decode())
     return http.client.HTTPSConnection(address.hostname or "", address.port or HTTPS, timeout=TIMEOUT_SECONDS, context=context)
 
 
-def _report(sentence: str) -> None:
+def _report_problem(sentence: str) -> None:
     if pulumi.runtime.is_dry_run():  # `up` itself may open the endpoint to this machine or grant the access
         pulumi.log.warn(sentence)
     else:
-        stop(sentence)
+        stop_with_error(sentence)

@@ -63,17 +63,17 @@ _GPUS_PER_NODE: Final = f"max by (node) (kube_node_status_allocatable{{{GPU}}})"
 _CHOSEN: Final = f'{NODE_POOL}{{pool=~"$pool"}}'
 
 
-def _by_pool(per_node: str, pools: str = NODE_POOL, *, function: str = "sum") -> str:
+def _build_pool_query(per_node: str, pools: str = NODE_POOL, *, function: str = "sum") -> str:
     return f"{function} by (pool) (({per_node}) * on (node) group_left (pool) {pools})"
 
 
-def _of_job(rate: str) -> str:
+def _build_job_query(rate: str) -> str:
     """Return a PromQL expression that sums `rate` per pod of the selected job."""
     pods = f'max by (namespace, pod) (kube_pod_labels{{namespace=~"$namespace",{JOB}=~"$job"}})'
     return f"sum by (pod) (({rate}) * on (namespace, pod) group_left () {pods})"
 
 
-def _containers(metric: str) -> str:
+def _build_container_query(metric: str) -> str:
     return f'sum by (namespace, pod) (rate({metric}{{namespace=~"$namespace"}}[5m]))'
 
 
@@ -113,21 +113,21 @@ POOL: Final = Dashboard(
         Panel("Nodes", f"count by (pool) ({_CHOSEN})", "{{pool}}"),
         Panel(
             "Ready nodes",
-            _by_pool('max by (node) (kube_node_status_condition{condition="Ready",status="true"})', _CHOSEN),
+            _build_pool_query('max by (node) (kube_node_status_condition{condition="Ready",status="true"})', _CHOSEN),
             "{{pool}}",
         ),
-        Panel("GPUs: offered", _by_pool(_GPUS_PER_NODE, _CHOSEN), "{{pool}}"),
-        Panel("GPUs: in use", _by_pool(f"sum by (node) ({GPUS_IN_USE})", _CHOSEN), "{{pool}}"),
-        Panel("CPU in use", _by_pool(_CPU_IN_USE, _CHOSEN, function="avg"), "{{pool}}", "percentunit"),
+        Panel("GPUs: offered", _build_pool_query(_GPUS_PER_NODE, _CHOSEN), "{{pool}}"),
+        Panel("GPUs: in use", _build_pool_query(f"sum by (node) ({GPUS_IN_USE})", _CHOSEN), "{{pool}}"),
+        Panel("CPU in use", _build_pool_query(_CPU_IN_USE, _CHOSEN, function="avg"), "{{pool}}", "percentunit"),
         Panel(
             "Memory in use",
-            _by_pool(_MEMORY_IN_USE, _CHOSEN, function="avg"),
+            _build_pool_query(_MEMORY_IN_USE, _CHOSEN, function="avg"),
             "{{pool}}",
             "percentunit",
         ),
         Panel(
             "Requested CPUs",
-            _by_pool('sum by (node) (kube_pod_container_resource_requests{resource="cpu"})', _CHOSEN),
+            _build_pool_query('sum by (node) (kube_pod_container_resource_requests{resource="cpu"})', _CHOSEN),
             "{{pool}}",
         ),
     ),
@@ -137,21 +137,39 @@ JOBS: Final = Dashboard(
     "job",
     "Jobs",
     (
-        Panel("Running pods", _of_job('max by (namespace, pod) (kube_pod_status_phase{phase="Running"})'), "{{pod}}"),
-        Panel("Restarts of containers", _of_job("sum by (namespace, pod) (kube_pod_container_status_restarts_total)"), "{{pod}}"),
-        Panel("CPUs in use", _of_job(_containers("container_cpu_usage_seconds_total")), "{{pod}}"),
+        Panel("Running pods", _build_job_query('max by (namespace, pod) (kube_pod_status_phase{phase="Running"})'), "{{pod}}"),
+        Panel(
+            "Restarts of containers",
+            _build_job_query("sum by (namespace, pod) (kube_pod_container_status_restarts_total)"),
+            "{{pod}}",
+        ),
+        Panel("CPUs in use", _build_job_query(_build_container_query("container_cpu_usage_seconds_total")), "{{pod}}"),
         Panel(
             "Memory in use",
-            _of_job('sum by (namespace, pod) (container_memory_working_set_bytes{namespace=~"$namespace",container!=""})'),
+            _build_job_query(
+                'sum by (namespace, pod) (container_memory_working_set_bytes{namespace=~"$namespace",container!=""})'
+            ),
             "{{pod}}",
             "bytes",
         ),
         # EFA bypasses the kernel, so these metrics do not include EFA traffic.
-        Panel("Received (without EFA)", _of_job(_containers("container_network_receive_bytes_total")), "{{pod}}", "Bps"),
-        Panel("Sent (without EFA)", _of_job(_containers("container_network_transmit_bytes_total")), "{{pod}}", "Bps"),
-        Panel("GPU utilization", _of_job("avg by (namespace, pod) (DCGM_FI_DEV_GPU_UTIL) / 100"), "{{pod}}", "percentunit"),
-        Panel("GPU memory in use", _of_job("sum by (namespace, pod) (DCGM_FI_DEV_FB_USED)"), "{{pod}}", "decmbytes"),
-        Panel("GPU power", _of_job("sum by (namespace, pod) (DCGM_FI_DEV_POWER_USAGE)"), "{{pod}}", "watt"),
+        Panel(
+            "Received (without EFA)",
+            _build_job_query(_build_container_query("container_network_receive_bytes_total")),
+            "{{pod}}",
+            "Bps",
+        ),
+        Panel(
+            "Sent (without EFA)",
+            _build_job_query(_build_container_query("container_network_transmit_bytes_total")),
+            "{{pod}}",
+            "Bps",
+        ),
+        Panel(
+            "GPU utilization", _build_job_query("avg by (namespace, pod) (DCGM_FI_DEV_GPU_UTIL) / 100"), "{{pod}}", "percentunit"
+        ),
+        Panel("GPU memory in use", _build_job_query("sum by (namespace, pod) (DCGM_FI_DEV_FB_USED)"), "{{pod}}", "decmbytes"),
+        Panel("GPU power", _build_job_query("sum by (namespace, pod) (DCGM_FI_DEV_POWER_USAGE)"), "{{pod}}", "watt"),
     ),
     (
         Variable("namespace", "namespace", f'kube_pod_labels{{{JOB}!=""}}'),
@@ -231,7 +249,8 @@ COST: Final = Dashboard(
         ),
         Panel(
             "Per hour, by pool: GPUs without a job",
-            f"(({_by_pool(_GPUS_PER_NODE)}) - ({_by_pool(f'sum by (node) ({GPUS_IN_USE})')} or 0 * {_by_pool(_GPUS_PER_NODE)}))"
+            f"(({_build_pool_query(_GPUS_PER_NODE)}) - "
+            f"({_build_pool_query(f'sum by (node) ({GPUS_IN_USE})')} or 0 * {_build_pool_query(_GPUS_PER_NODE)}))"
             f" * on (pool) ({_PER_GPU})",
             "{{pool}}",
             "currencyUSD",

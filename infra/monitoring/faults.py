@@ -50,38 +50,40 @@ CATCH_ALL: Final = "NodeGpuNotReady"
 OF_APPLICATIONS: Final = "NvidiaXIDOfApplication"
 
 
-def alerts() -> Iterator[Alert]:
-    for reason in (*faults.list_reasons(), HEALTH_CODE):
-        yield _of_reason(reason)
-    yield _catch_all()
-    yield _of_applications()
+def list_fault_alerts() -> Iterator[Alert]:
+    for reason in (*faults.list_known_reasons(), HEALTH_CODE):
+        yield _build_reason_alert(reason)
+    yield _build_catch_all_alert()
+    yield _build_application_alert()
     for condition in (faults.READY, *(name for name in faults.AGENT_CONDITIONS if name != faults.GPU_CONDITION)):
-        yield _of_condition(condition)
+        yield _build_condition_alert(condition)
 
 
-def _of_reason(reason: str) -> Alert:
-    decision = faults.decide(faults.GPU_CONDITION, reason if reason != HEALTH_CODE else f"{HEALTH_CODE}1")
+def _build_reason_alert(reason: str) -> Alert:
+    decision = faults.decide_repair(faults.GPU_CONDITION, reason if reason != HEALTH_CODE else f"{HEALTH_CODE}1")
     number = faults.parse_xid(reason)
-    text = f"The driver reported Xid {number}: {xids.look_up(number).text}." if number is not None else _NAMED[reason]
+    text = f"The driver reported Xid {number}: {xids.look_up_xid(number).text}." if number is not None else _NAMED[reason]
     match = f'reason=~"{_HEALTH_CODES}"' if reason == HEALTH_CODE else f'reason="{reason}"'
     counted = f"max by (node) (problem_condition_count{{{match}}}) > 0"
     lasting = decision.owner != "nobody"
     return Alert(
         name=reason,
         # An event sets no condition. The fault counts as over when the event has not recurred for a while.
-        expr=f"({counted}) and on (node) ({_is_false(faults.GPU_CONDITION)})" if lasting else _recent(match),
+        expr=f"({counted}) and on (node) ({_build_false_condition_expr(faults.GPU_CONDITION)})"
+        if lasting
+        else _build_recent_faults_expr(match),
         summary=f"Node {{{{ $labels.node }}}}: {reason}",
         meaning=f"{text} The fault {_FOLLOWS[decision.action]}.",
-        fix=_fix(decision),
-        severity=_severity(decision),
+        fix=_choose_fix(decision),
+        severity=_choose_severity(decision),
     )
 
 
-def _is_false(condition: str) -> str:
+def _build_false_condition_expr(condition: str) -> str:
     return f'max by (node) (kube_node_status_condition{{condition="{condition}",status="false"}}) == 1'
 
 
-def _recent(match: str) -> str:
+def _build_recent_faults_expr(match: str) -> str:
     """Return a PromQL expression for faults that the agent counted in the last 10 minutes. The first report creates the
     series, which Prometheus does not count as an increase. So the expression compares the counter with its value 10
     minutes ago, if there is one.
@@ -91,12 +93,12 @@ def _recent(match: str) -> str:
     return f"({now} > {before}) or ({now} unless {before})"
 
 
-def _severity(decision: Decision) -> Severity:
-    return "warning" if decision.costs_node else "info"
+def _choose_severity(decision: Decision) -> Severity:
+    return "warning" if decision.takes_node_out else "info"
 
 
-def _fix(decision: Decision) -> str:
-    if not decision.costs_node:
+def _choose_fix(decision: Decision) -> str:
+    if not decision.takes_node_out:
         return "Look at the log of the agent on this node: `kubectl logs -n kube-system -l k8s-app=dcgm-server`."
     if decision.action == "cordon":
         return (
@@ -108,12 +110,12 @@ def _fix(decision: Decision) -> str:
     )
 
 
-def _catch_all() -> Alert:
-    reasons = "|".join((*faults.list_reasons(), _HEALTH_CODES))
+def _build_catch_all_alert() -> Alert:
+    reasons = "|".join((*faults.list_known_reasons(), _HEALTH_CODES))
     counted = f'max by (node) (problem_condition_count{{reason=~"{reasons}"}}) > 0'
     return Alert(
         name=CATCH_ALL,
-        expr=f"({_is_false(faults.GPU_CONDITION)}) unless on (node) ({counted})",
+        expr=f"({_build_false_condition_expr(faults.GPU_CONDITION)}) unless on (node) ({counted})",
         summary=f"Node {{{{ $labels.node }}}}: a GPU is not ready{_LAST_XID}",
         meaning="The condition AcceleratedHardwareReady is False, for a reason that this program does not know, or the agent's "
         "metrics cannot be read.",
@@ -122,10 +124,10 @@ def _catch_all() -> Alert:
     )
 
 
-def _of_applications() -> Alert:
+def _build_application_alert() -> Alert:
     return Alert(
         name=OF_APPLICATIONS,
-        expr=_recent(r'reason=~"NvidiaXID\\d+Warning"'),
+        expr=_build_recent_faults_expr(r'reason=~"NvidiaXID\\d+Warning"'),
         summary="Node {{ $labels.node }}: an Xid caused by the application",
         meaning="The driver reported an Xid that harms only the application, such as 13, 31, 43, 45 or 94. The GPU is fine.",
         fix="Look at the log of the job on this node. If the same node reports it for several jobs, run NVIDIA's diagnostics.",
@@ -133,16 +135,16 @@ def _of_applications() -> Alert:
     )
 
 
-def _of_condition(condition: str) -> Alert:
+def _build_condition_alert(condition: str) -> Alert:
     name, text = _CONDITIONS[condition]
     is_kubelets = condition == faults.READY
-    minutes = int(faults.look_up_wait(condition).total_seconds() // 60)
+    minutes = int(faults.find_repair_wait(condition).total_seconds() // 60)
     return Alert(
         name=name,
         # If the kubelet stops, the Ready condition becomes Unknown, not False.
         expr='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0'
         if is_kubelets
-        else _is_false(condition),
+        else _build_false_condition_expr(condition),
         summary=f"Node {{{{ $labels.node }}}}: {condition} is not True",
         meaning=f"{text} EKS replaces the node after {minutes} minutes; other clusters do not.",
         fix="Nothing on EKS. On other clusters, drain the node and replace it: see `scripts/cluster health NODE`.",

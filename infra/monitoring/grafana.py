@@ -14,12 +14,12 @@ COLUMNS: Final = 24
 SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def files() -> Mapping[str, str]:
+def render_dashboards() -> Mapping[str, str]:
     """Return the JSON of each dashboard, keyed by file name."""
-    return {f"{board.name}.json": json.dumps(dashboard(board), indent=1, sort_keys=True) + "\n" for board in DASHBOARDS}
+    return {f"{board.name}.json": json.dumps(build_dashboard(board), indent=1, sort_keys=True) + "\n" for board in DASHBOARDS}
 
 
-def dashboard(board: Dashboard) -> dict[str, Any]:
+def build_dashboard(board: Dashboard) -> dict[str, Any]:
     return {
         "uid": f"gpumpi-{board.name}",
         "title": f"gpumpi: {board.title}",
@@ -28,16 +28,16 @@ def dashboard(board: Dashboard) -> dict[str, Any]:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_data_source(), *map(_variable, board.variables)]},
-        "panels": _placed(board.panels),
+        "templating": {"list": [_build_data_source(), *map(_build_variable, board.variables)]},
+        "panels": _arrange_panels(board.panels),
     }
 
 
-def _data_source() -> dict[str, Any]:
+def _build_data_source() -> dict[str, Any]:
     return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
 
 
-def _variable(variable: Variable) -> dict[str, Any]:
+def _build_variable(variable: Variable) -> dict[str, Any]:
     query = f"label_values({variable.metric}, {variable.label})"
     return {
         "name": variable.name,
@@ -53,7 +53,7 @@ def _variable(variable: Variable) -> dict[str, Any]:
     }
 
 
-def _placed(panels: tuple[Panel, ...]) -> list[dict[str, Any]]:
+def _arrange_panels(panels: tuple[Panel, ...]) -> list[dict[str, Any]]:
     """Place single values in rows of six, then graphs in rows of two."""
     placed: list[dict[str, Any]] = []
     top = 0
@@ -62,12 +62,12 @@ def _placed(panels: tuple[Panel, ...]) -> list[dict[str, Any]]:
         in_row = COLUMNS // width
         for index, panel in enumerate(group):
             place = {"x": index % in_row * width, "y": top + index // in_row * height, "w": width, "h": height}
-            placed.append(_panel(len(placed) + 1, panel, place))
+            placed.append(_build_panel(len(placed) + 1, panel, place))
         top += -(-len(group) // in_row) * height
     return placed
 
 
-def _panel(number: int, panel: Panel, place: Mapping[str, int]) -> dict[str, Any]:
+def _build_panel(number: int, panel: Panel, place: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": number,
         "type": "stat" if panel.number else "timeseries",

@@ -34,7 +34,7 @@ class Alert:
     """How long the expression must hold before the alert fires."""
 
     @property
-    def runbook(self) -> str:
+    def runbook_url(self) -> str:
         return f"{RUNBOOKS}/{self.name}.md"
 
 

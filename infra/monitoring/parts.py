@@ -119,11 +119,11 @@ PARTS: Final = (
 _REMOTE_WRITE: Final = "RemoteWriteFailing"
 
 
-def alerts(parts: tuple[Part, ...]) -> Iterator[Alert]:
-    yield from map(_of_part, parts)
+def list_part_alerts(parts: tuple[Part, ...]) -> Iterator[Alert]:
+    yield from map(_build_part_alert, parts)
 
 
-def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
+def list_monitoring_alerts(cluster: Monitored) -> Iterator[Alert]:
     """Yield the alerts about the monitoring itself."""
     states = KUBE_STATE_METRICS.job
     yield Alert(
@@ -161,12 +161,12 @@ def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
         )
 
 
-def _of_part(part: Part) -> Alert:
+def _build_part_alert(part: Part) -> Alert:
     read = f"`kubectl describe {part.kind.lower()} -n {part.namespace} {part.name}`"
     if part.kind == "Deployment":
         return Alert(
             name=part.alert,
-            expr=_none_available(part),
+            expr=_build_none_available_expr(part),
             summary=f"{part.title}: no pod is ready",
             meaning=f"No {part.title} pod is ready. {part.effect}",
             fix=f"Find the reason with {read} and the log of its pod. Usually no system node has room, or an image is missing.",
@@ -176,7 +176,7 @@ def _of_part(part: Part) -> Alert:
     fix = f"If there is an alert for a node, start there. Otherwise find the reason with {read} and the log of its pod."
     return Alert(
         name=part.alert,
-        expr=_some_unavailable(part),
+        expr=_build_some_unavailable_expr(part),
         summary=f"{part.title}: not ready on {{{{ $value }}}} nodes",
         meaning=f"A node lacks a ready pod of {part.title}. {part.effect}",
         fix=fix,
@@ -185,18 +185,18 @@ def _of_part(part: Part) -> Alert:
     )
 
 
-def _none_available(part: Part) -> str:
+def _build_none_available_expr(part: Part) -> str:
     name = f'namespace="{part.namespace}",deployment="{part.name}"'
-    return f"kube_deployment_status_replicas_available{{{name}}} == 0{_or_absent(f'kube_deployment_created{{{name}}}')}"
+    return f"kube_deployment_status_replicas_available{{{name}}} == 0{_build_absent_expr(f'kube_deployment_created{{{name}}}')}"
 
 
-def _some_unavailable(part: Part) -> str:
+def _build_some_unavailable_expr(part: Part) -> str:
     name = f'namespace="{part.namespace}",daemonset="{part.name}"'
-    absent = _or_absent(f"kube_daemonset_created{{{name}}}") if part.ours else ""
+    absent = _build_absent_expr(f"kube_daemonset_created{{{name}}}") if part.ours else ""
     return f"kube_daemonset_status_number_unavailable{{{name}}} > 0{absent}"
 
 
-def _or_absent(series: str) -> str:
+def _build_absent_expr(series: str) -> str:
     """Return a PromQL condition that holds if the object was deleted and therefore has no metrics. The condition holds
     only while kube-state-metrics runs."""
     return f' or (absent({series}) and on () (up{{job="{KUBE_STATE_METRICS.job}"}} == 1))'

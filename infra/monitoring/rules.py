@@ -12,33 +12,33 @@ PRICE: Final = "gpumpi_pool_dollars_per_node_hour"
 """On-demand price of a node of each pool, as known when `pulumi up` ran."""
 
 
-def alerts(cluster: Monitored) -> tuple[Alert, ...]:
-    return (*faults.alerts(), *parts.alerts(cluster.parts), *parts.of_monitoring(cluster))
+def list_alerts(cluster: Monitored) -> tuple[Alert, ...]:
+    return (*faults.list_fault_alerts(), *parts.list_part_alerts(cluster.parts), *parts.list_monitoring_alerts(cluster))
 
 
-def rule_file(cluster: Monitored) -> dict[str, Any]:
+def build_rule_file(cluster: Monitored) -> dict[str, Any]:
     """https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/"""
     return {
         "groups": [
-            {"name": "nodes-and-prices", "rules": _recorded(cluster.hourly_prices)},
-            {"name": "faults-of-nodes", "rules": [_rule(alert) for alert in faults.alerts()]},
-            {"name": "platform", "rules": [_rule(alert) for alert in parts.alerts(cluster.parts)]},
-            {"name": "monitoring", "rules": [_rule(alert) for alert in parts.of_monitoring(cluster)]},
+            {"name": "nodes-and-prices", "rules": _build_recording_rules(cluster.hourly_prices)},
+            {"name": "faults-of-nodes", "rules": [_build_alerting_rule(alert) for alert in faults.list_fault_alerts()]},
+            {"name": "platform", "rules": [_build_alerting_rule(alert) for alert in parts.list_part_alerts(cluster.parts)]},
+            {"name": "monitoring", "rules": [_build_alerting_rule(alert) for alert in parts.list_monitoring_alerts(cluster)]},
         ]
     }
 
 
-def _rule(alert: Alert) -> dict[str, Any]:
+def _build_alerting_rule(alert: Alert) -> dict[str, Any]:
     return {
         "alert": alert.name,
         "expr": alert.expr,
         "for": alert.hold,
         "labels": {"severity": alert.severity},
-        "annotations": {"summary": alert.summary, "runbook": alert.runbook},
+        "annotations": {"summary": alert.summary, "runbook": alert.runbook_url},
     }
 
 
-def _recorded(prices: Mapping[str, str]) -> list[dict[str, Any]]:
+def _build_recording_rules(prices: Mapping[str, str]) -> list[dict[str, Any]]:
     pools = 'label_replace(kube_node_labels{label_gpumpi_io_pool!=""}, "pool", "$1", "label_gpumpi_io_pool", "(.+)")'
     return [
         {"record": NODE_POOL, "expr": f"max by (node, pool) ({pools})"},

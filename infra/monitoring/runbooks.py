@@ -19,37 +19,37 @@ _INTRODUCTION: Final = (
 )
 
 
-def sections() -> dict[str, tuple[Alert, ...]]:
+def group_alerts_by_section() -> dict[str, tuple[Alert, ...]]:
     return {
-        "Faults of nodes": tuple(faults.alerts()),
-        "Parts of the platform": tuple(parts.alerts(parts.PARTS)),
-        "The monitoring itself": tuple(parts.of_monitoring(EVERYTHING)),
+        "Faults of nodes": tuple(faults.list_fault_alerts()),
+        "Parts of the platform": tuple(parts.list_part_alerts(parts.PARTS)),
+        "The monitoring itself": tuple(parts.list_monitoring_alerts(EVERYTHING)),
     }
 
 
-def pages() -> dict[str, str]:
+def render_pages() -> dict[str, str]:
     """Return file name -> text of each page, including the index README.md."""
-    alerts = [alert for group in sections().values() for alert in group]
-    return {"README.md": _index()} | {f"{alert.name}.md": _page(alert) for alert in alerts}
+    alerts = [alert for group in group_alerts_by_section().values() for alert in group]
+    return {"README.md": _render_index()} | {f"{alert.name}.md": _render_page(alert) for alert in alerts}
 
 
-def _index() -> str:
-    lines = ["# Runbooks", "", _wrap(_INTRODUCTION)]
-    for title, alerts in sections().items():
+def _render_index() -> str:
+    lines = ["# Runbooks", "", _wrap_text(_INTRODUCTION)]
+    for title, alerts in group_alerts_by_section().items():
         lines += ["", f"## {title}", "", "| alert | severity | meaning |", "|---|---|---|"]
         lines += [f"| [{alert.name}]({alert.name}.md) | {alert.severity} | {alert.meaning} |" for alert in alerts]
     return "\n".join(lines) + "\n"
 
 
-def _page(alert: Alert) -> str:
+def _render_page(alert: Alert) -> str:
     since = "at once" if alert.hold == "0m" else f"when this has lasted for {alert.hold}"
     return "\n".join(
         [
             f"# {alert.name}",
             "",
-            _wrap(alert.meaning),
+            _wrap_text(alert.meaning),
             "",
-            _wrap(f"**Do:** {alert.fix}"),
+            _wrap_text(f"**Do:** {alert.fix}"),
             "",
             f"Severity: {alert.severity}. The alert fires {since}. [All runbooks](README.md). Expression:",
             "",
@@ -58,6 +58,6 @@ def _page(alert: Alert) -> str:
     )
 
 
-def _wrap(text: str) -> str:
+def _wrap_text(text: str) -> str:
     whole = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", _GLUE), text)
     return textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False).replace(_GLUE, " ")

@@ -43,7 +43,7 @@ OF_CONTAINERS: Final = (
 """Kubelet metrics that the dashboards use. A kubelet exports thousands more."""
 
 
-def prometheus(cluster: Monitored) -> dict[str, Any]:
+def build_prometheus_config(cluster: Monitored) -> dict[str, Any]:
     written = cluster.remote_write
     token = {"authorization": {"credentials_file": TOKEN}} if written and written.secret else {}
     return {
@@ -55,15 +55,18 @@ def prometheus(cluster: Monitored) -> dict[str, Any]:
         "rule_files": [RULES_FILE],
         "alerting": {
             "alertmanagers": [
-                {"kubernetes_sd_configs": [_pods_in(MONITORING_NAMESPACE)], "relabel_configs": _select(ALERTMANAGER)}
+                {
+                    "kubernetes_sd_configs": [_build_pod_discovery(MONITORING_NAMESPACE)],
+                    "relabel_configs": _build_relabel_rules(ALERTMANAGER),
+                }
             ]
         },
-        "scrape_configs": list(_scraped(cluster)),
+        "scrape_configs": list(_list_scrape_configs(cluster)),
         **({"remote_write": [{"url": written.url, **token}]} if written else {}),
     }
 
 
-def targets(cluster: Monitored) -> Iterator[Target]:
+def list_targets(cluster: Monitored) -> Iterator[Target]:
     """Yield the pods whose metrics Prometheus reads over HTTP."""
     yield from (PROMETHEUS, ALERTMANAGER, KUBE_STATE_METRICS, NODE_EXPORTER)
     if cluster.gpus:
@@ -74,38 +77,43 @@ def targets(cluster: Monitored) -> Iterator[Target]:
         yield AUTOSCALER
 
 
-def _scraped(cluster: Monitored) -> Iterator[dict[str, Any]]:
-    for target in targets(cluster):
+def _list_scrape_configs(cluster: Monitored) -> Iterator[dict[str, Any]]:
+    for target in list_targets(cluster):
         # These two exporters label metrics with the pods that the metrics describe.
         described = {"honor_labels": True} if target in (KUBE_STATE_METRICS, DCGM_EXPORTER) else {}
-        yield {**_pods(target), **described}
+        yield {**_build_pod_scrape_config(target), **described}
     if cluster.queue:
         # Kueue responds only to clients whose token allows them to read its metrics. Kueue's certificate is
         # self-signed.
-        yield {**_pods(QUEUE), "scheme": "https", **_token(), "tls_config": {"insecure_skip_verify": True}}
-    yield _kubelets(cluster)
+        yield {
+            **_build_pod_scrape_config(QUEUE),
+            "scheme": "https",
+            **_build_token_auth(),
+            "tls_config": {"insecure_skip_verify": True},
+        }
+    yield _build_kubelet_scrape_config(cluster)
 
 
-def _pods(target: Target) -> dict[str, Any]:
+def _build_pod_scrape_config(target: Target) -> dict[str, Any]:
     return {
         "job_name": target.job,
-        "kubernetes_sd_configs": [_pods_in(target.namespace)],
+        "kubernetes_sd_configs": [_build_pod_discovery(target.namespace)],
         "relabel_configs": [
-            *_select(target),
+            *_build_relabel_rules(target),
             {"source_labels": ["__meta_kubernetes_pod_node_name"], "target_label": "node"},
         ],
     }
 
 
-def _pods_in(namespace: str) -> dict[str, Any]:
+def _build_pod_discovery(namespace: str) -> dict[str, Any]:
     return {"role": "pod", "namespaces": {"names": [namespace]}}
 
 
-def _select(target: Target) -> list[dict[str, Any]]:
+def _build_relabel_rules(target: Target) -> list[dict[str, Any]]:
     """Scrape each running pod with the target's labels once, at the target's port: service discovery returns a pod once
     per port."""
     labels = [
-        {"source_labels": [f"__meta_kubernetes_pod_label_{_label(key)}"], "regex": re.escape(value), "action": "keep"}
+        {"source_labels": [f"__meta_kubernetes_pod_label_{_to_metadata_label(key)}"], "regex": re.escape(value), "action": "keep"}
         for key, value in target.labels.items()
     ]
     return [
@@ -120,16 +128,16 @@ def _select(target: Target) -> list[dict[str, Any]]:
     ]
 
 
-def _label(key: str) -> str:
+def _to_metadata_label(key: str) -> str:
     """Return a label's key as it appears in Prometheus's metadata labels."""
     return re.sub(r"\W", "_", key)
 
 
-def _token() -> dict[str, Any]:
+def _build_token_auth() -> dict[str, Any]:
     return {"authorization": {"credentials_file": f"{ACCOUNT}/token"}}
 
 
-def _kubelets(cluster: Monitored) -> dict[str, Any]:
+def _build_kubelet_scrape_config(cluster: Monitored) -> dict[str, Any]:
     # EKS signs the certificates of kubelets with the cluster's CA. Kubelets of other clusters usually have self-signed
     # certificates.
     trust: dict[str, Any] = {"ca_file": f"{ACCOUNT}/ca.crt"} if cluster.eks else {"insecure_skip_verify": True}
@@ -137,7 +145,7 @@ def _kubelets(cluster: Monitored) -> dict[str, Any]:
         "job_name": "kubelet",
         "scheme": "https",
         "metrics_path": "/metrics/cadvisor",
-        **_token(),
+        **_build_token_auth(),
         "tls_config": trust,
         "kubernetes_sd_configs": [{"role": "node"}],
         "relabel_configs": [{"source_labels": ["__meta_kubernetes_node_name"], "target_label": "node"}],
@@ -145,7 +153,7 @@ def _kubelets(cluster: Monitored) -> dict[str, Any]:
     }
 
 
-def alertmanager(cluster: Monitored) -> dict[str, Any]:
+def build_alertmanager_config(cluster: Monitored) -> dict[str, Any]:
     """Return Alertmanager's configuration. Without a webhook, Alertmanager only displays the alerts."""
     hook = {"webhook_configs": [{"url_file": WEBHOOK}]} if cluster.webhook_secret else {}
     return {

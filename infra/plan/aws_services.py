@@ -42,28 +42,28 @@ there, ECR is `cn.com.amazonaws.cn-north-1.ecr.api`, but Systems Manager is `com
 https://github.com/aws/aws-cdk/pull/16139"""
 
 
-def essential(settings: Settings, services: Iterable[str]) -> list[str]:
+def select_essential_services(settings: Settings, services: Iterable[str]) -> list[str]:
     """Return those of the given services whose endpoints are essential: nodes need them to join, or jobs need them to
     run or to keep their logs."""
     logs = {"logs"} if settings.is_eks and settings.platform.keeps_logs_in_cloudwatch else set()
     return [service for service in services if service not in NOT_ESSENTIAL - logs]
 
 
-def called_services(settings: Settings) -> tuple[str, ...]:
+def list_called_services(settings: Settings) -> tuple[str, ...]:
     return FOR_EKS if settings.is_eks else FOR_EC2
 
 
-def wanted_endpoints(settings: Settings) -> tuple[str, ...]:
+def list_required_endpoints(settings: Settings) -> tuple[str, ...]:
     """Return the services that get an interface endpoint in the stack's VPC. The stack creates no endpoints in an
     existing VPC."""
     if settings.network.is_existing or not settings.network.has_interface_endpoints:
         return ()
-    return called_services(settings)
+    return list_called_services(settings)
 
 
-def endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:
+def find_endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:
     """Return the full name of the endpoint service for each wanted service that the Region offers."""
-    services = wanted_endpoints(settings)
+    services = list_required_endpoints(settings)
     if facts.endpoint_services is None:
         return {service: f"com.amazonaws.{facts.region}.{service}" for service in services}
     return {service: facts.endpoint_services[service].name for service in services if service in facts.endpoint_services}

@@ -14,34 +14,34 @@ from infra.settings.pools import CapacityBlock, Pool
 _NOT_STARTED: Final = ("scheduled", "payment-pending", "pending", "assessing", "delayed")
 
 
-def schedule(pool: Pool, facts: Facts) -> BlockSchedule | None:
+def plan_block_schedule(pool: Pool, facts: Facts) -> BlockSchedule | None:
     """Return when the pool grows and shrinks; None without a Capacity Block, or if both times are in the past."""
     block = facts.reservations.get(pool.reservation_id or "")
     if not isinstance(pool.capacity, CapacityBlock) or block is None or block.end is None:
         return None
-    start, drain = starts(block), drains(block)
+    start, drain = find_block_start(block), find_drain_start(block)
     if block.state not in (*_NOT_STARTED, "active") or drain is None:
         return None
     return BlockSchedule(
-        start=_text(start) if start is not None else None,
-        drain=_text(drain),
+        start=_format_time(start) if start is not None else None,
+        drain=_format_time(drain),
         nodes=min(pool.max_size, block.total),
         minimum=pool.min_size,
     )
 
 
-def starts(block: CapacityReservation) -> datetime | None:
+def find_block_start(block: CapacityReservation) -> datetime | None:
     """Return the start of a block that has not started yet."""
     is_ahead = block.state in _NOT_STARTED and block.start is not None and block.start > block.read_at
     return block.start if is_ahead else None
 
 
-def drains(block: CapacityReservation) -> datetime | None:
+def find_drain_start(block: CapacityReservation) -> datetime | None:
     """Return when draining starts, if that is in the future."""
     moment = block.end - DRAIN_BEFORE_END if block.end is not None else None
     return moment if moment is not None and moment > block.read_at else None
 
 
-def _text(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     """Return a time in the format that Auto Scaling uses."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -9,8 +9,8 @@ from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
 from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming, Taint
 from infra.plan.eks_pools import HUGE_PAGES_MIB, PoolPlan
-from infra.plan.image_repositories import address
-from infra.plan.node_capacity import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS, for_jobs
+from infra.plan.image_repositories import find_repository_address
+from infra.plan.node_capacity import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS, compute_allocatable
 from infra.settings.existing import ExistingSettings, LabeledPool
 from infra.settings.platform import CommonPlatformSettings, TransportChoice
 from infra.settings.stack import Settings
@@ -29,24 +29,26 @@ def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) ->
         cluster=settings.cluster_name,
         region=settings.region,
         account=facts.caller.account,
-        pools=tuple(_pool(plan, platform.transport, markets.get(plan.spec.name, "on-demand")) for plan in plans.values()),
-        namespaces=_namespaces(platform, mount_paths, key_bucket=True),
+        pools=tuple(
+            _describe_pool(plan, platform.transport, markets.get(plan.spec.name, "on-demand")) for plan in plans.values()
+        ),
+        namespaces=_describe_namespaces(platform, mount_paths, key_bucket=True),
         mpi_operator=platform.mpi_operator,
         log_group=Naming(settings.stack).job_logs if platform.keeps_logs_in_cloudwatch else "",
         image_registry=platform.image_registry or "",
-        image_repository=address(settings, facts) or "",
+        image_repository=find_repository_address(settings, facts) or "",
         image_pull_secrets=platform.image_pull_secrets,
         cpu_request_factor=platform.cpu_request_factor,
     )
 
 
-def describe_existing(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
+def describe_existing_cluster(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
     platform = settings.platform
-    pools = (_labeled_pool(pool, facts.matching(pool.node_selector), platform.transport) for pool in settings.pools)
+    pools = (_describe_labeled_pool(pool, facts.find_nodes(pool.node_selector), platform.transport) for pool in settings.pools)
     return ClusterDescription(
         cluster=settings.cluster_name,
-        pools=(_system_pool(settings, facts), *pools),
-        namespaces=_namespaces(platform, {SHARED_CLAIM: settings.mount_path} if settings.mount_path else {}),
+        pools=(_describe_system_pool(settings, facts), *pools),
+        namespaces=_describe_namespaces(platform, {SHARED_CLAIM: settings.mount_path} if settings.mount_path else {}),
         mpi_operator=platform.mpi_operator,
         image_registry=platform.image_registry or "",
         image_repository=platform.image_repository or "",
@@ -55,7 +57,7 @@ def describe_existing(settings: ExistingSettings, facts: ClusterFacts) -> Cluste
     )
 
 
-def _namespaces(
+def _describe_namespaces(
     platform: CommonPlatformSettings, mount_paths: Mapping[str, str], *, key_bucket: bool = False
 ) -> tuple[NamespaceDescription, ...]:
     volumes = tuple(VolumeDescription(name=claim, claim=claim, mount_path=path) for claim, path in mount_paths.items())
@@ -73,41 +75,41 @@ def _namespaces(
     )
 
 
-def _taints(taints: Iterable[Taint]) -> tuple[TaintDescription, ...]:
+def _describe_taints(taints: Iterable[Taint]) -> tuple[TaintDescription, ...]:
     return tuple(TaintDescription(key=taint.key, value=taint.value, effect=taint.effect) for taint in dict.fromkeys(taints))
 
 
-def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescription:
+def _describe_pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescription:
     spec, instance = plan.spec, plan.instance
     hugepages_mib = HUGE_PAGES_MIB if spec.huge_pages else 0
-    available = for_jobs(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
+    available = compute_allocatable(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
     return PoolDescription(
         name=spec.name,
         instance_type=spec.instance_type,
         market=market,
         gpus=instance.gpus,
         slots=instance.slots,
-        efa=spec.efa_interfaces,
+        efa=spec.efa_device_count,
         hugepages_mib=hugepages_mib,
         memory_mib=available.memory_mib,
         cpu_millis=available.cpu_millis,
         labels=dict(spec.labels),
-        taints=_taints(spec.taints),
+        taints=_describe_taints(spec.taints),
         max_size=spec.sizes.maximum,
         line_rate_gbps=instance.line_rate_gbps,
-        transport="efa" if transport == "auto" and spec.efa_interfaces else "tcp",
-        nccl="efa" if transport != "tcp" and spec.efa_interfaces else "tcp",
+        transport="efa" if transport == "auto" and spec.efa_device_count else "tcp",
+        nccl="efa" if transport != "tcp" and spec.efa_device_count else "tcp",
     )
 
 
-def system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> tuple[Node, ...]:
+def list_system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> tuple[Node, ...]:
     """Return the nodes for operators and launchers: those without taints, because these pods have no tolerations."""
-    return tuple(node for node in facts.matching(settings.target.system.node_selector) if not node.repels_pods)
+    return tuple(node for node in facts.find_nodes(settings.target.system.node_selector) if not node.repels_pods)
 
 
-def _system_pool(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
-    nodes = system_nodes(settings, facts)
-    cpu, memory = _available(nodes, AGENTS_MILLIS + SYSTEM_PODS_MILLIS, AGENTS_MIB + SYSTEM_PODS_MIB)
+def _describe_system_pool(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
+    nodes = list_system_nodes(settings, facts)
+    cpu, memory = _compute_requestable_resources(nodes, AGENTS_MILLIS + SYSTEM_PODS_MILLIS, AGENTS_MIB + SYSTEM_PODS_MIB)
     return PoolDescription(
         name=SYSTEM_POOL,
         slots=max(1, cpu // 1000),
@@ -118,8 +120,8 @@ def _system_pool(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescrip
     )
 
 
-def _labeled_pool(pool: LabeledPool, nodes: Sequence[Node], transport: Literal["tcp", "infiniband"]) -> PoolDescription:
-    cpu, memory = _available(nodes, AGENTS_MILLIS, AGENTS_MIB)
+def _describe_labeled_pool(pool: LabeledPool, nodes: Sequence[Node], transport: Literal["tcp", "infiniband"]) -> PoolDescription:
+    cpu, memory = _compute_requestable_resources(nodes, AGENTS_MILLIS, AGENTS_MIB)
     rdma = pool.rdma_resource if transport == "infiniband" and pool.rdma_resource else ""
     return PoolDescription(
         name=pool.name,
@@ -128,7 +130,7 @@ def _labeled_pool(pool: LabeledPool, nodes: Sequence[Node], transport: Literal["
         memory_mib=memory,
         cpu_millis=cpu,
         labels=pool.node_selector,
-        taints=_taints(taint for node in nodes for taint in node.taints),
+        taints=_describe_taints(taint for node in nodes for taint in node.taints),
         max_size=pool.nodes,
         rdma_resource=rdma,
         rdma_devices=min((node.rdma.get(rdma, 0) for node in nodes), default=0),
@@ -136,7 +138,7 @@ def _labeled_pool(pool: LabeledPool, nodes: Sequence[Node], transport: Literal["
     )
 
 
-def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
+def _compute_requestable_resources(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
     """Return the CPU and memory that a pod can request on any of the nodes, in millicores and MiB."""
     cpu = min((node.cpu_millis for node in nodes), default=0)
     memory = min((node.memory_mib for node in nodes), default=0)

@@ -4,9 +4,9 @@ from typing import Final
 
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
-from infra.plan.efa_interfaces import efa_layout
-from infra.plan.eks_pools import reservation_of
-from infra.plan.placement import has_efa, placement_choice, plan_sizes, pool_zone, wants_placement_group
+from infra.plan.efa_interfaces import plan_efa_interfaces
+from infra.plan.eks_pools import find_reservation
+from infra.plan.placement import choose_pool_zone, has_efa, needs_placement_group, plan_sizes, resolve_placement
 from infra.plan.specs import Ec2ClusterSpec, HeadNodeSpec, Market, WorkersSpec
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Spot, TargetedOdcr
 from infra.settings.stack import Settings
@@ -27,9 +27,9 @@ https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutLifecycleHook.ht
 TIB_MIB: Final = 1024**2
 
 
-def plan(settings: Settings, facts: Facts) -> Ec2ClusterSpec:
+def plan_ec2_cluster(settings: Settings, facts: Facts) -> Ec2ClusterSpec:
     pool, ami, target = settings.pools[0], facts.ami, settings.ec2
-    zone = pool_zone(pool, settings, facts)
+    zone = choose_pool_zone(pool, settings, facts)
     if zone is None or ami is None:
         raise LookupError("the cluster has no zone or no AMI; validation should have reported that")
     head_type, worker_type = facts.instance_types[target.head_node_type], facts.instance_types[pool.instance_type]
@@ -40,14 +40,14 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterSpec:
         root_volume_gib=pool.root_volume_gib,
         instance_type=pool.instance_type,
         slots=worker_type.slots,
-        market=_market(pool.capacity),
-        reservation=reservation_of(pool.capacity),
-        interfaces=efa_layout(worker_type) if has_efa(pool, worker_type) else (),
+        market=_choose_market(pool.capacity),
+        reservation=find_reservation(pool.capacity),
+        interfaces=plan_efa_interfaces(worker_type) if has_efa(pool, worker_type) else (),
         pool=pool.name,
         gpus=worker_type.gpus,
         sizes=plan_sizes(pool, settings, facts),
-        join_seconds=(existing.join_seconds if existing else None) or join_seconds(worker_type),
-        placement=placement_choice(pool, facts),
+        join_seconds=(existing.join_seconds if existing else None) or compute_join_timeout(worker_type),
+        placement=resolve_placement(pool, facts),
     )
     runs_ranks = target.head_node_type == pool.instance_type
     head_node = HeadNodeSpec(
@@ -68,12 +68,12 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterSpec:
         zone=zone,
         user=target.user,
         public_keys=target.ssh.public_keys,
-        makes_placement_group=wants_placement_group(pool, facts),
+        makes_placement_group=needs_placement_group(pool, facts),
         own_placement_group=pool.own_placement_group,
     )
 
 
-def _market(capacity: Capacity) -> Market:
+def _choose_market(capacity: Capacity) -> Market:
     match capacity:
         case Spot():
             return "spot"
@@ -83,7 +83,7 @@ def _market(capacity: Capacity) -> Market:
             return "on-demand"
 
 
-def join_seconds(instance: InstanceType) -> int:
+def compute_join_timeout(instance: InstanceType) -> int:
     """Return the time limit of a worker from launch to join: 15 minutes plus 5 minutes per TiB of memory."""
     seconds = BASE_SECONDS + SECONDS_PER_TIB * instance.memory_mib // TIB_MIB
     if instance.is_bare_metal:

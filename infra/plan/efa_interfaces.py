@@ -18,7 +18,7 @@ class Interface:
     type: InterfaceType
 
 
-def efa_layout(instance_type: InstanceType) -> tuple[Interface, ...]:
+def plan_efa_interfaces(instance_type: InstanceType) -> tuple[Interface, ...]:
     """Return the interfaces of a node with EFA.
 
     The primary interface is an ordinary network interface, because `efa-only` interfaces cannot be primary. Card 0 has
@@ -32,7 +32,7 @@ def efa_layout(instance_type: InstanceType) -> tuple[Interface, ...]:
     return (Interface(0, 0, "interface"), *interfaces[: instance_type.efa_maximum])
 
 
-def layout_is_known(instance_type: InstanceType) -> bool:
+def has_known_efa_layout(instance_type: InstanceType) -> bool:
     """Return whether it is known which network cards support EFA: EC2 reports it, or all cards support EFA.
 
     False for p6-b300.48xlarge, which has 16 EFA interfaces on 17 cards, if EC2 does not report `InterfaceTypes`.
@@ -42,11 +42,11 @@ def layout_is_known(instance_type: InstanceType) -> bool:
     )
 
 
-def efa_count(interfaces: Sequence[Interface]) -> int:
+def count_efa_devices(interfaces: Sequence[Interface]) -> int:
     """Return the number of EFA devices that pods or ranks on a node can use."""
     return sum(interface.type == "efa-only" for interface in interfaces)
 
 
 def _supports_efa(card: NetworkCard, instance_type: InstanceType) -> bool:
-    supported = layout_is_known(instance_type) if card.efa is None else card.efa
+    supported = has_known_efa_layout(instance_type) if card.efa is None else card.efa
     return supported and (card.index != 0 or card.maximum_interfaces > 1)

@@ -14,14 +14,21 @@ from infra.naming import (
     GPU_TAINT,
     HUGEPAGES_RESOURCE,
     Taint,
-    accelerator,
-    autoscaler_tags,
-    pool_labels,
+    build_autoscaler_tags,
+    build_pool_labels,
+    format_accelerator,
 )
 from infra.plan import block_clock
-from infra.plan.efa_interfaces import Interface, efa_count, efa_layout
-from infra.plan.node_capacity import max_pods
-from infra.plan.placement import has_efa, placement_choice, plan_sizes, pool_zone, system_zones, wants_placement_group
+from infra.plan.efa_interfaces import Interface, count_efa_devices, plan_efa_interfaces
+from infra.plan.node_capacity import compute_max_pods
+from infra.plan.placement import (
+    choose_pool_zone,
+    has_efa,
+    list_system_zones,
+    needs_placement_group,
+    plan_sizes,
+    resolve_placement,
+)
 from infra.plan.specs import CapacityType, NodePoolSpec, ReservationTarget
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Pool, Spot, TargetedOdcr
 from infra.settings.stack import Settings
@@ -47,81 +54,83 @@ class PoolPlan:
     """Name of the user's placement group."""
 
 
-def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
+def plan_pools(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
     """Return the plans of all pools, keyed by name, with the CPU pool first."""
     system = settings.eks.system
-    plans = {system.name: _system_plan(settings, facts)}
-    return plans | {pool.name: _pool_plan(pool, settings, facts) for pool in settings.pools}
+    plans = {system.name: _plan_system_pool(settings, facts)}
+    return plans | {pool.name: _plan_pool(pool, settings, facts) for pool in settings.pools}
 
 
-def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
+def _plan_system_pool(settings: Settings, facts: Facts) -> PoolPlan:
     """Plan the CPU nodes for system pods, in several zones."""
     pool = settings.eks.system
     instance = facts.instance_types[pool.instance_type]
-    labels = pool_labels(pool.name)
-    resources = {"ephemeral-storage": _disk(instance, SYSTEM_ROOT_VOLUME_GIB)}
+    labels = build_pool_labels(pool.name)
+    resources = {"ephemeral-storage": _compute_disk_size(instance, SYSTEM_ROOT_VOLUME_GIB)}
     spec = NodePoolSpec(
         name=pool.name,
         instance_type=pool.instance_type,
-        ami_type=f"AL2023_{_ami_architecture(instance)}_STANDARD",
+        ami_type=f"AL2023_{_choose_ami_architecture(instance)}_STANDARD",
         sizes=plan_sizes(pool, settings, facts),
         root_volume_gib=SYSTEM_ROOT_VOLUME_GIB,
         labels=labels,
-        autoscaler_tags=_autoscaler_tags(settings, labels, (), resources),
+        autoscaler_tags=_build_autoscaler_tags(settings, labels, (), resources),
         surge=True,
         repair=settings.platform.node_repair,
-        failed=_failed(pool, facts),
+        failed=_has_failed(pool, facts),
     )
-    return PoolPlan(spec, instance, system_zones(settings, facts))
+    return PoolPlan(spec, instance, list_system_zones(settings, facts))
 
 
-def _pool_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
+def _plan_pool(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
     """Plan a pool of nodes for ranks, with a single instance type in a single zone."""
     instance = facts.instance_types[pool.instance_type]
-    zone = pool_zone(pool, settings, facts)
+    zone = choose_pool_zone(pool, settings, facts)
     if zone is None:
         raise LookupError(f"pool {pool.name} has no zone; validation should have reported that")
     return PoolPlan(
-        _pool_spec(pool, instance, settings, facts),
+        _build_pool_spec(pool, instance, settings, facts),
         instance,
         (zone,),
-        makes_placement_group=wants_placement_group(pool, facts),
+        makes_placement_group=needs_placement_group(pool, facts),
         own_placement_group=pool.own_placement_group,
     )
 
 
-def _pool_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Facts) -> NodePoolSpec:
+def _build_pool_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Facts) -> NodePoolSpec:
     efa = has_efa(pool, instance)
-    interfaces = efa_layout(instance) if efa else ()
-    gpu = accelerator(instance.gpu_manufacturer or "", instance.gpu_name or "") if instance.gpus else None
-    labels = {**pool.labels, **pool_labels(pool.name, accelerator=gpu, efa=efa)}
+    interfaces = plan_efa_interfaces(instance) if efa else ()
+    gpu = format_accelerator(instance.gpu_manufacturer or "", instance.gpu_name or "") if instance.gpus else None
+    labels = {**pool.labels, **build_pool_labels(pool.name, accelerator=gpu, efa=efa)}
     taints = (GPU_TAINT,) if instance.gpus else ()  # pods without tolerations may use CPU nodes, but not GPU nodes
     return NodePoolSpec(
         name=pool.name,
         instance_type=pool.instance_type,
-        ami_type=f"AL2023_{_ami_architecture(instance)}_{'NVIDIA' if instance.gpus else 'STANDARD'}",
+        ami_type=f"AL2023_{_choose_ami_architecture(instance)}_{'NVIDIA' if instance.gpus else 'STANDARD'}",
         ami_id=pool.ami_id,
         sizes=plan_sizes(pool, settings, facts),
         root_volume_gib=pool.root_volume_gib,
-        capacity=_capacity_type(pool.capacity),
-        reservation=reservation_of(pool.capacity),
-        block=block_clock.schedule(pool, facts),
+        capacity=_choose_capacity_type(pool.capacity),
+        reservation=find_reservation(pool.capacity),
+        block=block_clock.plan_block_schedule(pool, facts),
         interfaces=interfaces,
         raid0=instance.instance_store_gb > 0,
         pinned_memory=True,
         huge_pages=HUGE_PAGES if efa else 0,
-        max_pods=max_pods(instance, interfaces),
+        max_pods=compute_max_pods(instance, interfaces),
         labels=labels,
         taints=taints,
-        autoscaler_tags=_autoscaler_tags(settings, labels, taints, _resources(instance, interfaces, pool.root_volume_gib)),
-        placement=placement_choice(pool, facts),
+        autoscaler_tags=_build_autoscaler_tags(
+            settings, labels, taints, _list_node_resources(instance, interfaces, pool.root_volume_gib)
+        ),
+        placement=resolve_placement(pool, facts),
         repair=settings.platform.node_repair,
-        repair_overrides=_repair_overrides(pool, instance.gpus, settings),
-        failed=_failed(pool, facts),
+        repair_overrides=_list_repair_overrides(pool, instance.gpus, settings),
+        failed=_has_failed(pool, facts),
     )
 
 
-def _repair_overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride, ...]:
+def _list_repair_overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride, ...]:
     """Return the faults that EKS must not repair.
 
     The job controller moves all jobs off a node with a broken GPU at once, and the autoscaler then removes the node. If
@@ -133,22 +142,22 @@ def _repair_overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[Repair
     return list_repair_overrides() if gpus and platform.node_repair and empties and removes else ()
 
 
-def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
+def _has_failed(pool: Pool | SystemPool, facts: Facts) -> bool:
     existing = facts.existing.pools.get(pool.name)
     return existing is not None and existing.failed
 
 
-def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
+def _list_node_resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
     """Return the resources of a node besides CPU and memory. The autoscaler needs these values to scale from zero."""
     resources = {GPU_RESOURCE: str(instance.gpus)} if instance.gpus else {}
-    resources["ephemeral-storage"] = _disk(instance, root_volume_gib, striped=True)
+    resources["ephemeral-storage"] = _compute_disk_size(instance, root_volume_gib, striped=True)
     if interfaces:
-        resources[EFA_RESOURCE] = str(efa_count(interfaces))
+        resources[EFA_RESOURCE] = str(count_efa_devices(interfaces))
         resources[HUGEPAGES_RESOURCE] = f"{HUGE_PAGES_MIB}Mi"
     return resources
 
 
-def _disk(instance: InstanceType, root_volume_gib: int, *, striped: bool = False) -> str:
+def _compute_disk_size(instance: InstanceType, root_volume_gib: int, *, striped: bool = False) -> str:
     """Return the size of the disk that pods write to: the striped local disks if there are any, otherwise the root
     volume.
     """
@@ -157,19 +166,19 @@ def _disk(instance: InstanceType, root_volume_gib: int, *, striped: bool = False
     return f"{int(root_volume_gib * USABLE_DISK)}Gi"
 
 
-def _autoscaler_tags(
+def _build_autoscaler_tags(
     settings: Settings, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
 ) -> dict[str, str]:
     if not settings.platform.autoscaler:
         return {}
-    return autoscaler_tags(settings.cluster_name, labels=labels, taints=taints, resources=resources)
+    return build_autoscaler_tags(settings.cluster_name, labels=labels, taints=taints, resources=resources)
 
 
-def _ami_architecture(instance: InstanceType) -> str:
+def _choose_ami_architecture(instance: InstanceType) -> str:
     return "ARM_64" if instance.architecture == "arm64" else "x86_64"
 
 
-def _capacity_type(capacity: Capacity) -> CapacityType:
+def _choose_capacity_type(capacity: Capacity) -> CapacityType:
     match capacity:
         case Spot():
             return "SPOT"
@@ -179,7 +188,7 @@ def _capacity_type(capacity: Capacity) -> CapacityType:
             return "ON_DEMAND"
 
 
-def reservation_of(capacity: Capacity) -> ReservationTarget | None:
+def find_reservation(capacity: Capacity) -> ReservationTarget | None:
     """Return the capacity reservation that a pool's nodes are launched into, if any."""
     match capacity:
         case TargetedOdcr():
@@ -190,7 +199,7 @@ def reservation_of(capacity: Capacity) -> ReservationTarget | None:
             return None
 
 
-def template_changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
+def list_template_changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
     """Return the names of changed settings that would create a new version of an existing launch template. `user data`
     counts as one setting."""
     interfaces = sorted((interface.network_card, interface.device, interface.type) for interface in spec.interfaces)
@@ -201,13 +210,13 @@ def template_changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
         "capacity.reservationId": reservation == template.reservation_id,
         "rootVolumeGib": spec.root_volume_gib == template.root_volume_gib,
         "efa": interfaces == sorted(template.interfaces),
-        "user data": _same_user_data(spec, template),
+        "user data": _has_same_user_data(spec, template),
     }
     return [name for name, same in equal.items() if not same]
 
 
-def _same_user_data(spec: NodePoolSpec, template: NodeTemplate) -> bool:
+def _has_same_user_data(spec: NodePoolSpec, template: NodeTemplate) -> bool:
     """Compare the user data without the description of the cluster, which does not change while the cluster exists."""
     cluster = ClusterAccess("", "", "", "") if spec.ami_id else None
     encoded = spec.user_data(cluster)
-    return eks_node.parts_without_cluster(encoded) == eks_node.parts_without_cluster(template.user_data)
+    return eks_node.parse_user_data_parts(encoded) == eks_node.parse_user_data_parts(template.user_data)

@@ -21,10 +21,13 @@ def choose_versions(settings: Settings, facts: Facts) -> dict[str, str | None]:
     An add-on moves to the default if AWS does not offer its installed version for the stack's Kubernetes version. None: AWS
     installs its default, and an existing add-on keeps its version.
     """
-    return {name: settings.eks.addon_versions.get(name) or _choose(settings, facts, name) for name in list_addons(settings)}
+    return {
+        name: settings.eks.addon_versions.get(name) or _choose_addon_version(settings, facts, name)
+        for name in list_addons(settings)
+    }
 
 
-def _choose(settings: Settings, facts: Facts, name: str) -> str | None:
+def _choose_addon_version(settings: Settings, facts: Facts, name: str) -> str | None:
     installed, versions = facts.existing.addon_versions.get(name), facts.addon_versions.get(name)
     if versions is None:
         return installed
@@ -34,7 +37,7 @@ def _choose(settings: Settings, facts: Facts, name: str) -> str | None:
     return installed if installed in versions.offered and not is_older else versions.default
 
 
-def support_type(settings: Settings, facts: Facts) -> SupportType:
+def choose_support_type(settings: Settings, facts: Facts) -> SupportType:
     """Return the upgrade policy, which takes effect when standard support for the Kubernetes version ends.
 
     New clusters get STANDARD: they must not enter extended support unnoticed, because extended support costs six times as

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from infra.facts.model import Facts
-from infra.facts.registries import account_registry
-from infra.jobs.images import is_short, repository_of
+from infra.facts.registries import build_account_registry
+from infra.jobs.images import is_short_image_name, strip_tag_and_digest
 from infra.jobs.model import Job
 from infra.settings.stack import Settings
 
@@ -16,13 +16,13 @@ PROJECT_IMAGES: Final = (
 """Images of this project, without tags."""
 
 
-def address(settings: Settings, facts: Facts) -> str | None:
+def find_repository_address(settings: Settings, facts: Facts) -> str | None:
     """Return the repository to which short image names refer; None if the cluster has none."""
     if settings.platform.image_repositories:
-        return f"{account_registry(facts.caller.account, facts.region, facts.partition)}/{settings.cluster_name}"
+        return f"{build_account_registry(facts.caller.account, facts.region, facts.partition)}/{settings.cluster_name}"
     return settings.platform.image_repository
 
 
-def names(jobs: Iterable[Job]) -> list[str]:
+def list_repository_names(jobs: Iterable[Job]) -> list[str]:
     """Return the names of the ECR repositories, without their common prefix, the cluster's name."""
-    return sorted({*PROJECT_IMAGES, *(repository_of(job.image) for job in jobs if is_short(job.image))})
+    return sorted({*PROJECT_IMAGES, *(strip_tag_and_digest(job.image) for job in jobs if is_short_image_name(job.image))})

@@ -7,7 +7,7 @@ from infra.monitoring.model import Monitored, RemoteWrite
 from infra.settings.platform import CommonPlatformSettings, PlatformSettings
 
 
-def plan(settings: CommonPlatformSettings, description: ClusterDescription) -> Monitored | None:
+def plan_monitoring(settings: CommonPlatformSettings, description: ClusterDescription) -> Monitored | None:
     """Return what Prometheus monitors; None without monitoring. Only EKS clusters have PlatformSettings."""
     if not settings.monitoring:
         return None
@@ -34,16 +34,16 @@ def plan(settings: CommonPlatformSettings, description: ClusterDescription) -> M
         queue=settings.queue,
         autoscaler=eks is not None and eks.autoscaler,
         gpus=has_gpus and eks is not None,
-        hourly_prices=_prices(description) if eks else {},
+        hourly_prices=_read_pool_prices(description) if eks else {},
         remote_write=RemoteWrite(url, settings.remote_write_login) if url else None,
         webhook_secret=settings.alert_receiver,
     )
 
 
-def _prices(description: ClusterDescription) -> dict[str, str]:
+def _read_pool_prices(description: ClusterDescription) -> dict[str, str]:
     """Return the price of a node in USD per hour, keyed by pool, from the dated snapshot. With current prices, each
     `up` could change the rules.
     """
-    snapshot = prices.snapshot(description.region)
+    snapshot = prices.read_snapshot(description.region)
     by_pool = {pool.name: snapshot.on_demand(pool.instance_type) for pool in description.pools}
     return {name: f"{price.usd:f}" for name, price in by_pool.items() if price is not None}

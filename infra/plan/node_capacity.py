@@ -48,28 +48,28 @@ class Allocatable:
     memory_mib: int
 
 
-def for_jobs(instance: InstanceType, *, huge_pages_mib: int = 0, is_system: bool = False) -> Allocatable:
+def compute_allocatable(instance: InstanceType, *, huge_pages_mib: int = 0, is_system: bool = False) -> Allocatable:
     memory = instance.memory_mib * USABLE_MEMORY - huge_pages_mib - EVICTION_MIB - AGENTS_MIB
-    memory -= KUBELET_MIB + KUBELET_MIB_PER_POD * default_pods(instance)
-    cpu = instance.vcpus * 1000 - _kubelet_millis(instance.vcpus) - AGENTS_MILLIS
+    memory -= KUBELET_MIB + KUBELET_MIB_PER_POD * compute_default_max_pods(instance)
+    cpu = instance.vcpus * 1000 - _compute_kubelet_millicores(instance.vcpus) - AGENTS_MILLIS
     if is_system:
         memory, cpu = memory - SYSTEM_PODS_MIB, cpu - SYSTEM_PODS_MILLIS
     return Allocatable(cpu_millis=max(0, int(cpu)), memory_mib=max(0, int(memory)))
 
 
-def _kubelet_millis(vcpus: int) -> float:
+def _compute_kubelet_millicores(vcpus: int) -> float:
     shares = [*KUBELET_CPU_SHARES[:vcpus], *[KUBELET_CPU_SHARE_OF_OTHERS] * (vcpus - len(KUBELET_CPU_SHARES))]
     return 1000 * sum(shares)
 
 
-def default_pods(instance: InstanceType) -> int:
+def compute_default_max_pods(instance: InstanceType) -> int:
     """Return the number of pods for which EKS's AMI reserves memory, such as 100 for p5.48xlarge and 737 for
     p4d.24xlarge:
     https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt"""
-    return _pods(_interfaces(instance), instance)
+    return _count_pods(_count_interfaces(instance), instance)
 
 
-def max_pods(instance: InstanceType, interfaces: Sequence[Interface]) -> int | None:
+def compute_max_pods(instance: InstanceType, interfaces: Sequence[Interface]) -> int | None:
     """Return the kubelet's `maxPods` for a node with these interfaces; None if EKS's own value is correct.
 
     EKS assumes that the VPC CNI can use every interface of the default card. An `efa-only` interface on that card has
@@ -77,15 +77,15 @@ def max_pods(instance: InstanceType, interfaces: Sequence[Interface]) -> int | N
     only one interface. With EKS's value of 100, a node would accept pods that can never get an address.
     """
     own = sum(interface.network_card == instance.default_card and interface.type == "efa-only" for interface in interfaces)
-    fitting = _pods(_interfaces(instance) - own, instance)
+    fitting = _count_pods(_count_interfaces(instance) - own, instance)
     return fitting if own and fitting < USUAL else None
 
 
-def _interfaces(instance: InstanceType) -> int:
+def _count_interfaces(instance: InstanceType) -> int:
     cards = {card.index: card.maximum_interfaces for card in instance.network_cards}
     return cards[instance.default_card]
 
 
-def _pods(interfaces: int, instance: InstanceType) -> int:
+def _count_pods(interfaces: int, instance: InstanceType) -> int:
     """Return the number of pods that fit: the first address of each interface belongs to the interface itself."""
     return interfaces * (instance.addresses_per_interface - 1) + WITHOUT_ADDRESS

@@ -15,16 +15,16 @@ GROUP, APART = "group", "apart"
 """Values to which `placementGroup: auto` can resolve, as recorded in tags of node groups."""
 
 
-def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+def list_vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Return the zones of the VPC, sorted by name: those of the given subnets, those in the settings, or zones chosen
     here."""
     network = settings.network
     if network.is_existing:
         return tuple(sorted({facts.subnets[subnet_id].zone for subnet_id in network.subnet_ids if subnet_id in facts.subnets}))
-    return tuple(sorted(network.zone_names)) or _chosen_zones(settings, facts)
+    return tuple(sorted(network.zone_names)) or _choose_zones(settings, facts)
 
 
-def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+def _choose_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Choose existing zones first, then zones that pools are bound to, then zones that offer the most of the stack's
     instance types.
 
@@ -33,15 +33,15 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     count = settings.network.zone_count
     limit = count or MAXIMUM_ZONES
     usable = [zone.name for zone in facts.zones]
-    bound = [zone for pool in settings.pools if (zone := bound_zone(pool, facts)) in usable]
+    bound = [zone for pool in settings.pools if (zone := find_bound_zone(pool, facts)) in usable]
     fixed = facts.existing.cluster_zones
     chosen = sorted(facts.existing.zones, key=lambda zone: (zone not in fixed, zone not in bound, zone))
     chosen += [zone for zone in dict.fromkeys(bound) if zone not in chosen]
     for pool in settings.pools:
         offered = facts.offerings.get(pool.instance_type, frozenset())
-        if bound_zone(pool, facts) is None and not offered & set(chosen):
-            chosen += _best(settings, facts, [zone for zone in usable if zone in offered])[:1]
-    for zone in _best(settings, facts, usable):
+        if find_bound_zone(pool, facts) is None and not offered & set(chosen):
+            chosen += _rank_zones(settings, facts, [zone for zone in usable if zone in offered])[:1]
+    for zone in _rank_zones(settings, facts, usable):
         if (
             len(chosen) < (count or (len(chosen) if facts.existing.zones else settings.target.default_zones))
             and zone not in chosen
@@ -50,53 +50,53 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     return tuple(sorted(chosen[:limit]))
 
 
-def _best(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:
+def _rank_zones(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:
     """Sort zones: zones that offer more of the stack's instance types first, then by name."""
     names = [pool.instance_type for pool in settings.pools] + [settings.target.head_type]
     return sorted(zones, key=lambda zone: (-sum(zone in facts.offerings.get(name, ()) for name in names), zone))
 
 
-def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+def list_control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Return the zones that the cluster was created in. EKS can neither add nor remove zones later.
 
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
     """
-    zones = vpc_zones(settings, facts)
+    zones = list_vpc_zones(settings, facts)
     return tuple(zone for zone in zones if zone in facts.existing.cluster_zones) or zones
 
 
-def system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+def list_system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Return the zones of the VPC, except zones added after the system pool was created: a change of subnets would
     replace the pool's node group."""
-    zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.eks.system.name)
+    zones, existing = list_vpc_zones(settings, facts), facts.existing.pools.get(settings.eks.system.name)
     return tuple(zone for zone in zones if existing and zone in existing.zones) or zones
 
 
-def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
+def group_subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
     """Return the subnets of an existing VPC. In each zone, subnets in use come first, so that reordering or adding
     subnets moves no nodes."""
     used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
     subnets = sorted((facts.subnets[key] for key in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
-    zones = vpc_zones(settings, facts)
+    zones = list_vpc_zones(settings, facts)
     return {zone: [subnet.id for subnet in subnets if subnet.zone == zone] for zone in zones}
 
 
-def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+def choose_nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Return the zones with a NAT gateway. A single gateway is in a zone of the control plane, so that it stays there
     when zones are added."""
     match settings.network.nat:
         case "none":
             return ()
         case "one" if not settings.is_eks:  # in the zone of the nodes: AWS charges for traffic between zones
-            zones = vpc_zones(settings, facts)
-            return tuple(zone for pool in settings.pools if (zone := pool_zone(pool, settings, facts)))[:1] or zones[:1]
+            zones = list_vpc_zones(settings, facts)
+            return tuple(zone for pool in settings.pools if (zone := choose_pool_zone(pool, settings, facts)))[:1] or zones[:1]
         case "one":
-            return control_plane_zones(settings, facts)[:1]
+            return list_control_plane_zones(settings, facts)[:1]
         case "perZone":
-            return vpc_zones(settings, facts)
+            return list_vpc_zones(settings, facts)
 
 
-def bound_zone(pool: Pool, facts: Facts) -> str | None:
+def find_bound_zone(pool: Pool, facts: Facts) -> str | None:
     """Return the zone that a pool is bound to: the zone in the settings, the existing pool's zone, or the reservation's
     zone."""
     if pool.zone is not None:
@@ -107,19 +107,19 @@ def bound_zone(pool: Pool, facts: Facts) -> str | None:
     return reservation.zone if reservation else None
 
 
-def pool_zone(pool: Pool, settings: Settings, facts: Facts) -> str | None:
+def choose_pool_zone(pool: Pool, settings: Settings, facts: Facts) -> str | None:
     """Return the pool's zone; None if no zone of the VPC offers its type."""
-    zones = vpc_zones(settings, facts)
-    bound = bound_zone(pool, facts)
+    zones = list_vpc_zones(settings, facts)
+    bound = find_bound_zone(pool, facts)
     if bound is not None:
         return bound if bound in zones else None
-    return next(iter(offering_zones(pool.instance_type, settings, facts)), None)
+    return next(iter(list_offering_zones(pool.instance_type, settings, facts)), None)
 
 
-def offering_zones(type_name: str, settings: Settings, facts: Facts) -> tuple[str, ...]:
+def list_offering_zones(type_name: str, settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Return the zones of the VPC that offer an instance type, sorted by name."""
     offered = facts.offerings.get(type_name, frozenset())
-    return tuple(zone for zone in vpc_zones(settings, facts) if zone in offered)
+    return tuple(zone for zone in list_vpc_zones(settings, facts) if zone in offered)
 
 
 def plan_sizes(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> Sizes:
@@ -141,12 +141,12 @@ def has_efa(pool: Pool, instance_type: InstanceType) -> bool:
     return instance_type.efa_maximum > 0 and pool.efa is not False
 
 
-def wants_placement_group(pool: Pool, facts: Facts) -> bool:
+def needs_placement_group(pool: Pool, facts: Facts) -> bool:
     """True if the stack creates a cluster placement group for the pool."""
-    return placement_choice(pool, facts) == GROUP
+    return resolve_placement(pool, facts) == GROUP
 
 
-def placement_choice(pool: Pool, facts: Facts) -> str | None:
+def resolve_placement(pool: Pool, facts: Facts) -> str | None:
     """Return the value to which `placementGroup: auto` resolves: `GROUP` if the pool can have several nodes with EFA,
     otherwise `APART`.
 

@@ -9,7 +9,7 @@ from infra.boot import eks_node
 from infra.boot.eks_node import ClusterAccess
 from infra.health.faults import RepairOverride
 from infra.naming import StorageKind, Taint
-from infra.plan.efa_interfaces import Interface, efa_count
+from infra.plan.efa_interfaces import Interface, count_efa_devices
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class NodePoolSpec:
 
     def user_data(self, cluster: ClusterAccess | None) -> str:
         """Return the nodes' user data in base64. Only custom AMIs need `cluster`."""
-        config = eks_node.node_config(
+        config = eks_node.build_node_config(
             raid0=self.raid0,
             pinned_memory=self.pinned_memory,
             cluster=cluster,
@@ -103,12 +103,12 @@ class NodePoolSpec:
             taints=self.taints,
             max_pods=self.max_pods,
         )
-        return eks_node.encoded(eks_node.user_data(config, huge_pages=self.huge_pages))
+        return eks_node.encode_base64(eks_node.render_user_data(config, huge_pages=self.huge_pages))
 
     @property
-    def efa_interfaces(self) -> int:
+    def efa_device_count(self) -> int:
         """Number of EFA devices that pods on one node can request."""
-        return efa_count(self.interfaces)
+        return count_efa_devices(self.interfaces)
 
 
 Market = Literal["on-demand", "spot", "capacity-block"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from infra.facts.model import Facts, FileSystem
-from infra.plan.placement import pool_zone, vpc_zones
+from infra.plan.placement import choose_pool_zone, list_vpc_zones
 from infra.plan.specs import ExistingLustreSpec, ExistingSpec, FileSystemSpec, LinkedBucket, NewEfsSpec, NewLustreSpec
 from infra.settings.stack import Settings
 from infra.settings.storage import ExistingEfs, ExistingFileSystem, ExistingLustre, NewEfs, NewLustre
@@ -22,7 +22,7 @@ def plan_storage(settings: Settings, facts: Facts) -> Iterator[FileSystemSpec]:
                     protect=each.protect,
                 )
             case ExistingEfs():
-                groups = _groups_to_open(each, facts.efs, vpc_zones(settings, facts))
+                groups = _select_groups_to_open(each, facts.efs, list_vpc_zones(settings, facts))
                 yield ExistingSpec(kind=each.kind, mount_path=each.mount_path, id=each.file_system_id, admitting_groups=groups)
             case NewLustre():
                 yield _plan_lustre(each, settings, facts)
@@ -32,13 +32,13 @@ def plan_storage(settings: Settings, facts: Facts) -> Iterator[FileSystemSpec]:
                     kind=each.kind,
                     mount_path=each.mount_path,
                     id=file_system.id,
-                    admitting_groups=_groups_to_open(each, facts.lustre, (file_system.zone,)),
+                    admitting_groups=_select_groups_to_open(each, facts.lustre, (file_system.zone,)),
                     dns_name=file_system.dns_name,
                     mount_name=file_system.mount_name,
                 )
 
 
-def _groups_to_open(
+def _select_groups_to_open(
     settings: ExistingFileSystem, file_systems: Mapping[str, FileSystem], zones: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return one security group of each mount target in these zones, without duplicates.
@@ -82,5 +82,5 @@ def _choose_zone(lustre: NewLustre, settings: Settings, facts: Facts) -> str:
     """
     if facts.existing.lustre is not None:
         return facts.existing.lustre.zone
-    zones = (pool_zone(pool, settings, facts) for pool in settings.pools)
-    return lustre.zone or next((zone for zone in zones if zone), vpc_zones(settings, facts)[0])
+    zones = (choose_pool_zone(pool, settings, facts) for pool in settings.pools)
+    return lustre.zone or next((zone for zone in zones if zone), list_vpc_zones(settings, facts)[0])

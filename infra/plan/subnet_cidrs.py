@@ -32,7 +32,7 @@ class ZoneAddresses:
         return IPv4Network(self.private).num_addresses - AWS_RESERVED
 
 
-def zone_addresses(vpc_cidr: str, zone: str) -> ZoneAddresses:
+def compute_zone_subnets(vpc_cidr: str, zone: str) -> ZoneAddresses:
     """Return the subnets of a zone such as `us-west-2b`, in a VPC of /16 to /20."""
     vpc = IPv4Network(vpc_cidr)
     slot = ZONE_LETTERS.find(zone[-1])

@@ -51,7 +51,7 @@ METRICS_PORT: Final = 8443
 HEALTH_PORT: Final = 8081
 
 
-def configuration(*, mpi_jobs: bool, start_attempts: int, strict: bool) -> Mapping[str, Any]:
+def build_kueue_config(*, mpi_jobs: bool, start_attempts: int, strict: bool) -> Mapping[str, Any]:
     """https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
 
     Kueue suspends a job after the last attempt: `triggerDeactivation` in
@@ -96,7 +96,7 @@ def configuration(*, mpi_jobs: bool, start_attempts: int, strict: bool) -> Mappi
     }
 
 
-def flavor(pool: PoolDescription) -> Mapping[str, Any]:
+def build_flavor(pool: PoolDescription) -> Mapping[str, Any]:
     """Return the labels and taints of a pool's nodes. Kueue does not assign a pool's flavor to jobs that select another
     pool or do not tolerate the taints.
 
@@ -112,36 +112,36 @@ def flavor(pool: PoolDescription) -> Mapping[str, Any]:
         if offered.get(key) and effect == "NoSchedule"
     ]
     return {
-        **({"nodeLabels": pool.selector} if pool.selector else {}),
+        **({"nodeLabels": pool.node_selector} if pool.node_selector else {}),
         **({"nodeTaints": taints} if taints else {}),
         **({"tolerations": tolerated} if tolerated else {}),
     }
 
 
-def quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]:
+def compute_quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]:
     """Return the resources of all nodes of a pool at its maximum size."""
     maximum = pool.max_size
     return {
-        "cpu": cpu(int(pool.cpu_millis * maximum * cpu_request_factor)),
-        "memory": memory(pool.memory_mib * maximum),
+        "cpu": format_cpu(int(pool.cpu_millis * maximum * cpu_request_factor)),
+        "memory": format_memory(pool.memory_mib * maximum),
         GPU_RESOURCE: str(pool.gpus * maximum),
         EFA_RESOURCE: str(pool.efa * maximum),
-        HUGEPAGES_RESOURCE: memory(pool.hugepages_mib * maximum),
-        **({pool.rdma_resource: count(pool.rdma_devices * maximum)} if pool.rdma_resource else {}),
+        HUGEPAGES_RESOURCE: format_memory(pool.hugepages_mib * maximum),
+        **({pool.rdma_resource: format_count(pool.rdma_devices * maximum)} if pool.rdma_resource else {}),
     }
 
 
-def cpu(millis: int) -> str:
+def format_cpu(millis: int) -> str:
     """Format a CPU quantity in the form that Kueue writes back. Any other form would appear as drift."""
     return f"{millis}m" if millis % 1000 else str(millis // 1000)
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     """Format a number in the form that Kueue writes back."""
     return f"{number // 1000}k" if number and number % 1000 == 0 else str(number)
 
 
-def memory(mib: int) -> str:
+def format_memory(mib: int) -> str:
     """Format a memory quantity in the form that Kueue writes back."""
     power = 0
     while mib and mib % 1024 == 0:
@@ -149,13 +149,13 @@ def memory(mib: int) -> str:
     return f"{mib}{('Mi', 'Gi', 'Ti', 'Pi')[power]}" if mib else "0"
 
 
-def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *, strict: bool) -> Mapping[str, Any]:
+def build_cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *, strict: bool) -> Mapping[str, Any]:
     """Return one queue for all pools. A job's node selector decides which pool it uses."""
     flavors = []
     covered = [*COVERED, *sorted({pool.rdma_resource for pool in pools if pool.rdma_resource})]
     # Kueue takes the first flavor that fits. So pods without GPUs run on GPU nodes only if they fit nowhere else.
     for pool in sorted(pools, key=lambda pool: pool.gpus > 0):
-        amounts = quota(pool, cpu_request_factor)
+        amounts = compute_quota(pool, cpu_request_factor)
         resources = [{"name": name, "nominalQuota": amounts.get(name, "0")} for name in covered]
         flavors.append({"name": pool.name, "resources": resources})
     return {

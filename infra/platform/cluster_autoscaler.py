@@ -6,10 +6,10 @@ from typing import Any, Final
 import pulumi
 
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, COMPONENT, KUBE_SYSTEM
-from infra.platform.pods import container, create_deployment, http_probe, of_controller
-from infra.platform.rbac import READ, Account, rule
+from infra.platform.pods import build_container, build_controller_pod_settings, build_http_probe, create_deployment
+from infra.platform.rbac import READ, Account, build_rule
 from infra.platform.site import Site
-from infra.versions import cluster_autoscaler
+from infra.versions import choose_autoscaler_version
 
 NAME: Final = AUTOSCALER_ACCOUNT
 PORT: Final = 8085
@@ -37,35 +37,35 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         wide, narrow = f"{name}-cluster-role", f"{name}-role"
         needs = [
             account.create(f"{name}-account", options),
-            *account.grant(wide, _cluster_rules(), options, binding=f"{wide}-binding"),
-            *account.grant(narrow, _status_rules(), options, namespace=KUBE_SYSTEM, binding=f"{narrow}-binding"),
+            *account.grant(wide, _build_cluster_rules(), options, binding=f"{wide}-binding"),
+            *account.grant(narrow, _build_status_rules(), options, namespace=KUBE_SYSTEM, binding=f"{narrow}-binding"),
         ]
         metadata = {"name": NAME, "namespace": KUBE_SYSTEM, "labels": {"app": NAME}}
-        pod = _pod(site, idle_minutes)
+        pod = _build_pod(site, idle_minutes)
         create_deployment(f"{name}-deployment", metadata, pod, site.options(self, *needs, *site.node_groups, *after))
         self.register_outputs({})
 
 
-def _pod(site: Site, idle_minutes: int) -> Any:
+def _build_pod(site: Site, idle_minutes: int) -> Any:
     return {
-        **of_controller(NAME, site.system_nodes),
+        **build_controller_pod_settings(NAME, site.system_nodes),
         "containers": [
-            container(
+            build_container(
                 site,
                 NAME,
-                f"registry.k8s.io/autoscaling/cluster-autoscaler:{cluster_autoscaler(site.kubernetes_version)}",
+                f"registry.k8s.io/autoscaling/cluster-autoscaler:{choose_autoscaler_version(site.kubernetes_version)}",
                 (100, "600Mi", "600Mi"),
-                command=["./cluster-autoscaler", *_flags(site.naming.cluster, idle_minutes)],
+                command=["./cluster-autoscaler", *_build_flags(site.naming.cluster, idle_minutes)],
                 env=[{"name": "AWS_REGION", "value": site.description.region}],
                 ports=[{"name": "metrics", "container_port": PORT}],
-                liveness_probe={**http_probe("/health-check", PORT, period=20), "initial_delay_seconds": 60},
-                readiness_probe=http_probe("/health-check", PORT, period=5),
+                liveness_probe={**build_http_probe("/health-check", PORT, period=20), "initial_delay_seconds": 60},
+                readiness_probe=build_http_probe("/health-check", PORT, period=5),
             )
         ],
     }
 
 
-def _flags(cluster: str, idle_minutes: int) -> list[str]:
+def _build_flags(cluster: str, idle_minutes: int) -> list[str]:
     """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca"""
     return [
         "--v=4",
@@ -84,30 +84,32 @@ def _flags(cluster: str, idle_minutes: int) -> list[str]:
     ]
 
 
-def _cluster_rules() -> Any:
+def _build_cluster_rules() -> Any:
     """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/examples, as of 1.35"""
     core = ["namespaces", "pods", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes"]
     return [
-        rule("", ["events", "endpoints"], ["create", "patch"]),
-        rule("", ["pods/eviction"], ["create"]),
-        rule("", ["pods/status"], ["update"]),
-        rule("", ["endpoints"], ["get", "update"], NAME),
-        rule("", ["nodes"], [*READ, "update"]),
-        rule("", core, READ),
-        rule("policy", ["poddisruptionbudgets"], READ),
-        rule("apps", ["statefulsets", "replicasets", "daemonsets"], READ),
-        rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], READ),
-        rule("batch", ["jobs"], [*READ, "patch"]),
-        rule("coordination.k8s.io", ["leases"], ["create"]),
-        rule("coordination.k8s.io", ["leases"], ["get", "update"], NAME),
+        build_rule("", ["events", "endpoints"], ["create", "patch"]),
+        build_rule("", ["pods/eviction"], ["create"]),
+        build_rule("", ["pods/status"], ["update"]),
+        build_rule("", ["endpoints"], ["get", "update"], NAME),
+        build_rule("", ["nodes"], [*READ, "update"]),
+        build_rule("", core, READ),
+        build_rule("policy", ["poddisruptionbudgets"], READ),
+        build_rule("apps", ["statefulsets", "replicasets", "daemonsets"], READ),
+        build_rule(
+            "storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], READ
+        ),
+        build_rule("batch", ["jobs"], [*READ, "patch"]),
+        build_rule("coordination.k8s.io", ["leases"], ["create"]),
+        build_rule("coordination.k8s.io", ["leases"], ["get", "update"], NAME),
         # The autoscaler's scheduling simulation also reads ResourceClaims.
-        rule("resource.k8s.io", ["resourceclaims", "resourceslices", "deviceclasses"], READ),
+        build_rule("resource.k8s.io", ["resourceclaims", "resourceslices", "deviceclasses"], READ),
     ]
 
 
-def _status_rules() -> Any:
+def _build_status_rules() -> Any:
     status = [f"{NAME}-status", f"{NAME}-priority-expander"]
     return [
-        rule("", ["configmaps"], ["create", "list", "watch"]),
-        rule("", ["configmaps"], ["delete", "get", "update", "watch"], *status),
+        build_rule("", ["configmaps"], ["create", "list", "watch"]),
+        build_rule("", ["configmaps"], ["delete", "get", "update", "watch"], *status),
     ]

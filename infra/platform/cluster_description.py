@@ -24,19 +24,19 @@ class DescribedCluster(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:DescribedCluster", name, None, opts)
         namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
-            metadata={"name": CONFIG_MAP_NAMESPACE, "labels": site.pod_security("restricted")},
+            metadata={"name": CONFIG_MAP_NAMESPACE, "labels": site.build_pod_security_labels("restricted")},
             opts=site.options(self),
         )
         self.namespace = namespace
         inside = site.options(self, inside=namespace)
 
-        def description(bucket: str) -> str:
+        def render_description(bucket: str) -> str:
             return site.description.model_copy(update={"bucket": bucket}).to_json()
 
         kubernetes.core.v1.ConfigMap(
             f"{name}-description",
             metadata={"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE},
-            data={CONFIG_MAP_KEY: pulumi.Output.from_input(bucket).apply(description)},
+            data={CONFIG_MAP_KEY: pulumi.Output.from_input(bucket).apply(render_description)},
             opts=inside,
         )
         role = kubernetes.rbac.v1.Role(

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pulumi
 
-from infra.facts.registries import eks_registry
+from infra.facts.registries import find_eks_registry
 from infra.naming import COMPONENT, EFA_LABEL, KUBE_SYSTEM
 from infra.platform.pods import DEVICE_PLUGINS, EVERY_TAINT, create_daemon_set
 from infra.platform.site import Site
@@ -38,10 +38,10 @@ class EfaDevicePlugin(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:EfaDevicePlugin", name, None, opts)
         metadata = {"name": f"{NAME}-daemonset", "namespace": KUBE_SYSTEM, "labels": {"name": NAME}}
         rolling = {"type": "RollingUpdate"}
-        create_daemon_set(f"{name}-daemonset", metadata, self._pod(site), site.options(self), update_strategy=rolling)
+        create_daemon_set(f"{name}-daemonset", metadata, self._build_pod(site), site.options(self), update_strategy=rolling)
         self.register_outputs({})
 
-    def _pod(self, site: Site) -> Any:
+    def _build_pod(self, site: Site) -> Any:
         folders = [
             ("device-plugins", DEVICE_PLUGINS, ""),
             ("infiniband", INFINIBAND, ""),
@@ -59,7 +59,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
             "containers": [
                 {
                     "name": NAME,
-                    "image": site.image(f"{eks_registry(site.description.region)}/eks/{NAME}:{EFA_DEVICE_PLUGIN}"),
+                    "image": site.image(f"{find_eks_registry(site.description.region)}/eks/{NAME}:{EFA_DEVICE_PLUGIN}"),
                     "security_context": PRIVILEGED,
                     "resources": {"requests": {"cpu": site.cpu(10), "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
                     "volume_mounts": [{"name": name, "mount_path": path} for name, path, _ in folders],

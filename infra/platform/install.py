@@ -61,7 +61,7 @@ class Platform(pulumi.ComponentResource):
         self._site = site = replace(args.site, provider=self._create_provider(name))
         self._install_plugins()
         operators = self._install_operators()
-        namespaces, before_jobs = self._install_namespaces(operators)
+        namespaces, before_jobs = self._create_namespaces_and_volumes(operators)
         if site.eks is not None and site.eks.autoscaler:
             role = [args.autoscaler_role] if args.autoscaler_role else []
             ClusterAutoscaler(self._naming.name("cluster-autoscaler"), site, site.eks.idle_minutes, role, self._child)
@@ -99,24 +99,24 @@ class Platform(pulumi.ComponentResource):
         if settings.mpi_operator:
             mpi_operator = [MpiOperator(naming.name("mpi-operator"), site, child).deployment]
         if settings.trainer:
-            jobset = WebhookOperator(naming.name("jobset"), trainer.jobset(site.manifests), site, (), child).deployment
+            jobset = WebhookOperator(naming.name("jobset"), trainer.build_jobset_spec(site.manifests), site, (), child).deployment
             # Trainer watches JobSets, so it needs their custom resource definition.
-            operator = WebhookOperator(naming.name("trainer"), trainer.trainer(site.manifests), site, [jobset], child)
+            operator = WebhookOperator(naming.name("trainer"), trainer.build_trainer_spec(site.manifests), site, [jobset], child)
             train_jobs = [jobset, operator.deployment]
         if settings.queue:
             queue = [Queue(naming.name("queue"), site, train_jobs, child).cluster_queue]
         return [*mpi_operator, *train_jobs, *queue]
 
-    def _install_namespaces(self, operators: Sequence[pulumi.Resource]) -> tuple[Namespaces, list[pulumi.Resource]]:
+    def _create_namespaces_and_volumes(self, operators: Sequence[pulumi.Resource]) -> tuple[Namespaces, list[pulumi.Resource]]:
         """Create the namespaces and volumes. Returns the namespaces, and the resources that jobs need."""
         args, site = self._args, self._site
         # Deleting a namespace ends its jobs and pods, including those that users submitted, and unmounts their volumes.
         before_volumes = [resource for volume in args.volumes for resource in volume.needs]
         after = [*operators, *before_volumes, *args.job_roles]
         created = Namespaces(self._naming.name("namespaces"), site, args.key_bucket, after, self._child)
-        return created, [created, *(self._install_volume(volume, created) for volume in args.volumes)]
+        return created, [created, *(self._create_volume(volume, created) for volume in args.volumes)]
 
-    def _install_volume(self, volume: Volume, created: Namespaces) -> SharedVolume:
+    def _create_volume(self, volume: Volume, created: Namespaces) -> SharedVolume:
         naming, site, child = self._naming, self._site, self._child
         if volume.owned:
             directories = OwnedDirectories(naming.name(f"{volume.claim}-directories"), site, volume, child)

@@ -42,24 +42,26 @@ class MpiOperator(pulumi.ComponentResource):
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:MpiOperator", name, None, opts)
         upstream = site.manifests.of(MPI_OPERATOR_MANIFEST)
-        (namespace,) = objects.of_kind(upstream, "Namespace")
-        namespace["metadata"].setdefault("labels", {}).update(site.pod_security("restricted"))
-        namespace_resource = objects.register(name, namespace, site.options(self))
-        (definition,) = objects.of_kind(upstream, "CustomResourceDefinition")
-        crd = objects.register(name, objects.without_descriptions(definition), site.options(self))
+        (namespace,) = objects.select_by_kind(upstream, "Namespace")
+        namespace["metadata"].setdefault("labels", {}).update(site.build_pod_security_labels("restricted"))
+        namespace_resource = objects.register_object(name, namespace, site.options(self))
+        (definition,) = objects.select_by_kind(upstream, "CustomResourceDefinition")
+        crd = objects.register_object(name, objects.remove_descriptions(definition), site.options(self))
         permissions = [
-            objects.register(name, item, site.options(self, inside=namespace_resource if kind == "ServiceAccount" else None))
+            objects.register_object(
+                name, item, site.options(self, inside=namespace_resource if kind == "ServiceAccount" else None)
+            )
             for kind in RBAC
-            for item in map(_resuming, objects.of_kind(upstream, kind))
+            for item in map(_add_resume_permission, objects.select_by_kind(upstream, kind))
         ]
-        (deployment,) = objects.of_kind(upstream, "Deployment")
-        self._adapt(deployment["spec"]["template"]["spec"], site)
+        (deployment,) = objects.select_by_kind(upstream, "Deployment")
+        self._adapt_pod(deployment["spec"]["template"]["spec"], site)
         # The operator needs its permissions, and exits if the custom resource definition is missing.
         needs = (crd, *permissions, *site.node_groups)
-        self.deployment = objects.register(name, deployment, site.options(self, namespace_resource, *needs))
+        self.deployment = objects.register_object(name, deployment, site.options(self, namespace_resource, *needs))
         self.register_outputs({})
 
-    def _adapt(self, pod: objects.Object, site: Site) -> None:
+    def _adapt_pod(self, pod: objects.Object, site: Site) -> None:
         pod["nodeSelector"] = dict(site.system_nodes)
         pod["priorityClassName"] = "system-cluster-critical"
         pod["automountServiceAccountToken"] = True
@@ -86,7 +88,7 @@ class MpiOperator(pulumi.ComponentResource):
         pod["containers"] = [container]
 
 
-def _resuming(manifest: objects.Object) -> objects.Object:
+def _add_resume_permission(manifest: objects.Object) -> objects.Object:
     """Return an upstream object. If the object is the operator's ClusterRole, add the permission to resume MPIJobs."""
     is_operators = (manifest["kind"], manifest["metadata"]["name"]) == ("ClusterRole", "mpi-operator")
     return {**manifest, "rules": [*manifest["rules"], RESUME]} if is_operators else manifest

@@ -64,7 +64,7 @@ class Namespaces(pulumi.ComponentResource):
 
     def _create_namespace(self, namespace: str, pod_security: str) -> kubernetes.core.v1.Namespace:
         site = self._site
-        labels = {JOBS_LABEL: "true", **site.pod_security(pod_security, warn="restricted")}
+        labels = {JOBS_LABEL: "true", **site.build_pod_security_labels(pod_security, warn="restricted")}
         created = kubernetes.core.v1.Namespace(
             f"{self._name}-{namespace}",
             metadata={"name": namespace, "labels": labels},
@@ -103,7 +103,7 @@ class Namespaces(pulumi.ComponentResource):
         if site.settings.queue:
             metadata = {"name": QUEUE_NAME, "namespace": namespace}
             local = {"apiVersion": queue.API, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": QUEUE_NAME}}
-            objects.register_custom(f"{self._name}-{namespace}-queue", local, inside)
+            objects.register_custom_resource(f"{self._name}-{namespace}-queue", local, inside)
         return created
 
     def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:

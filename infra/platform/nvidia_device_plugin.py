@@ -24,17 +24,17 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NvidiaDevicePlugin", name, None, opts)
-        (daemon_set,) = objects.of_kind(site.manifests.of(NVIDIA_MANIFEST), "DaemonSet")
+        (daemon_set,) = objects.select_by_kind(site.manifests.of(NVIDIA_MANIFEST), "DaemonSet")
         daemon_set["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
-        self._adapt(daemon_set["spec"]["template"]["spec"], site)
-        objects.register(name, daemon_set, site.options(self))
+        self._adapt_pod(daemon_set["spec"]["template"]["spec"], site)
+        objects.register_object(name, daemon_set, site.options(self))
         self.register_outputs({})
 
-    def _adapt(self, pod: objects.Object, site: Site) -> None:
+    def _adapt_pod(self, pod: objects.Object, site: Site) -> None:
         # Upstream tolerates a single taint key. On nodes with another taint, there would be no plugin and no GPUs, but
         # also no error: https://github.com/NVIDIA/k8s-device-plugin/issues/1934
         pod["tolerations"] = [{"operator": "Exists"}]
-        pod |= node_selection(site.gpu_selectors)
+        pod |= build_node_affinity(site.gpu_selectors)
         pod["automountServiceAccountToken"] = False
         pod["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
         (container,) = pod["containers"]
@@ -49,7 +49,7 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         container["resources"] = {"requests": {"cpu": site.cpu(10), "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 
 
-def node_selection(selectors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def build_node_affinity(selectors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Select nodes by the GPU label or, if the pools' nodes do not have it, by the labels of the pools."""
     if all(GPU_LABEL in selector for selector in selectors):
         return {"nodeSelector": {GPU_LABEL: "true"}}

@@ -11,16 +11,16 @@ import pulumi_kubernetes as kubernetes
 Object = dict[str, Any]
 
 
-def register(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+def register_object(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
     """Register an object of a built-in kind. The Pulumi resource's name combines the parent's name
     with the object's kind and name."""
-    content = {_snake(key): value for key, value in manifest.items() if key not in ("apiVersion", "kind", "status")}
+    content = {_to_snake_case(key): value for key, value in manifest.items() if key not in ("apiVersion", "kind", "status")}
     own = f"{name}-{manifest['kind'].lower()}-{manifest['metadata']['name']}"
-    resource: pulumi.CustomResource = _class_of(manifest["apiVersion"], manifest["kind"])(own, **content, opts=opts)
+    resource: pulumi.CustomResource = _find_class(manifest["apiVersion"], manifest["kind"])(own, **content, opts=opts)
     return resource
 
 
-def register_custom(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+def register_custom_resource(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
     """Register a custom resource under this Pulumi name."""
     return kubernetes.apiextensions.CustomResource(
         name,
@@ -32,7 +32,7 @@ def register_custom(name: str, manifest: Mapping[str, Any], opts: pulumi.Resourc
     )
 
 
-def _class_of(api_version: str, kind: str) -> Any:
+def _find_class(api_version: str, kind: str) -> Any:
     """Return the pulumi_kubernetes class of a kind: `rbac.authorization.k8s.io/v1` and `Role` ->
     pulumi_kubernetes.rbac.v1.Role."""
     group, _, version = api_version.rpartition("/")
@@ -40,16 +40,16 @@ def _class_of(api_version: str, kind: str) -> Any:
     return getattr(module, kind)
 
 
-def _snake(camel: str) -> str:
+def _to_snake_case(camel: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", lambda match: "_" + match.group(1).lower(), camel)
 
 
-def of_kind(objects: Iterable[Mapping[str, Any]], kind: str) -> list[Object]:
+def select_by_kind(objects: Iterable[Mapping[str, Any]], kind: str) -> list[Object]:
     """Return copies of the objects of this kind. The caller may modify them."""
     return [copy.deepcopy(dict(manifest)) for manifest in objects if manifest["kind"] == kind]
 
 
-def binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:
+def build_role_binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:
     """Return the binding of a role to a service account."""
     return {
         "apiVersion": role["apiVersion"],
@@ -60,7 +60,7 @@ def binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:
     }
 
 
-def without_descriptions(node: Any, *, names: bool = False) -> Any:
+def remove_descriptions(node: Any, *, names: bool = False) -> Any:
     """Return a custom resource definition, or a part of it, without the descriptions in its schemas.
 
     Descriptions make up nine tenths of a definition and would be stored in every copy of the state. With `names`, the keys
@@ -68,8 +68,8 @@ def without_descriptions(node: Any, *, names: bool = False) -> Any:
     """
     if isinstance(node, Mapping):
         return {
-            key: without_descriptions(value, names=key == "properties" and not names)
+            key: remove_descriptions(value, names=key == "properties" and not names)
             for key, value in node.items()
             if names or key != "description" or not isinstance(value, str)
         }
-    return [without_descriptions(value) for value in node] if isinstance(node, list) else node
+    return [remove_descriptions(value) for value in node] if isinstance(node, list) else node

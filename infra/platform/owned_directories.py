@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.naming import COMPONENT, GROUP_ID, KUBE_SYSTEM, USER_ID
-from infra.platform.shared_volume import Volume, claim_spec, volume_spec
+from infra.platform.shared_volume import Volume, build_claim_spec, build_volume_spec
 from infra.platform.site import Site
 from infra.versions import AMAZON_LINUX
 
@@ -24,20 +24,20 @@ class OwnedDirectories(pulumi.ComponentResource):
         persistent = kubernetes.core.v1.PersistentVolume(
             f"{name}-volume",
             metadata={"name": f"{site.naming.cluster}-{own}"},
-            spec=volume_spec(volume, KUBE_SYSTEM, own),
+            spec=build_volume_spec(volume, KUBE_SYSTEM, own),
             opts=site.options(self, *volume.needs, *site.node_groups),
         )
         volume_name = persistent.metadata.apply(lambda metadata: metadata.name)
         claim = kubernetes.core.v1.PersistentVolumeClaim(
             f"{name}-claim",
             metadata=metadata,
-            spec=claim_spec(storage_class_name="", volume_name=volume_name),
+            spec=build_claim_spec(storage_class_name="", volume_name=volume_name),
             opts=site.options(self, persistent),
         )
         self.done = kubernetes.batch.v1.Job(
             f"{name}-job",
             metadata=metadata,
-            spec=_job(site, own, volume),
+            spec=_build_chown_job(site, own, volume),
             opts=pulumi.ResourceOptions.merge(
                 site.options(self, claim),
                 pulumi.ResourceOptions(delete_before_replace=True),  # the replacement has the same name
@@ -46,7 +46,7 @@ class OwnedDirectories(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _job(site: Site, own: str, volume: Volume) -> Any:
+def _build_chown_job(site: Site, own: str, volume: Volume) -> Any:
     container = {
         "name": "chown",
         "image": site.image(AMAZON_LINUX),

@@ -36,12 +36,12 @@ EVERY_TAINT: Final = [{"operator": "Exists"}]
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 
 
-def restart_annotation(*configuration: str) -> dict[str, str]:
+def build_restart_annotation(*configuration: str) -> dict[str, str]:
     """Return the annotation of a pod template that restarts the pods when their configuration changes."""
     return {"gpumpi.io/configuration": hashlib.sha256("".join(configuration).encode()).hexdigest()[:16]}
 
 
-def of_controller(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:
+def build_controller_pod_settings(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:
     """Return the pod settings of a controller, which may call the API server and is never preempted."""
     return {
         "service_account_name": account,
@@ -52,7 +52,7 @@ def of_controller(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def container(site: Site, name: str, image: str, size: tuple[int, str, str], **settings: Any) -> dict[str, Any]:
+def build_container(site: Site, name: str, image: str, size: tuple[int, str, str], **settings: Any) -> dict[str, Any]:
     """Return a container that satisfies Pod Security `restricted`, unless `settings` say otherwise. `size`: CPU in
     millicores, memory, and memory limit."""
     cpu, memory, limit = size
@@ -61,7 +61,7 @@ def container(site: Site, name: str, image: str, size: tuple[int, str, str], **s
     return {**own, **settings}
 
 
-def http_probe(path: str, port: int, *, period: int) -> dict[str, Any]:
+def build_http_probe(path: str, port: int, *, period: int) -> dict[str, Any]:
     return {"http_get": {"path": path, "port": port}, "period_seconds": period, "timeout_seconds": 5, "failure_threshold": 3}
 
 

@@ -45,6 +45,6 @@ class Account:
         return [role, bound]
 
 
-def rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: str) -> Any:
+def build_rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: str) -> Any:
     only = {"resource_names": list(names)} if names else {}
     return {"api_groups": [group], "resources": list(resources), "verbs": list(verbs), **only}

@@ -36,12 +36,12 @@ class Volume:
     """Resources that mounts depend on: CSI driver, file system, security group rules. Pulumi deletes the volumes first."""
 
 
-def nfs_volume(server: str, path: str) -> Volume:
+def build_nfs_volume(server: str, path: str) -> Volume:
     """Return a directory exported by an NFS server."""
     return Volume({"nfs": {"server": server, "path": path}, "mount_options": list(NFS_OPTIONS)})
 
 
-def volume_spec(volume: Volume, namespace: str, claim: str) -> Any:
+def build_volume_spec(volume: Volume, namespace: str, claim: str) -> Any:
     """Return the spec of a PersistentVolume that is reserved for a claim."""
     return {
         "capacity": {"storage": ANY_SIZE},
@@ -54,7 +54,7 @@ def volume_spec(volume: Volume, namespace: str, claim: str) -> Any:
     }
 
 
-def claim_spec(size: str = ANY_SIZE, **selected: Any) -> Any:
+def build_claim_spec(size: str = ANY_SIZE, **selected: Any) -> Any:
     """Return the spec of a claim on the volume that `selected` describes."""
     return {"access_modes": ["ReadWriteMany"], "resources": {"requests": {"storage": size}}, **selected}
 
@@ -88,7 +88,7 @@ class SharedVolume(pulumi.ComponentResource):
         metadata: Any = {"name": volume.claim, "namespace": namespace}
         behind: list[pulumi.Resource] = []
         if volume.provisioner:
-            spec = claim_spec(volume.size, storage_class_name=volume.provisioner)
+            spec = build_claim_spec(volume.size, storage_class_name=volume.provisioner)
             # Do not wait for the binding: a storage class may provision the volume only when the first pod uses the claim.
             metadata["annotations"] = {"pulumi.com/skipAwait": "true"}
         else:
@@ -97,7 +97,7 @@ class SharedVolume(pulumi.ComponentResource):
             # Binding would then finish only in the next resync, up to 15 seconds later (syncVolume in Kubernetes'
             # pv_controller.go).
             label = VOLUME_LABEL.format(claim=volume.claim)
-            spec = claim_spec(storage_class_name="", selector={"match_labels": {label: namespace}})
+            spec = build_claim_spec(storage_class_name="", selector={"match_labels": {label: namespace}})
             behind.append(self._create_volume(namespace, namespace_resource, label))
         kubernetes.core.v1.PersistentVolumeClaim(
             f"{self._name}-{namespace}-claim",
@@ -118,6 +118,6 @@ class SharedVolume(pulumi.ComponentResource):
         return kubernetes.core.v1.PersistentVolume(
             f"{self._name}-{namespace}-volume",
             metadata={"name": f"{site.naming.cluster}-{namespace}-{volume.claim}", "labels": {label: namespace}},
-            spec=volume_spec(volume, namespace, volume.claim),
+            spec=build_volume_spec(volume, namespace, volume.claim),
             opts=pulumi.ResourceOptions.merge(site.options(self, *volume.needs), recreated),
         )

@@ -46,7 +46,7 @@ class Site:
         """Return a CPU request, scaled for the nodes of this cluster."""
         return f"{max(1, round(millis * self.description.cpu_request_factor))}m"
 
-    def pod_security(self, level: str, *, warn: str | None = None) -> dict[str, str]:
+    def build_pod_security_labels(self, level: str, *, warn: str | None = None) -> dict[str, str]:
         """Return the Pod Security admission labels of a namespace. They enforce `level`, and warn about pods that
         violate `warn` (`level` by default):
         https://kubernetes.io/docs/concepts/security/pod-security-standards/"""

@@ -9,7 +9,7 @@ import pulumi
 
 from infra.jobs.model import Job
 from infra.jobs.placed import Manifest
-from infra.jobs.render import place, render, without_time_to_live
+from infra.jobs.render import place_job, remove_time_to_live, render_job
 from infra.naming import COMPONENT, QUEUE_LABEL
 from infra.platform import objects
 from infra.platform.site import Site
@@ -37,19 +37,19 @@ class StackJobs(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:StackJobs", name, None, opts)
         self._name, self._site, self._after = name, site, after
         for job in jobs:
-            self._create(without_time_to_live(job))
+            self._create_job(remove_time_to_live(job))
         self.register_outputs({})
 
-    def _create(self, job: Job) -> None:
-        main, *others = manifests = render(place(job, self._site.description))
-        trigger = digest(manifests)
+    def _create_job(self, job: Job) -> None:
+        main, *others = manifests = render_job(place_job(job, self._site.description))
+        trigger = compute_digest(manifests)
         created: list[pulumi.Resource] = []
         for manifest in [*others, main]:  # the objects that the launcher needs come first
-            ignored = _ignored(manifest, is_held=bool(job.setup) and manifest is main)
+            ignored = _list_ignored_properties(manifest, is_held=bool(job.setup) and manifest is main)
             options = pulumi.ResourceOptions(depends_on=list(created), replacement_trigger=trigger, ignore_changes=ignored)
-            created.append(self._register(_unawaited(manifest), options))
+            created.append(self._register_object(_skip_await(manifest), options))
 
-    def _register(self, manifest: Manifest, options: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    def _register_object(self, manifest: Manifest, options: pulumi.ResourceOptions) -> pulumi.CustomResource:
         options = pulumi.ResourceOptions.merge(
             self._site.options(self, *self._after),
             pulumi.ResourceOptions.merge(
@@ -61,18 +61,18 @@ class StackJobs(pulumi.ComponentResource):
             ),
         )
         if manifest["kind"] != "MPIJob":
-            return objects.register(self._name, manifest, options)
-        return objects.register_custom(f"{self._name}-mpijob-{manifest['metadata']['name']}", manifest, options)
+            return objects.register_object(self._name, manifest, options)
+        return objects.register_custom_resource(f"{self._name}-mpijob-{manifest['metadata']['name']}", manifest, options)
 
 
-def digest(manifests: Sequence[Manifest]) -> str:
+def compute_digest(manifests: Sequence[Manifest]) -> str:
     """Return a digest of the job's objects, except its Secret, whose keys are new in every run of this program. When the
     digest changes, Pulumi replaces the job."""
     compared = [manifest for manifest in manifests if manifest["kind"] != "Secret"]
     return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _ignored(manifest: Manifest, *, is_held: bool) -> list[str] | None:
+def _list_ignored_properties(manifest: Manifest, *, is_held: bool) -> list[str] | None:
     """Return the properties that Pulumi ignores when it compares an object. Changes to them take effect when the object
     is replaced."""
     if manifest["kind"] == "Secret":
@@ -82,7 +82,7 @@ def _ignored(manifest: Manifest, *, is_held: bool) -> list[str] | None:
     return RELEASED if manifest["kind"] == "StatefulSet" or is_held else None
 
 
-def _unawaited(manifest: Manifest) -> Manifest:
+def _skip_await(manifest: Manifest) -> Manifest:
     """Return the manifest with an annotation that keeps `pulumi up` from waiting for the object, and with Secret data
     marked as secret in Pulumi."""
     annotations = {**manifest["metadata"].get("annotations", {}), "pulumi.com/skipAwait": "true"}

@@ -6,7 +6,7 @@ from typing import Final
 from infra import versions
 from infra.facts.manifests import Manifests
 from infra.naming import JOBSET_NAMESPACE, TRAINER_NAMESPACE
-from infra.platform.objects import Object, of_kind
+from infra.platform.objects import Object, select_by_kind
 from infra.platform.webhook_operator import OperatorSpec
 
 NAME: Final = "kubeflow-trainer-controller-manager"
@@ -21,8 +21,8 @@ names."""
 POD_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 
 
-def trainer(manifests: Manifests) -> OperatorSpec:
-    (webhooks,) = of_kind(manifests.of(versions.TRAINER_WEBHOOKS), "ValidatingWebhookConfiguration")
+def build_trainer_spec(manifests: Manifests) -> OperatorSpec:
+    (webhooks,) = select_by_kind(manifests.of(versions.TRAINER_WEBHOOKS), "ValidatingWebhookConfiguration")
     webhooks["metadata"]["name"] = WEBHOOKS_NAME
     return OperatorSpec(
         component="Trainer",
@@ -51,17 +51,19 @@ def trainer(manifests: Manifests) -> OperatorSpec:
             "clientConnection": {"qps": 50, "burst": 100},
         },
         definitions=[
-            crd for file in versions.TRAINER_DEFINITIONS for crd in of_kind(manifests.of(file), "CustomResourceDefinition")
+            crd for file in versions.TRAINER_DEFINITIONS for crd in select_by_kind(manifests.of(file), "CustomResourceDefinition")
         ],
-        roles=of_kind(manifests.of(versions.TRAINER_ROLE), "ClusterRole"),
+        roles=select_by_kind(manifests.of(versions.TRAINER_ROLE), "ClusterRole"),
         webhooks=[webhooks],
         objects=[
-            runtime for file in versions.TRAINER_RUNTIMES for runtime in of_kind(manifests.of(file), "ClusterTrainingRuntime")
+            runtime
+            for file in versions.TRAINER_RUNTIMES
+            for runtime in select_by_kind(manifests.of(file), "ClusterTrainingRuntime")
         ],
     )
 
 
-def jobset(manifests: Manifests) -> OperatorSpec:
+def build_jobset_spec(manifests: Manifests) -> OperatorSpec:
     return OperatorSpec(
         component="JobSet",
         namespace=JOBSET_NAMESPACE,
@@ -77,30 +79,30 @@ def jobset(manifests: Manifests) -> OperatorSpec:
             "leaderElection": {"leaderElect": True},
             "internalCertManagement": {"enable": True},
         },
-        definitions=of_kind(manifests.of(versions.JOBSET_DEFINITION), "CustomResourceDefinition"),
-        roles=_jobset_roles(manifests),
-        webhooks=_jobset_webhooks(manifests),
+        definitions=select_by_kind(manifests.of(versions.JOBSET_DEFINITION), "CustomResourceDefinition"),
+        roles=_build_jobset_roles(manifests),
+        webhooks=_list_jobset_webhooks(manifests),
     )
 
 
-def _jobset_roles(manifests: Manifests) -> list[Object]:
+def _build_jobset_roles(manifests: Manifests) -> list[Object]:
     roles: list[Object] = []
     for file, kind in (
         (versions.JOBSET_ROLE, "ClusterRole"),
         (versions.JOBSET_AUTHORIZATION, "ClusterRole"),
         (versions.JOBSET_LEADER, "Role"),
     ):
-        (role,) = of_kind(manifests.of(file), kind)
+        (role,) = select_by_kind(manifests.of(file), kind)
         namespace = {"namespace": JOBSET_NAMESPACE} if kind == "Role" else {}
         roles.append({**role, "metadata": {"name": f"{JOBSET_PREFIX}{role['metadata']['name']}", **namespace}})
     return roles
 
 
-def _jobset_webhooks(manifests: Manifests) -> list[Object]:
+def _list_jobset_webhooks(manifests: Manifests) -> list[Object]:
     """Return the webhooks. The webhooks for pods apply only to pods of JobSets, as in upstream's patches."""
     configurations: list[Object] = []
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        (configuration,) = of_kind(manifests.of(versions.JOBSET_WEBHOOKS), kind)
+        (configuration,) = select_by_kind(manifests.of(versions.JOBSET_WEBHOOKS), kind)
         configuration["metadata"]["name"] = f"{JOBSET_PREFIX}{configuration['metadata']['name']}"
         for webhook in configuration["webhooks"]:
             if webhook["rules"][0]["resources"] == ["pods"]:

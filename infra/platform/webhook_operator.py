@@ -14,11 +14,11 @@ from infra.platform.objects import Object
 from infra.platform.pods import (
     CERTIFICATES,
     CONFIGURATION_FILE,
-    container,
+    build_container,
+    build_controller_pod_settings,
+    build_http_probe,
+    build_restart_annotation,
     create_deployment,
-    http_probe,
-    of_controller,
-    restart_annotation,
 )
 from infra.platform.site import Site
 
@@ -79,11 +79,13 @@ class WebhookOperator(pulumi.ComponentResource):
         self._name, self._spec, self._site = name, spec, site
         self._namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
-            metadata={"name": spec.namespace, "labels": {**spec.labels, **site.pod_security("restricted")}},
+            metadata={"name": spec.namespace, "labels": {**spec.labels, **site.build_pod_security_labels("restricted")}},
             opts=site.options(self),
         )
-        definitions = [objects.register(name, objects.without_descriptions(crd), site.options(self)) for crd in spec.definitions]
-        webhooks = [objects.register(name, self._call_service(hook), site.options(self)) for hook in spec.webhooks]
+        definitions = [
+            objects.register_object(name, objects.remove_descriptions(crd), site.options(self)) for crd in spec.definitions
+        ]
+        webhooks = [objects.register_object(name, self._set_webhook_service(hook), site.options(self)) for hook in spec.webhooks]
         # The operator needs its permissions, and waits until webhooks and definitions contain its certificate.
         needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service(), *site.node_groups, *after]
         self.deployment = self._create_deployment(needs)
@@ -91,13 +93,13 @@ class WebhookOperator(pulumi.ComponentResource):
         self._create_objects()
         self.register_outputs({})
 
-    def _inside(self) -> pulumi.ResourceOptions:
+    def _build_resource_options(self) -> pulumi.ResourceOptions:
         return self._site.options(self, inside=self._namespace)
 
-    def _metadata(self, name: str) -> Any:
+    def _build_metadata(self, name: str) -> Any:
         return {"name": name, "namespace": self._spec.namespace, "labels": self._spec.labels}
 
-    def _call_service(self, configuration: Object) -> Object:
+    def _set_webhook_service(self, configuration: Object) -> Object:
         for webhook in configuration["webhooks"]:
             webhook["clientConfig"]["service"] |= {"name": self._spec.service, "namespace": self._spec.namespace}
         return configuration
@@ -107,51 +109,55 @@ class WebhookOperator(pulumi.ComponentResource):
         created: list[pulumi.Resource] = [
             kubernetes.core.v1.ServiceAccount(
                 f"{name}-account",
-                metadata=self._metadata(spec.name),
+                metadata=self._build_metadata(spec.name),
                 automount_service_account_token=False,
-                opts=self._inside(),
+                opts=self._build_resource_options(),
             )
         ]
         for role in spec.roles:
-            options = self._inside() if role["kind"] == "Role" else self._site.options(self)
-            binding = objects.binding(role, spec.name, spec.namespace)
-            created += [objects.register(name, role, options), objects.register(name, binding, options)]
+            options = self._build_resource_options() if role["kind"] == "Role" else self._site.options(self)
+            binding = objects.build_role_binding(role, spec.name, spec.namespace)
+            created += [objects.register_object(name, role, options), objects.register_object(name, binding, options)]
         return created
 
     def _create_service(self) -> pulumi.Resource:
         # Do not wait for the service's endpoints: the Deployment that provides them is created after the service.
-        metadata: Any = {**self._metadata(self._spec.service), "annotations": {"pulumi.com/skipAwait": "true"}}
+        metadata: Any = {**self._build_metadata(self._spec.service), "annotations": {"pulumi.com/skipAwait": "true"}}
         ports = [kubernetes.core.v1.ServicePortArgs(name="https", port=443, target_port=WEBHOOK_PORT)]
         spec = kubernetes.core.v1.ServiceSpecArgs(selector=self._spec.labels, ports=ports)
-        return kubernetes.core.v1.Service(f"{self._name}-webhook-service", metadata=metadata, spec=spec, opts=self._inside())
+        return kubernetes.core.v1.Service(
+            f"{self._name}-webhook-service", metadata=metadata, spec=spec, opts=self._build_resource_options()
+        )
 
     def _create_deployment(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
         spec, name = self._spec, self._name
         text = yaml.safe_dump(dict(spec.configuration), sort_keys=False)
         configuration = kubernetes.core.v1.ConfigMap(
             f"{name}-configuration",
-            metadata=self._metadata(spec.configuration_name),
+            metadata=self._build_metadata(spec.configuration_name),
             data={CONFIGURATION_FILE: text},
-            opts=self._inside(),
+            opts=self._build_resource_options(),
         )
         # Create the Secret empty: the operator stores its webhook certificate in it.
-        secret = kubernetes.core.v1.Secret(f"{name}-certificate", metadata=self._metadata(spec.certificate), opts=self._inside())
+        secret = kubernetes.core.v1.Secret(
+            f"{name}-certificate", metadata=self._build_metadata(spec.certificate), opts=self._build_resource_options()
+        )
         return create_deployment(
             f"{name}-{spec.deployment}",
-            self._metadata(spec.name),
-            self._pod(),
+            self._build_metadata(spec.name),
+            self._build_pod(),
             self._site.options(self, self._namespace, configuration, secret, *needs),
-            annotations={**restart_annotation(text), **spec.annotations},
+            annotations={**build_restart_annotation(text), **spec.annotations},
         )
 
-    def _pod(self) -> Any:
+    def _build_pod(self) -> Any:
         spec, site = self._spec, self._site
         ports = {"webhook-server": WEBHOOK_PORT, **({"metrics": spec.metrics_port} if spec.metrics_port else {})}
         return {
-            **of_controller(spec.name, site.system_nodes),
+            **build_controller_pod_settings(spec.name, site.system_nodes),
             "termination_grace_period_seconds": 10,
             "containers": [
-                container(
+                build_container(
                     site,
                     "manager",
                     spec.image,
@@ -159,8 +165,8 @@ class WebhookOperator(pulumi.ComponentResource):
                     command=["/manager"],
                     args=[f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
                     ports=[{"name": name, "container_port": port} for name, port in ports.items()],
-                    liveness_probe={**http_probe("/healthz", HEALTH_PORT, period=20), "initial_delay_seconds": 15},
-                    readiness_probe=http_probe("/readyz", HEALTH_PORT, period=2),
+                    liveness_probe={**build_http_probe("/healthz", HEALTH_PORT, period=20), "initial_delay_seconds": 15},
+                    readiness_probe=build_http_probe("/readyz", HEALTH_PORT, period=2),
                     volume_mounts=[
                         {"name": "certificate", "mount_path": CERTIFICATES, "read_only": True},
                         {"name": "configuration", "mount_path": f"/{CONFIGURATION_FILE}", "sub_path": CONFIGURATION_FILE},
@@ -176,4 +182,4 @@ class WebhookOperator(pulumi.ComponentResource):
     def _create_objects(self) -> None:
         for manifest in self._spec.objects:
             name = f"{self._name}-{manifest['metadata']['name']}"
-            objects.register_custom(name, manifest, self._site.options(self, self.deployment))
+            objects.register_custom_resource(name, manifest, self._site.options(self, self.deployment))

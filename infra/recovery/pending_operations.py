@@ -61,17 +61,17 @@ class Operation:
         return {key: value for key, value in self.resource.get("inputs", {}).items() if not key.startswith("__")}
 
 
-def operations(state: State) -> list[Operation]:
+def list_pending_operations(state: State) -> list[Operation]:
     """Return the interrupted operations in the state, except those on Pulumi's own resources (components and
     providers)."""
     deployment = state.get("deployment") or {}
     pending = [Operation(entry["type"], entry["resource"]) for entry in deployment.get("pending_operations") or ()]
     theirs = [step for step in pending if step.resource.get("custom") and not step.type.startswith("pulumi:")]
     ids = {row["urn"]: row["id"] for row in deployment.get("resources") or () if row.get("id") and not row.get("delete")}
-    return [_identified(step, ids.get(step.urn)) if step.kind == "updating" else step for step in theirs]
+    return [_add_resource_id(step, ids.get(step.urn)) if step.kind == "updating" else step for step in theirs]
 
 
-def _identified(update: Operation, id: str | None) -> Operation:
+def _add_resource_id(update: Operation, id: str | None) -> Operation:
     """Add the resource's ID to an update. Pulumi records the update before it copies the ID from the old resource:
     https://github.com/pulumi/pulumi/blob/master/pkg/resource/deploy/step.go (UpdateStep.Apply)
     """
@@ -85,20 +85,22 @@ def find_remnants(creation: Operation, state: State, client: Client, report: Rep
     Wait while AWS is still working on them. Raise Unknown if the outcome cannot be determined.
     """
     if creation.type.startswith(KUBERNETES):
-        return [identified(creation)]
+        return [derive_kubernetes_remnant(creation)]
     if creation.type in TABLE and TABLE[creation.type].lookup is None:
         return []
     ids = {row["id"] for row in state["deployment"].get("resources") or () if row["type"] == creation.type and row.get("id")}
-    return _at_rest(creation, client, report, lambda remnant: remnant.id not in ids)
+    return _poll_until_settled(creation, client, report, lambda remnant: remnant.id not in ids)
 
 
-def await_rest(change: Operation, client: Client, report: Report) -> None:
+def wait_until_settled(change: Operation, client: Client, report: Report) -> None:
     """Wait while AWS is still working on an update or a deletion. Raise Unknown if the outcome cannot be determined."""
     if change.type in TABLE and TABLE[change.type].lookup is not None:
-        _at_rest(change, client, report, lambda remnant: remnant.id == change.resource.get("id"))
+        _poll_until_settled(change, client, report, lambda remnant: remnant.id == change.resource.get("id"))
 
 
-def _at_rest(operation: Operation, client: Client, report: Report, matches: Callable[[Remnant], bool]) -> list[Remnant]:
+def _poll_until_settled(
+    operation: Operation, client: Client, report: Report, matches: Callable[[Remnant], bool]
+) -> list[Remnant]:
     look = TABLE[operation.type].lookup if operation.type in TABLE else None
     if look is None:
         raise Unknown(
@@ -106,39 +108,43 @@ def _at_rest(operation: Operation, client: Client, report: Report, matches: Call
             "run `pulumi refresh`, which asks whether to import the resource by its ID or to forget it"
         )
 
-    def poll() -> list[Remnant]:
-        return [remnant for remnant in _look(operation, look, client) if matches(remnant) and remnant.status.lower() not in GONE]
+    def find_matching_remnants() -> list[Remnant]:
+        return [
+            remnant
+            for remnant in _query_remnants(operation, look, client)
+            if matches(remnant) and remnant.status.lower() not in GONE
+        ]
 
-    def report_once(state: RetryCallState) -> None:
+    def report_first_wait(state: RetryCallState) -> None:
         if state.attempt_number == 1 and state.outcome:
-            report(f"AWS is still working on {operation.name} ({_ids(state.outcome.result())}); waiting for it")
+            report(f"AWS is still working on {operation.name} ({_format_ids(state.outcome.result())}); waiting for it")
 
     waiting = Retrying(
         wait=wait_fixed(POLL_SECONDS),
         stop=stop_after_delay(DEADLINE_SECONDS),
-        retry=retry_if_result(_is_moving),
-        before_sleep=report_once,
+        retry=retry_if_result(_has_transitional_status),
+        before_sleep=report_first_wait,
     )
     try:
-        return waiting(poll)
+        return waiting(find_matching_remnants)
     except RetryError as error:
-        ids, minutes = _ids(error.last_attempt.result()), f"{DEADLINE_SECONDS / 60:.0f} minutes"
+        ids, minutes = _format_ids(error.last_attempt.result()), f"{DEADLINE_SECONDS / 60:.0f} minutes"
         raise Unknown(
             f"{operation.name}: AWS is still working on {ids} after {minutes}; "
             "run the command again when the AWS console shows that the operation is complete"
         ) from None
 
 
-def _is_moving(remnants: Iterable[Remnant]) -> bool:
+def _has_transitional_status(remnants: Iterable[Remnant]) -> bool:
     return any(remnant.status.lower() in MOVING for remnant in remnants)
 
 
-def _ids(remnants: Iterable[Remnant]) -> str:
+def _format_ids(remnants: Iterable[Remnant]) -> str:
     return ", ".join(remnant.id for remnant in remnants)
 
 
-def _look(operation: Operation, look: Look, client: Client) -> list[Remnant]:
-    def answer() -> list[Remnant]:
+def _query_remnants(operation: Operation, look: Look, client: Client) -> list[Remnant]:
+    def run_lookup() -> list[Remnant]:
         try:
             return list(look(client, operation.inputs))
         except Exception as error:
@@ -147,18 +153,18 @@ def _look(operation: Operation, look: Look, client: Client) -> list[Remnant]:
             raise
 
     try:
-        return query("", answer)
+        return query("", run_lookup)
     except Denied as denied:
         raise Unknown(f"{operation.name}: the outcome cannot be determined without the permission {denied}") from None
 
 
-def identified(creation: Operation) -> Remnant:
+def derive_kubernetes_remnant(creation: Operation) -> Remnant:
     """Derive the ID of a Kubernetes object from its inputs. A later refresh determines whether the object exists."""
     metadata = creation.inputs.get("metadata") or {}
     return Remnant("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))
 
 
-def settled(state: State, remnants: Mapping[str, Iterable[Remnant]]) -> State:
+def build_settled_state(state: State, remnants: Mapping[str, Iterable[Remnant]]) -> State:
     """Return the state without pending operations and with the resources in `remnants` (URN of the create -> resources).
 
     Resources that AWS failed to create are marked for replacement, and duplicates of a resource in the state are marked
@@ -167,15 +173,15 @@ def settled(state: State, remnants: Mapping[str, Iterable[Remnant]]) -> State:
     after = copy.deepcopy(state)
     deployment = after["deployment"]
     resources: list[dict[str, Any]] = deployment.get("resources") or []
-    for creation in operations(state):
+    for creation in list_pending_operations(state):
         for remnant in remnants.get(creation.urn, ()) if creation.kind == "creating" else ():
-            _put(resources, creation, remnant)
+            _add_remnant(resources, creation, remnant)
     deployment["resources"] = resources
     deployment["pending_operations"] = []
     return after
 
 
-def _put(resources: list[dict[str, Any]], creation: Operation, remnant: Remnant) -> None:
+def _add_remnant(resources: list[dict[str, Any]], creation: Operation, remnant: Remnant) -> None:
     outputs = {**creation.inputs, **creation.resource.get("outputs", {}), "id": remnant.id}
     new = {**creation.resource, "id": remnant.id, "outputs": outputs}
     if remnant.status.lower() in FAILED:

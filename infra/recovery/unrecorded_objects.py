@@ -25,7 +25,7 @@ Period = tuple[datetime, datetime]
 """Start and end of an operation."""
 
 
-def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
+def find_failed_update_periods(history: Iterable[Mapping[str, Any]]) -> list[Period]:
     """Return the periods of the updates that have failed since the last successful update or destroy. `history` is the
     output of `pulumi stack history --json`, newest entry first."""
     periods: list[Period] = []
@@ -37,20 +37,20 @@ def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
     return periods
 
 
-def planned(preview: Mapping[str, Any], state: State) -> list[Operation]:
+def list_planned_creates(preview: Mapping[str, Any], state: State) -> list[Operation]:
     """Return the creates of named Kubernetes objects in the output of `pulumi preview --json`, in the form of
     interrupted operations. Skip objects whose parent or provider is not in the state: Pulumi never requested those."""
     resources = [resource for resource in state["deployment"]["resources"] if not resource.get("delete")]
     ids = {resource["urn"]: str(resource.get("id", "")) for resource in resources}
-    return list(_planned(preview, ids))
+    return list(_iterate_planned_creates(preview, ids))
 
 
-def _planned(preview: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[Operation]:
+def _iterate_planned_creates(preview: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[Operation]:
     for step in preview.get("steps") or ():
         new = step.get("newState") or {}
         if step["op"] != "create" or not new.get("custom") or not new["type"].startswith(KUBERNETES):
             continue
-        provider, inputs = str(new.get("provider", "")).rpartition("::")[0], _without_masked(new.get("inputs") or {})
+        provider, inputs = str(new.get("provider", "")).rpartition("::")[0], _remove_masked_values(new.get("inputs") or {})
         if new["type"].endswith("Patch") or not (inputs.get("metadata") or {}).get("name"):
             continue
         if ids.get(provider) and new.get("parent") in ids:
@@ -60,7 +60,7 @@ def _planned(preview: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[Ope
             yield Operation("creating", resource)
 
 
-def is_ours(outputs: Mapping[str, Any], periods: Iterable[Period]) -> bool:
+def is_created_by_pulumi(outputs: Mapping[str, Any], periods: Iterable[Period]) -> bool:
     """Return whether Pulumi created the object during one of these periods. Objects from other periods may belong to
     another stack that uses the same cluster."""
     metadata = outputs.get("metadata") or {}
@@ -71,7 +71,7 @@ def is_ours(outputs: Mapping[str, Any], periods: Iterable[Period]) -> bool:
     return any(start - SLACK <= created <= end + SLACK for start, end in periods)
 
 
-def _without_masked(value: Any) -> Any:
+def _remove_masked_values(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_masked(inner) for name, inner in value.items() if inner != MASKED}
-    return [_without_masked(inner) for inner in value if inner != MASKED] if isinstance(value, list) else value
+        return {name: _remove_masked_values(inner) for name, inner in value.items() if inner != MASKED}
+    return [_remove_masked_values(inner) for inner in value if inner != MASKED] if isinstance(value, list) else value

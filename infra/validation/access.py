@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from infra.config.messages import shown
-from infra.config.problems import Problem, warning
+from infra.config.messages import format_value
+from infra.config.problems import Problem, create_warning
 from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.settings.stack import Settings
-from infra.validation.formats import check_not_documentation, check_not_open, parse_cidr
-from infra.validation.registry import EKS, Topic, rule
+from infra.validation.formats import check_no_example_addresses, check_not_open_to_internet, parse_cidr
+from infra.validation.registry import EKS, Topic, register_rule
 
 MOST_CIDRS = 40
 """https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html"""
@@ -22,7 +22,7 @@ _SESSION = re.compile(r"arn:(aws[a-z-]*):sts::([0-9]{12}):assumed-role/([^/]+)/.
 _EXAMPLE = "arn:aws:iam::123456789012:role/Admin"
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_public_endpoint(settings: Settings) -> Iterator[Problem]:
     access, path = settings.eks.endpoint_access, "target.endpointAccess"
     if access.public and not access.public_cidrs:
@@ -33,23 +33,23 @@ def check_public_endpoint(settings: Settings) -> Iterator[Problem]:
         yield Problem(f"{path}.public", "is false, but publicCidrs is not empty. Remove one of the two settings.")
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_public_cidrs(settings: Settings) -> Iterator[Problem]:
     access, path = settings.eks.endpoint_access, "target.endpointAccess.publicCidrs"
     if len(access.public_cidrs) > MOST_CIDRS:
         yield Problem(path, f"has {len(access.public_cidrs)} entries, but EKS accepts at most {MOST_CIDRS}")
     fix = "List your own addresses, or set allowAnywhere: true."
-    everywhere = [] if access.allow_anywhere else list(check_not_open(path, access.public_cidrs, fix))
+    everywhere = [] if access.allow_anywhere else list(check_not_open_to_internet(path, access.public_cidrs, fix))
     for index, text in enumerate(access.public_cidrs):
         where, network = f"{path}[{index}]", parse_cidr(text, "203.0.113.0/24")
         if isinstance(network, str):
             yield Problem(where, network)
         elif not everywhere:
-            yield from _check_not_reserved(where, network)
+            yield from _check_cidr_is_public(where, network)
         if text in access.public_cidrs[:index]:
-            yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
+            yield Problem(where, f"{format_value(text)} is listed twice. Remove one.")
     yield from everywhere
-    yield from check_not_documentation(path, access.public_cidrs, "EKS refuses it")
+    yield from check_no_example_addresses(path, access.public_cidrs, "EKS refuses it")
 
 
 _PRIVATE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
@@ -73,43 +73,49 @@ https://www.iana.org/assignments/iana-ipv4-special-registry. CreateCluster refus
 allowed in publicAccessCidrs". EKS accepts 0.0.0.0/0."""
 
 
-def _check_not_reserved(where: str, network: IPv4Network) -> Iterator[Problem]:
+def _check_cidr_is_public(where: str, network: IPv4Network) -> Iterator[Problem]:
     if any(network.subnet_of(private) for private in _PRIVATE):
-        yield Problem(where, f"{shown(str(network))} is a private range. Move it to privateCidrs.")
+        yield Problem(where, f"{format_value(str(network))} is a private range. Move it to privateCidrs.")
         return
     fix = "List the public addresses of your network (yours: https://checkip.amazonaws.com)."
     for block, purpose in _RESERVED.items():
         if network.prefixlen and network.subnet_of(block):
-            yield Problem(where, f"{shown(str(network))} is reserved for {purpose}, and EKS refuses it. {fix}")
+            yield Problem(where, f"{format_value(str(network))} is reserved for {purpose}, and EKS refuses it. {fix}")
     inside = [str(block) for block in (*_PRIVATE, *_RESERVED) if block != network and block.subnet_of(network)]
     if network.prefixlen and inside:
-        yield Problem(where, f"{shown(str(network))} includes {inside[0]}, which is reserved, and EKS refuses it. {fix}")
+        yield Problem(where, f"{format_value(str(network))} includes {inside[0]}, which is reserved, and EKS refuses it. {fix}")
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_private_cidrs(settings: Settings) -> Iterator[Problem]:
     cidrs, path = settings.eks.endpoint_access.private_cidrs, "target.endpointAccess.privateCidrs"
     if len(cidrs) > MOST_RULES:
         quota = f"the default quota of EC2 allows {MOST_RULES} rules in addition to the rule of EKS"
         fix = "Combine neighboring CIDRs, or request a higher quota of rules per security group."
-        yield warning(path, f"has {len(cidrs)} entries, which need as many rules in one security group, but {quota}. {fix}")
+        yield create_warning(
+            path, f"has {len(cidrs)} entries, which need as many rules in one security group, but {quota}. {fix}"
+        )
     networks = [parse_cidr(text, "10.8.0.0/16") for text in cidrs]
     for index, (text, network) in enumerate(zip(cidrs, networks, strict=True)):
         where = f"{path}[{index}]"
         if isinstance(network, str):
             yield Problem(where, network)
         elif any(network.overlaps(block) for block in _UNUSABLE) and network.prefixlen > 0:
-            yield Problem(where, f"{shown(text)} contains addresses that no other machine can have. Use one such as 10.8.0.0/16.")
+            yield Problem(
+                where, f"{format_value(text)} contains addresses that no other machine can have. Use one such as 10.8.0.0/16."
+            )
         elif network.prefixlen > 0 and network.is_global:
             fix = "Internet addresses belong in publicCidrs."
-            yield warning(where, f"{shown(text)} reaches the private endpoint only over a VPN, Direct Connect or peering. {fix}")
+            yield create_warning(
+                where, f"{format_value(text)} reaches the private endpoint only over a VPN, Direct Connect or peering. {fix}"
+            )
         if network in networks[:index]:
-            yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
-    yield from check_not_open(path, cidrs, "List the CIDRs of your own networks.")
-    yield from check_not_documentation(path, cidrs)
+            yield Problem(where, f"{format_value(text)} is listed twice. Remove one.")
+    yield from check_not_open_to_internet(path, cidrs, "List the CIDRs of your own networks.")
+    yield from check_no_example_addresses(path, cidrs)
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_api_is_reachable(settings: Settings) -> Iterator[Problem]:
     """Check that someone can use the cluster: EKS admits only the nodes to a private endpoint."""
     access, install = settings.eks.endpoint_access, settings.platform.install
@@ -121,24 +127,24 @@ def check_api_is_reachable(settings: Settings) -> Iterator[Problem]:
         yield Problem(path, f"required because platform.install is true and {reason}. {fix}")
     else:
         fix = "List the CIDRs of your networks in privateCidrs, or your address in publicCidrs."
-        yield warning(path, f"is empty, and {reason}, so only nodes can reach it. {fix}")
+        yield create_warning(path, f"is empty, and {reason}, so only nodes can reach it. {fix}")
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_admin_arns(settings: Settings) -> Iterator[Problem]:
     for index, arn in enumerate(settings.eks.admins):
         where = f"target.admins[{index}]"
         session = _SESSION.fullmatch(arn)
         if session:
             role = f"arn:{session[1]}:iam::{session[2]}:role/{session[3]}"
-            yield Problem(where, f"{shown(arn)} is a role session. Use the ARN of the role, such as {role}.")
+            yield Problem(where, f"{format_value(arn)} is a role session. Use the ARN of the role, such as {role}.")
         elif not _PRINCIPAL.fullmatch(arn):
-            yield Problem(where, f"{shown(arn)} is not the ARN of an IAM user or role. Use one such as {_EXAMPLE}.")
+            yield Problem(where, f"{format_value(arn)} is not the ARN of an IAM user or role. Use one such as {_EXAMPLE}.")
         if arn in settings.eks.admins[:index]:
-            yield Problem(where, f"{shown(arn)} is listed twice. Remove one.")
+            yield Problem(where, f"{format_value(arn)} is listed twice. Remove one.")
 
 
-@rule(Topic.ADMINS, target=EKS, reads=(Query.CALLER, Query.CALLER_ROLE))
+@register_rule(Topic.ADMINS, target=EKS, reads=(Query.CALLER, Query.CALLER_ROLE))
 def check_caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the caller is an IAM user or role. EKS grants cluster access only to these principals, and installing
     the platform requires access."""
@@ -150,7 +156,7 @@ def check_caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
         yield Problem("caller", f"{identity.arn} is a role session, and its role could not be read from IAM. {fix}")
 
 
-@rule(Topic.ADMINS, target=EKS, reads=(Query.ADMINS,))
+@register_rule(Topic.ADMINS, target=EKS, reads=(Query.ADMINS,))
 def check_admins_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the admins exist: EKS accepts an access entry only with the exact ARN of an existing principal."""
     for index, arn in enumerate(settings.eks.admins):
@@ -160,13 +166,15 @@ def check_admins_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
         where, (_, partition, _, _, account, _) = f"target.admins[{index}]", arn.split(":", 5)
         if partition != facts.partition:
             fix = f"Use an ARN of that partition (arn:{facts.partition}:...)."
-            yield Problem(where, f"{shown(arn)} is in partition {partition}, but {facts.region} is in {facts.partition}. {fix}")
+            yield Problem(
+                where, f"{format_value(arn)} is in partition {partition}, but {facts.region} is in {facts.partition}. {fix}"
+            )
         elif account != facts.caller.account:
             elsewhere = f"is in account {account}, not in {facts.caller.account}, so it was not checked"
-            yield warning(where, f"{shown(arn)} {elsewhere}. Make sure that it exists: otherwise EKS rejects it.")
+            yield create_warning(where, f"{format_value(arn)} {elsewhere}. Make sure that it exists: otherwise EKS rejects it.")
         elif arn in facts.not_found:
             yield Problem(
-                where, f"{shown(arn)} does not exist in account {account}. Create the {principal[1]}, or remove the ARN."
+                where, f"{format_value(arn)} does not exist in account {account}. Create the {principal[1]}, or remove the ARN."
             )
         elif facts.admins.get(arn, arn) != arn:
-            yield Problem(where, f"{shown(arn)} has a different path in IAM. Use {facts.admins[arn]}.")
+            yield Problem(where, f"{format_value(arn)} has a different path in IAM. Use {facts.admins[arn]}.")

@@ -4,20 +4,20 @@ import re
 from collections.abc import Collection, Iterator
 from datetime import date
 
-from infra.config.messages import all_of, did_you_mean, one_of, shown
-from infra.config.problems import Problem, warning
-from infra.facts.eks import minor
+from infra.config.messages import format_value, join_with_and, join_with_or, suggest_correction
+from infra.config.problems import Problem, create_warning
+from infra.facts.eks import parse_minor_version
 from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.naming import ADDONS
 from infra.plan.eks_versions import choose_versions
 from infra.settings.stack import Settings
-from infra.validation.registry import EKS, Topic, rule
+from infra.validation.registry import EKS, Topic, register_rule
 from infra.versions import (
     KUBERNETES_VERSIONS,
     LIVE_KUBERNETES_VERSIONS,
     STANDARD_SUPPORT_ENDS,
-    standard_support_ends_soon,
+    is_near_end_of_support,
 )
 
 _VERSION = re.compile(r"1\.[0-9]{1,3}")
@@ -30,83 +30,87 @@ RETENTION_DAYS = (
 )
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_version(settings: Settings) -> Iterator[Problem]:
     version = settings.eks.kubernetes_version
     if not _VERSION.fullmatch(version):
-        example = shown(KUBERNETES_VERSIONS[-2])
-        yield Problem(_WHERE, f"{shown(version)} is not an EKS version. Use the major and minor version, such as {example}.")
+        example = format_value(KUBERNETES_VERSIONS[-2])
+        yield Problem(
+            _WHERE, f"{format_value(version)} is not an EKS version. Use the major and minor version, such as {example}."
+        )
     elif version not in LIVE_KUBERNETES_VERSIONS:
-        fix = f"Choose from {all_of(KUBERNETES_VERSIONS)}."
-        yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with. {fix}")
+        fix = f"Choose from {join_with_and(KUBERNETES_VERSIONS)}."
+        yield Problem(_WHERE, f"{format_value(version)} is not a version that this program was tested with. {fix}")
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_standard_support(settings: Settings, today: date) -> Iterator[Problem]:
     """Warn about a version whose standard support has ended or ends soon."""
     version = settings.eks.kubernetes_version
-    if not standard_support_ends_soon(version, today):
+    if not is_near_end_of_support(version, today):
         return
-    end, newer = STANDARD_SUPPORT_ENDS[version], f'Set "1.{minor(version) + 1}"'
+    end, newer = STANDARD_SUPPORT_ENDS[version], f'Set "1.{parse_minor_version(version) + 1}"'
     if end and today > end:
-        yield warning(_WHERE, f"{_ended(version)}, and AWS bills the cluster for extended support. {newer} to upgrade.")
+        yield create_warning(
+            _WHERE, f"{_describe_ended_support(version)}, and AWS bills the cluster for extended support. {newer} to upgrade."
+        )
     else:
         effect = "Then AWS upgrades the control plane or bills extended support, depending on the cluster's upgrade policy"
-        yield warning(_WHERE, f"EKS's standard support for {version} ends on {end}. {effect}. {newer}.")
+        yield create_warning(_WHERE, f"EKS's standard support for {version} ends on {end}. {effect}. {newer}.")
 
 
-def _ended(version: str) -> str:
+def _describe_ended_support(version: str) -> str:
     end = STANDARD_SUPPORT_ENDS.get(version)
     return f"EKS's standard support for {version} {f'ended on {end}' if end else 'has ended'}"
 
 
-@rule(Topic.VERSIONS, target=EKS, reads=(Query.KUBERNETES_VERSIONS, Query.EKS_CLUSTER))
+@register_rule(Topic.VERSIONS, target=EKS, reads=(Query.KUBERNETES_VERSIONS, Query.EKS_CLUSTER))
 def check_version_is_offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
     version, now = settings.eks.kubernetes_version, facts.existing.cluster_version
     if not _VERSION.fullmatch(version):
         return
-    if now is None and version in _without_standard_support(facts):
+    if now is None and version in _list_extended_support_versions(facts):
         # The cluster would soon need an upgrade.
-        fix = f"Set {one_of(KUBERNETES_VERSIONS)}."
-        yield Problem(_WHERE, f"{shown(version)} is only for running clusters: {_ended(version)}. {fix}")
+        fix = f"Set {join_with_or(KUBERNETES_VERSIONS)}."
+        yield Problem(_WHERE, f"{format_value(version)} is only for running clusters: {_describe_ended_support(version)}. {fix}")
         return
     if version == now:
         return
     if facts.kubernetes_versions and version not in facts.kubernetes_versions:
         choice = [offered for offered in facts.kubernetes_versions if offered in KUBERNETES_VERSIONS]
-        yield Problem(_WHERE, f"EKS does not offer {shown(version)} in {facts.region}. Choose {one_of(choice)}.")
-    if now is not None and minor(version) < minor(now):
-        yield Problem(_WHERE, _older(version, now))
-    if now is not None and minor(version) > minor(now) + 1:
-        fix = f'Set "1.{minor(now) + 1}", run `pulumi up`, and continue from there.'
-        yield Problem(_WHERE, f"{shown(version)} skips a minor version: the cluster has {now}. {fix}")
+        yield Problem(_WHERE, f"EKS does not offer {format_value(version)} in {facts.region}. Choose {join_with_or(choice)}.")
+    if now is not None and parse_minor_version(version) < parse_minor_version(now):
+        yield Problem(_WHERE, _describe_older_version(version, now))
+    if now is not None and parse_minor_version(version) > parse_minor_version(now) + 1:
+        fix = f'Set "1.{parse_minor_version(now) + 1}", run `pulumi up`, and continue from there.'
+        yield Problem(_WHERE, f"{format_value(version)} skips a minor version: the cluster has {now}. {fix}")
 
 
-def _without_standard_support(facts: Facts) -> Collection[str]:
+def _list_extended_support_versions(facts: Facts) -> Collection[str]:
     """Return the versions in extended support, as reported by EKS or, if that could not be read, by date."""
     if facts.kubernetes_versions or facts.today is None:
         return facts.extended_support
     return [version for version, end in STANDARD_SUPPORT_ENDS.items() if end and facts.today > end]
 
 
-def _older(version: str, now: str) -> str:
+def _describe_older_version(version: str, now: str) -> str:
     """https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html, read 2026-11-28"""
-    older = f"{shown(version)} is older than the version of the cluster"
-    if minor(version) < minor(now) - 1:
+    older = f"{format_value(version)} is older than the version of the cluster"
+    if parse_minor_version(version) < parse_minor_version(now) - 1:
         return f'{older}, and EKS rolls back at most one minor version. Use "{now}".'
     rollback = "EKS rolls back only within 7 days of an upgrade, and `pulumi up` does not do it, because node groups go first"
     return f'{older}. {rollback}. Use "{now}", or roll back with the AWS CLI (docs/guides/upgrade.md).'
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_addons(settings: Settings) -> Iterator[Problem]:
     for name in settings.eks.addon_versions:
         if name not in ADDONS:
-            hint = did_you_mean(name, ADDONS) or f". Choose from {all_of(sorted(ADDONS))}."
+            hint = suggest_correction(name, ADDONS) or f". Choose from {join_with_and(sorted(ADDONS))}."
             yield Problem(f"target.addonVersions.{name}", f"is not an add-on that this program installs{hint}")
 
 
-@rule(Topic.VERSIONS, target=EKS, reads=(Query.ADDON_VERSIONS,))
+@register_rule(Topic.VERSIONS, target=EKS, reads=(Query.ADDON_VERSIONS,))
 def check_addons_are_offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if not facts.addon_versions:
         return
@@ -118,15 +122,15 @@ def check_addons_are_offered(settings: Settings, facts: Facts) -> Iterator[Probl
             yield Problem(where, f"EKS offers no {name} for Kubernetes {kubernetes_version} in {facts.region}. {fix}")
         elif version is not None and version not in versions.offered:
             fix = f"Use AWS's default, {versions.default}." if versions.default else "Remove it."
-            yield Problem(where, f"{shown(version)} is not offered for Kubernetes {kubernetes_version}. {fix}")
+            yield Problem(where, f"{format_value(version)} is not offered for Kubernetes {kubernetes_version}. {fix}")
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_eks_log_retention(settings: Settings) -> Iterator[Problem]:
-    yield from check_retention(settings.eks.log_retention_days)
+    yield from check_retention_days(settings.eks.log_retention_days)
 
 
-def check_retention(days: int) -> Iterator[Problem]:
+def check_retention_days(days: int) -> Iterator[Problem]:
     """Check that CloudWatch Logs supports the retention period."""
     if days not in RETENTION_DAYS:
         nearest = sorted(sorted(RETENTION_DAYS, key=lambda period: abs(period - days))[:2])

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Iterator
 
-from infra.config.messages import one_of, shown
+from infra.config.messages import format_value, join_with_or
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.naming import AMI_TAG, OPENMPI_TAG
-from infra.plan.placement import pool_zone
+from infra.plan.placement import choose_pool_zone
 from infra.settings.platform import PlatformSettings
 from infra.settings.stack import Settings
-from infra.validation.cluster import check_retention
-from infra.validation.formats import check_id, check_not_documentation, check_not_open, parse_cidr
-from infra.validation.pool_paths import account_text, pools_with_paths, pools_with_types
-from infra.validation.registry import EC2, Topic, rule
+from infra.validation.cluster import check_retention_days
+from infra.validation.formats import check_id_format, check_no_example_addresses, check_not_open_to_internet, parse_cidr
+from infra.validation.pool_paths import format_account, list_pools_with_paths, list_pools_with_types
+from infra.validation.registry import EC2, Topic, register_rule
 
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _SYSTEM_USERS = frozenset({"root", "admin", "daemon", "nobody", "sshd", "ubuntu", "debian", "ec2-user", "ssm-user"})
@@ -24,14 +24,14 @@ MOST_USER_DATA_KEYS = 20
 """Maximum number of SSH keys. User data contains all keys and is limited to 16 KB."""
 
 
-@rule(target=EC2)
-def check_without_kubernetes(settings: Settings) -> Iterator[Problem]:
+@register_rule(target=EC2)
+def check_no_kubernetes_settings(settings: Settings) -> Iterator[Problem]:
     fix = "Remove it: EC2 clusters run without Kubernetes."
     if settings.platform != PlatformSettings():
         yield Problem("platform", f"requires Kubernetes. {fix}")
     if settings.jobs:
         yield Problem("jobs", f"requires Kubernetes. {fix}")
-    for path, pool in pools_with_paths(settings):
+    for path, pool in list_pools_with_paths(settings):
         if pool.labels:
             yield Problem(f"{path}.labels", f"requires Kubernetes. {fix}")
         if pool.ami_id is not None:
@@ -40,7 +40,7 @@ def check_without_kubernetes(settings: Settings) -> Iterator[Problem]:
             )
 
 
-@rule(target=EC2)
+@register_rule(target=EC2)
 def check_single_pool(settings: Settings) -> Iterator[Problem]:
     number = len(settings.pools)
     if number == 0:
@@ -52,17 +52,17 @@ def check_single_pool(settings: Settings) -> Iterator[Problem]:
         )
 
 
-@rule(target=EC2)
+@register_rule(target=EC2)
 def check_user(settings: Settings) -> Iterator[Problem]:
     user, where = settings.ec2.user, "target.user"
     if not _USER.fullmatch(user):
         fix = "Use at most 32 lowercase letters, digits, - and _, starting with a letter."
-        yield Problem(where, f"{shown(user)} is not a valid Linux user name. {fix}")
+        yield Problem(where, f"{format_value(user)} is not a valid Linux user name. {fix}")
     elif user in _SYSTEM_USERS:
-        yield Problem(where, f"{shown(user)} is a system user. Choose another name, such as mpiuser.")
+        yield Problem(where, f"{format_value(user)} is a system user. Choose another name, such as mpiuser.")
 
 
-@rule(target=EC2)
+@register_rule(target=EC2)
 def check_public_keys(settings: Settings) -> Iterator[Problem]:
     keys, path = settings.ec2.ssh.public_keys, "target.ssh.publicKeys"
     if len(keys) > MOST_USER_DATA_KEYS:
@@ -71,10 +71,10 @@ def check_public_keys(settings: Settings) -> Iterator[Problem]:
         where = f"{path}[{index}]"
         if not _is_public_key(key):
             yield Problem(
-                where, f"{shown(key)} is not a public SSH key. Copy the line from a file such as ~/.ssh/id_ed25519.pub."
+                where, f"{format_value(key)} is not a public SSH key. Copy the line from a file such as ~/.ssh/id_ed25519.pub."
             )
         elif key in keys[:index]:
-            yield Problem(where, f"{shown(key)} is listed twice. Remove one.")
+            yield Problem(where, f"{format_value(key)} is listed twice. Remove one.")
 
 
 def _is_public_key(text: str) -> bool:
@@ -94,7 +94,7 @@ def _is_public_key(text: str) -> bool:
     return True
 
 
-@rule(target=EC2)
+@register_rule(target=EC2)
 def check_ssh_cidrs(settings: Settings) -> Iterator[Problem]:
     cidrs, path, network = settings.ec2.ssh.cidrs, "target.ssh.cidrs", settings.network
     for index, text in enumerate(cidrs):
@@ -102,9 +102,9 @@ def check_ssh_cidrs(settings: Settings) -> Iterator[Problem]:
         if isinstance(block, str):
             yield Problem(where, block)
         if text in cidrs[:index]:
-            yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
-    yield from check_not_open(path, cidrs, "List your own addresses, or remove it and use Session Manager.")
-    yield from check_not_documentation(path, cidrs)
+            yield Problem(where, f"{format_value(text)} is listed twice. Remove one.")
+    yield from check_not_open_to_internet(path, cidrs, "List your own addresses, or remove it and use Session Manager.")
+    yield from check_no_example_addresses(path, cidrs)
     if not cidrs:
         return
     fix = "Remove it and use `scripts/cluster ssh`, which needs no open port."
@@ -116,50 +116,52 @@ def check_ssh_cidrs(settings: Settings) -> Iterator[Problem]:
         yield Problem("target.ssh.publicKeys", "required because cidrs opens the SSH port. List the keys that may log in.")
 
 
-@rule(target=EC2)
+@register_rule(target=EC2)
 def check_ami_id(settings: Settings) -> Iterator[Problem]:
     if settings.ec2.ami_id is not None:
-        yield from check_id("target.amiId", "ami", settings.ec2.ami_id)
+        yield from check_id_format("target.amiId", "ami", settings.ec2.ami_id)
 
 
-@rule(target=EC2)
+@register_rule(target=EC2)
 def check_flow_log_retention(settings: Settings) -> Iterator[Problem]:
-    yield from check_retention(settings.ec2.log_retention_days)
+    yield from check_retention_days(settings.ec2.log_retention_days)
 
 
-@rule(Topic.AMIS, target=EC2, reads=(Query.AMI, Query.INSTANCE_TYPES))
+@register_rule(Topic.AMIS, target=EC2, reads=(Query.AMI, Query.INSTANCE_TYPES))
 def check_ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Require one AMI that fits the architecture of both the head node and the workers."""
     where, target, head = "target.amiId", settings.ec2, facts.instance_types.get(settings.ec2.head_node_type)
-    for path, pool, workers in pools_with_types(settings, facts):
+    for path, pool, workers in list_pools_with_types(settings, facts):
         if head and head.architecture != workers.architecture:
             fix = "Choose types with the same architecture, because they share an AMI."
             differs = f"but the head node's {head.name} is {head.architecture}"
-            yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} is {workers.architecture}, {differs}. {fix}")
+            yield Problem(
+                f"{path}.instanceType", f"{format_value(pool.instance_type)} is {workers.architecture}, {differs}. {fix}"
+            )
     if facts.ami is None:
         ami_id = target.ami_id or facts.existing.ami_id
         if ami_id:
             fix = "Share it, use another, or remove the setting." if target.ami_id else "Use another AMI."
-            yield Problem(where, f"{shown(ami_id)} was not found in {account_text(facts)}. {fix}")
+            yield Problem(where, f"{format_value(ami_id)} was not found in {format_account(facts)}. {fix}")
         elif head:
             tags = f"{AMI_TAG}=ec2 and {OPENMPI_TAG}={target.openmpi}"
             fix = "Build one (docs/guides/amis.md), or set your own."
             yield Problem(
-                where, f"is missing, and {account_text(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}"
+                where, f"is missing, and {format_account(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}"
             )
     elif head and facts.ami.architecture != head.architecture:
         differs = f"{head.name} is {head.architecture}"
         yield Problem(where, f"{facts.ami.id} is for {facts.ami.architecture}, but {differs}. Use an AMI of that architecture.")
 
 
-@rule(Topic.TYPES, target=EC2, reads=(Query.INSTANCE_TYPES, Query.ZONES))
+@register_rule(Topic.TYPES, target=EC2, reads=(Query.INSTANCE_TYPES, Query.ZONES))
 def check_head_node_zone(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the workers' zone offers the head node's type. The head node runs in the same zone, because AWS bills
     cross-zone traffic and a placement group cannot span zones."""
     name = settings.ec2.head_node_type
     for pool in settings.pools[:1]:
-        zone, offered = pool_zone(pool, settings, facts), facts.offerings.get(name, frozenset())
+        zone, offered = choose_pool_zone(pool, settings, facts), facts.offerings.get(name, frozenset())
         if zone and name in facts.instance_types and zone not in offered:
             both = sorted(offered & facts.offerings.get(pool.instance_type, frozenset()))
-            fix = f"Choose another type, or a zone that offers both: {one_of(both)}." if both else "Choose another type."
-            yield Problem("target.headNodeType", f"{shown(name)} is not offered in {zone}, where the workers are. {fix}")
+            fix = f"Choose another type, or a zone that offers both: {join_with_or(both)}." if both else "Choose another type."
+            yield Problem("target.headNodeType", f"{format_value(name)} is not offered in {zone}, where the workers are. {fix}")

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from infra.config.messages import all_of
-from infra.config.problems import Problem, warning
+from infra.config.messages import join_with_and
+from infra.config.problems import Problem, create_warning
 from infra.facts.model import EbsKey, Facts
 from infra.facts.queries import Query
 from infra.settings.stack import Settings
-from infra.validation.registry import Topic, rule
+from infra.validation.registry import Topic, register_rule
 
 WHERE: Final = "account"
 
@@ -24,7 +24,7 @@ OPERATIONS: Final = (
 HOW: Final = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html"
 
 
-@rule(Topic.EBS_KEY, reads=(Query.EBS_KEY,))
+@register_rule(Topic.EBS_KEY, reads=(Query.EBS_KEY,))
 def check_default_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that Auto Scaling, which launches all nodes, may use the account's default EBS key. A customer managed key
     must allow this use explicitly."""
@@ -40,11 +40,11 @@ def check_default_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
     missing = [operation for operation, verdict in verdicts.items() if verdict is False]
     unclear = [operation for operation, verdict in verdicts.items() if verdict is None]
     if missing:
-        effect = f"The key does not allow AWSServiceRoleForAutoScaling to call {all_of(missing)}, so no node could start."
+        effect = f"The key does not allow AWSServiceRoleForAutoScaling to call {join_with_and(missing)}, so no node could start."
         yield Problem(WHERE, f"{situation}. {effect} Extend the key policy as in {HOW}, or run {reset}.")
     elif unclear:
-        effect = f"Whether its policy allows AWSServiceRoleForAutoScaling to call {all_of(unclear)} depends on conditions."
-        yield warning(WHERE, f"{situation}. {effect} If nodes fail to launch with Client.InternalError, see {HOW}.")
+        effect = f"Whether its policy allows AWSServiceRoleForAutoScaling to call {join_with_and(unclear)} depends on conditions."
+        yield create_warning(WHERE, f"{situation}. {effect} If nodes fail to launch with Client.InternalError, see {HOW}.")
 
 
 def _may_call(key: EbsKey, operation: str, facts: Facts) -> Verdict:
@@ -56,7 +56,7 @@ def _may_call(key: EbsKey, operation: str, facts: Facts) -> Verdict:
     }
     if operation == "CreateGrant":
         context["kms:grantisforawsresource"] = "true"
-    verdict = allows(key.policy, key.role, f"kms:{operation}", context)
+    verdict = evaluate_policy(key.policy, key.role, f"kms:{operation}", context)
     return True if verdict is False and operation in key.grants else verdict
 
 
@@ -71,32 +71,32 @@ _TESTS: Mapping[str, Callable[[str, str], bool]] = {
 }
 
 
-def allows(policy: Mapping[str, Any], principal: str, action: str, context: Mapping[str, str]) -> Verdict:
+def evaluate_policy(policy: Mapping[str, Any], principal: str, action: str, context: Mapping[str, str]) -> Verdict:
     """Return whether the policy itself allows the action. `context` maps lowercase condition keys to values.
 
     Statements for the account's root do not count: they delegate the decision to IAM policies.
     """
-    statements = [statement for statement in _as_list(policy.get("Statement")) if _covers(statement, action)]
+    statements = [statement for statement in _as_list(policy.get("Statement")) if _covers_action(statement, action)]
 
-    def has_match(effect: str) -> Verdict:
-        return _any(_matches(each, principal, context) for each in statements if each.get("Effect") == effect)
+    def match_statements(effect: str) -> Verdict:
+        return _combine_with_or(_match_statement(each, principal, context) for each in statements if each.get("Effect") == effect)
 
-    denied, allowed = has_match("Deny"), has_match("Allow")
+    denied, allowed = match_statements("Deny"), match_statements("Allow")
     if denied or allowed is False:
         return False
     return None if denied is None else allowed
 
 
-def _matches(statement: Mapping[str, Any], principal: str, context: Mapping[str, str]) -> Verdict:
+def _match_statement(statement: Mapping[str, Any], principal: str, context: Mapping[str, str]) -> Verdict:
     conditions = [
-        _holds(operator.lower(), key.lower(), _as_list(patterns), context)
+        _evaluate_condition(operator.lower(), key.lower(), _as_list(patterns), context)
         for operator, tests in statement.get("Condition", {}).items()
         for key, patterns in tests.items()
     ]
-    return _all([_names(statement, principal), *conditions])
+    return _combine_with_and([_match_principal(statement, principal), *conditions])
 
 
-def _names(statement: Mapping[str, Any], principal: str) -> Verdict:
+def _match_principal(statement: Mapping[str, Any], principal: str) -> Verdict:
     if "NotPrincipal" in statement:
         return None
     element = statement.get("Principal")
@@ -108,25 +108,25 @@ def _names(statement: Mapping[str, Any], principal: str) -> Verdict:
     return bool(everyone.intersection(names))
 
 
-def _covers(statement: Mapping[str, Any], action: str) -> bool:
+def _covers_action(statement: Mapping[str, Any], action: str) -> bool:
     element = "NotAction" if "NotAction" in statement else "Action"
     matches = any(fnmatchcase(action.lower(), pattern.lower()) for pattern in _as_list(statement.get(element)))
     return matches == (element == "Action")
 
 
-def _holds(operator: str, key: str, patterns: list[str], context: Mapping[str, str]) -> Verdict:
+def _evaluate_condition(operator: str, key: str, patterns: list[str], context: Mapping[str, str]) -> Verdict:
     test, value = _TESTS.get(operator.removesuffix("ifexists")), context.get(key)
     if test is None or value is None:
         return None
     return any(test(value, str(pattern)) for pattern in patterns)
 
 
-def _any(verdicts: Iterable[Verdict]) -> Verdict:
+def _combine_with_or(verdicts: Iterable[Verdict]) -> Verdict:
     values = set(verdicts)
     return True if True in values else None if None in values else False
 
 
-def _all(verdicts: Iterable[Verdict]) -> Verdict:
+def _combine_with_and(verdicts: Iterable[Verdict]) -> Verdict:
     values = set(verdicts)
     return False if False in values else None if None in values else True
 

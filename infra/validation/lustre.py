@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterator
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.facts.queries import Query
-from infra.plan.placement import vpc_zones
+from infra.plan.placement import list_vpc_zones
 from infra.settings.stack import Settings
 from infra.settings.storage import SMALLEST_GIB, STEP_GIB, ExistingLustre
-from infra.validation.registry import EC2, EKS, Topic, rule
-from infra.validation.storage import check_admission, check_file_system
+from infra.validation.registry import EC2, EKS, Topic, register_rule
+from infra.validation.storage import check_file_system, check_nodes_are_admitted
 from infra.versions import KUBERNETES_VERSIONS, WITHOUT_LUSTRE_CLIENT
 
 _WHERE = "storage.fsx"
@@ -24,7 +24,7 @@ https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.htm
 _PATH = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/]+)*/?")
 
 
-@rule()
+@register_rule()
 def check_lustre_capacity(settings: Settings) -> Iterator[Problem]:
     """Check size and throughput against the deployment type."""
     lustre = settings.storage.new_lustre
@@ -39,7 +39,7 @@ def check_lustre_capacity(settings: Settings) -> Iterator[Problem]:
         yield Problem(f"{_WHERE}.throughputPerTib", "applies to PERSISTENT_2; SCRATCH_2 always has 200 MB/s per TiB. Remove it.")
 
 
-@rule()
+@register_rule()
 def check_lustre_key_arn(settings: Settings) -> Iterator[Problem]:
     """https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html"""
     lustre, where = settings.storage.new_lustre, f"{_WHERE}.kmsKeyArn"
@@ -49,12 +49,12 @@ def check_lustre_key_arn(settings: Settings) -> Iterator[Problem]:
         yield Problem(where, "applies to PERSISTENT_2; AWS owns the keys of SCRATCH_2. Remove it.")
     match = _KEY.fullmatch(lustre.kms_key_arn)
     if match is None:
-        yield Problem(where, f"{shown(lustre.kms_key_arn)} is not the ARN of a KMS key. Use one such as {_EXAMPLE_KEY}.")
+        yield Problem(where, f"{format_value(lustre.kms_key_arn)} is not the ARN of a KMS key. Use one such as {_EXAMPLE_KEY}.")
     elif match[1] != settings.region:
         yield Problem(where, f"the key is in {match[1]}, but the file system is in {settings.region}. Use a key in that Region.")
 
 
-@rule()
+@register_rule()
 def check_data_repository(settings: Settings) -> Iterator[Problem]:
     lustre = settings.storage.new_lustre
     repository = lustre.data_repository if lustre else None
@@ -63,20 +63,22 @@ def check_data_repository(settings: Settings) -> Iterator[Problem]:
     where = f"{_WHERE}.dataRepository"
     if not _PATH.fullmatch(repository.path):
         yield Problem(
-            f"{where}.path", f"{shown(repository.path)} is not a bucket with an optional prefix. Use s3://bucket/prefix."
+            f"{where}.path", f"{format_value(repository.path)} is not a bucket with an optional prefix. Use s3://bucket/prefix."
         )
     if not re.fullmatch(r"/|(/[A-Za-z0-9_.-]+)+", repository.directory):
-        yield Problem(f"{where}.directory", f"{shown(repository.directory)} is not an absolute path. Use one such as /data.")
+        yield Problem(
+            f"{where}.directory", f"{format_value(repository.directory)} is not an absolute path. Use one such as /data."
+        )
     for name, events in (("autoImport", repository.auto_import), ("autoExport", repository.auto_export)):
         if repeated := sorted({event for event in events if events.count(event) > 1}):
             yield Problem(f"{where}.{name}", f"lists {repeated[0]} twice. Remove one.")
 
 
-@rule(target=EKS)
-def check_kubernetes_has_lustre(settings: Settings) -> Iterator[Problem]:
+@register_rule(target=EKS)
+def check_eks_nodes_support_lustre(settings: Settings) -> Iterator[Problem]:
     """Check that nodes can mount the file system. System nodes always have EKS's AMI, also if pools have another."""
     version = settings.eks.kubernetes_version
-    if not _has_lustre(settings) or version not in WITHOUT_LUSTRE_CLIENT:
+    if not _uses_lustre(settings) or version not in WITHOUT_LUSTRE_CLIENT:
         return
     newest = max(set(KUBERNETES_VERSIONS) - set(WITHOUT_LUSTRE_CLIENT), key=KUBERNETES_VERSIONS.index)
     kernel = f"EKS's AMI for Kubernetes {version} has kernel {WITHOUT_LUSTRE_CLIENT[version]}, which has no Lustre client"
@@ -86,14 +88,14 @@ def check_kubernetes_has_lustre(settings: Settings) -> Iterator[Problem]:
 # --- what AWS reports
 
 
-def _has_lustre(settings: Settings) -> bool:
+def _uses_lustre(settings: Settings) -> bool:
     return settings.storage.fsx != "none"
 
 
-@rule(Topic.AMIS, target=EC2, reads=(Query.AMI,))
-def check_ami_has_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@register_rule(Topic.AMIS, target=EC2, reads=(Query.AMI,))
+def check_ami_supports_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the AMI of an EC2 cluster can mount the file system."""
-    if not _has_lustre(settings) or facts.ami is None:
+    if not _uses_lustre(settings) or facts.ami is None:
         return
     for system, kernel in _WITHOUT_CLIENT.items():
         if f"({system})" in facts.ami.source:
@@ -102,30 +104,30 @@ def check_ami_has_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(_WHERE, f"{base}. {fix}")
 
 
-@rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_has_lustre)
+@register_rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_uses_lustre)
 def check_existing_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if isinstance(settings.storage.fsx, ExistingLustre):
         yield from check_file_system(settings, facts, settings.storage.fsx, facts.lustre, ("AVAILABLE", "UPDATING"))
 
 
-@rule(Topic.LUSTRE, reads=(Query.LUSTRE, Query.SUBNETS), applies=_has_lustre)
+@register_rule(Topic.LUSTRE, reads=(Query.LUSTRE, Query.SUBNETS), applies=_uses_lustre)
 def check_nodes_can_mount_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if isinstance(settings.storage.fsx, ExistingLustre):
         ports = ("988", "1018-1023")
-        yield from check_admission(settings, facts, settings.storage.fsx, facts.lustre, ports, within_zone=False)
+        yield from check_nodes_are_admitted(settings, facts, settings.storage.fsx, facts.lustre, ports, within_zone=False)
 
 
-@rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_has_lustre)
-def check_own_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@register_rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_uses_lustre)
+def check_own_lustre_changes(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Reject changes to the stack's own file system that FSx does not support, or for which Pulumi would silently
     replace the file system."""
     lustre, existing = settings.storage.new_lustre, facts.existing.lustre
     if lustre is None:
         return
-    zones = vpc_zones(settings, facts)
+    zones = list_vpc_zones(settings, facts)
     if lustre.zone is not None and lustre.zone not in zones:
         fix = f"Choose from {', '.join(zones)}."
-        yield Problem(f"{_WHERE}.zone", f"{shown(lustre.zone)} is not a zone of the cluster's VPC. {fix}")
+        yield Problem(f"{_WHERE}.zone", f"{format_value(lustre.zone)} is not a zone of the cluster's VPC. {fix}")
     if existing is None:
         return
     if lustre.zone is not None and lustre.zone != existing.zone:
@@ -136,7 +138,7 @@ def check_own_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
         yield Problem(f"{_WHERE}.sizeGib", f"{existing.id} has {now} GiB and cannot shrink. Set {now} or more.")
 
 
-@rule(
+@register_rule(
     Topic.LUSTRE_KEY,
     reads=(Query.LUSTRE_KEY,),
     applies=lambda settings: settings.storage.new_lustre is not None and settings.storage.new_lustre.kms_key_arn is not None,
@@ -149,7 +151,7 @@ def check_lustre_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
     yield Problem(f"{_WHERE}.kmsKeyArn", f"{reason}. Use a key that is enabled.")
 
 
-@rule(
+@register_rule(
     Topic.BUCKET,
     reads=(Query.BUCKET,),
     applies=lambda settings: settings.storage.new_lustre is not None and settings.storage.new_lustre.data_repository is not None,

@@ -8,19 +8,19 @@ from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 
 
-def pools_with_paths(settings: Settings) -> Iterator[tuple[str, Pool]]:
+def list_pools_with_paths(settings: Settings) -> Iterator[tuple[str, Pool]]:
     for index, pool in enumerate(settings.pools):
         yield f"pools[{index}]", pool
 
 
-def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Pool, InstanceType]]:
+def list_pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Pool, InstanceType]]:
     """Yield the pools whose instance type exists; another rule reports the others."""
-    for path, pool in pools_with_paths(settings):
+    for path, pool in list_pools_with_paths(settings):
         instance_type = facts.instance_types.get(pool.instance_type)
         if instance_type:
             yield path, pool, instance_type
 
 
-def account_text(facts: Facts) -> str:
+def format_account(facts: Facts) -> str:
     """Return the Region and account in which AWS was queried, for messages."""
     return f"{facts.region} of account {facts.caller.account}"

@@ -15,7 +15,7 @@ from inspect import signature
 from typing import Any, Final, ParamSpec
 
 from infra.config import problems
-from infra.config.problems import Problem, is_below, without_echoes
+from infra.config.problems import Problem, is_below, remove_redundant_problems
 from infra.facts.existing_cluster import ClusterFacts
 from infra.facts.model import Facts
 from infra.facts.queries import Query
@@ -86,7 +86,7 @@ class Rule:
 _RULES: list[Rule] = []
 
 
-def rule(
+def register_rule(
     topic: Topic = Topic.STACK_FILE,
     *,
     target: frozenset[str] = AWS,
@@ -95,15 +95,15 @@ def rule(
 ) -> Callable[[Callable[Parameters, Iterator[Problem]]], Callable[Parameters, Iterator[Problem]]]:
     """Register a rule."""
 
-    def register(check: Callable[Parameters, Iterator[Problem]]) -> Callable[Parameters, Iterator[Problem]]:
+    def register_check(check: Callable[Parameters, Iterator[Problem]]) -> Callable[Parameters, Iterator[Problem]]:
         _RULES.append(Rule(check, topic, target, reads, applies))
         return check
 
-    return register
+    return register_check
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def list_rules() -> tuple[Rule, ...]:
     """Return the rules of all modules in this package, in the order in which they run."""
     package = __name__.rpartition(".")[0]
     for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
@@ -111,13 +111,13 @@ def rules() -> tuple[Rule, ...]:
     return tuple(sorted(_RULES, key=lambda each: each.order))
 
 
-def rules_for(settings: AnyStack) -> Iterator[Rule]:
+def select_rules(settings: AnyStack) -> Iterator[Rule]:
     """Yield the rules for a stack's kind of target that apply to its settings."""
     kind = settings.target.kind
-    return (each for each in rules() if kind in each.targets and each.applies(settings))
+    return (each for each in list_rules() if kind in each.targets and each.applies(settings))
 
 
-def check(settings: AnyStack, facts: Facts | ClusterFacts | None = None, today: date | None = None) -> list[Problem]:
+def run_rules(settings: AnyStack, facts: Facts | ClusterFacts | None = None, today: date | None = None) -> list[Problem]:
     """Run each rule of a stack once, and return all errors and warnings.
 
     Without facts, only the rules about the stack file run. Without a date, the rules that need one do not run.
@@ -127,19 +127,19 @@ def check(settings: AnyStack, facts: Facts | ClusterFacts | None = None, today: 
     available = {name: value for name, value in values.items() if value is not None}
     all_problems: list[Problem] = []
     malformed: set[str] = set()
-    for each in rules_for(settings):
+    for each in select_rules(settings):
         if not each.parameters <= available.keys():
             continue
         reported = list(each.check(**{name: available[name] for name in each.parameters}))
         if "facts" in each.parameters:  # ignore what AWS or the cluster reports about malformed values
-            reported = [problem for problem in reported if not _is_about(problem, malformed, settings)]
+            reported = [problem for problem in reported if not _may_repeat_malformed_value(problem, malformed, settings)]
         else:
             malformed |= {problem.path for problem in reported if problem.is_error}
         all_problems += [replace(problem, topic=each.topic) for problem in reported]
-    return without_echoes(all_problems)
+    return remove_redundant_problems(all_problems)
 
 
-def _is_about(problem: Problem, malformed: set[str], settings: AnyStack) -> bool:
+def _may_repeat_malformed_value(problem: Problem, malformed: set[str], settings: AnyStack) -> bool:
     """Return whether a problem may only repeat that a value is malformed. On existing clusters, that is also a problem
     with a node selector that contains a malformed label."""
     if settings.target.kind in EXISTING:

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from itertools import combinations
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem
 from infra.facts.model import Facts, FileSystem, Subnet
 from infra.facts.queries import Query
 from infra.jobs.volumes import find_home_problem, find_path_problem
 from infra.naming import LOGIN_USER
-from infra.plan.placement import vpc_zones
+from infra.plan.placement import list_vpc_zones
 from infra.settings.stack import Settings
 from infra.settings.storage import ExistingEfs, ExistingFileSystem
-from infra.validation.formats import check_id
-from infra.validation.pool_paths import account_text
-from infra.validation.registry import Topic, rule
+from infra.validation.formats import check_id_format
+from infra.validation.pool_paths import format_account
+from infra.validation.registry import Topic, register_rule
 
 _ALSO_SYSTEM = ("root", "tmp", "var")
 """Top-level directories where nodes must not mount the shared volume. Jobs may mount volumes there."""
@@ -23,7 +23,7 @@ AMI_USERS = ("ec2-user", "ssm-user", "ubuntu")
 """Users of the AMIs for Amazon Linux and Ubuntu, and the user of Session Manager."""
 
 
-@rule()
+@register_rule()
 def check_mount_paths(settings: Settings) -> Iterator[Problem]:
     """Check the mount paths. The user who runs ranks is the login user of an EC2 cluster, or the user in job images."""
     user = LOGIN_USER if settings.is_eks else settings.ec2.user
@@ -32,7 +32,7 @@ def check_mount_paths(settings: Settings) -> Iterator[Problem]:
         yield from check_mount_path(where, path, user)
     for (first, above), (second, below) in combinations(paths.items(), 2):
         if f"{above}/".startswith(f"{below}/") or f"{below}/".startswith(f"{above}/"):
-            yield Problem(second, f"{shown(below)} and {first} {shown(above)} overlap. Change one.")
+            yield Problem(second, f"{format_value(below)} and {first} {format_value(above)} overlap. Change one.")
 
 
 def check_mount_path(where: str, text: str, user: str = LOGIN_USER) -> Iterator[Problem]:
@@ -43,20 +43,20 @@ def check_mount_path(where: str, text: str, user: str = LOGIN_USER) -> Iterator[
     homes = (f"/home/{name}" for name in (user, *AMI_USERS))
     wrong = wrong or next((hidden for home in homes if (hidden := find_home_problem(text, home))), None)
     if wrong:
-        yield Problem(where, f"{shown(text)} {wrong}. Use a path such as /shared.")
+        yield Problem(where, f"{format_value(text)} {wrong}. Use a path such as /shared.")
 
 
-@rule()
+@register_rule()
 def check_existing_file_systems(settings: Settings) -> Iterator[Problem]:
     for each in settings.storage.file_systems:
         if isinstance(each, ExistingFileSystem):
-            where = path_of_id(each)
-            yield from check_id(where, "fs", each.file_system_id, f"an {each.kind.title} file system")
+            where = format_id_path(each)
+            yield from check_id_format(where, "fs", each.file_system_id, f"an {each.kind.title} file system")
             if not settings.network.is_existing:
                 yield Problem(where, "the existing file system is in its own VPC. Set network.vpcId to that VPC.")
 
 
-def path_of_id(settings: ExistingFileSystem) -> str:
+def format_id_path(settings: ExistingFileSystem) -> str:
     return f"storage.{settings.kind.setting}.fileSystemId"
 
 
@@ -68,11 +68,11 @@ def check_file_system(
     usable_states: tuple[str, ...],
 ) -> Iterator[Problem]:
     """Check that an existing file system exists in the stack's VPC, and is ready."""
-    name, where, vpc_id = existing.file_system_id, path_of_id(existing), settings.network.vpc_id
+    name, where, vpc_id = existing.file_system_id, format_id_path(existing), settings.network.vpc_id
     file_system = file_systems.get(name)
     if name in facts.not_found:
-        title, account = existing.kind.title, account_text(facts)
-        yield Problem(where, f"{shown(name)} is not an {title} file system of {account}. Use an existing one.")
+        title, account = existing.kind.title, format_account(facts)
+        yield Problem(where, f"{format_value(name)} is not an {title} file system of {account}. Use an existing one.")
     if file_system is None:
         return
     if file_system.state not in usable_states:
@@ -81,7 +81,7 @@ def check_file_system(
         yield Problem(where, f"{name} is in {elsewhere[0]}, not in {vpc_id}. Use the same VPC.")
 
 
-def check_admission(
+def check_nodes_are_admitted(
     settings: Settings,
     facts: Facts,
     existing: ExistingFileSystem,
@@ -97,23 +97,23 @@ def check_admission(
         return
     for zone, groups in sorted(file_system.admitted.items()):
         sources = frozenset[str]().union(*groups.values())
-        subnets = [subnet for subnet in _existing_subnets(settings, facts) if subnet.zone == zone or not within_zone]
-        if closed := [subnet for subnet in subnets if not _admits(sources, subnet.cidr, file_system.nodes_groups)]:
+        subnets = [subnet for subnet in _find_existing_subnets(settings, facts) if subnet.zone == zone or not within_zone]
+        if closed := [subnet for subnet in subnets if not _admits_subnet(sources, subnet.cidr, file_system.nodes_groups)]:
             subnet = closed[0]
             yield Problem(
-                path_of_id(existing),
+                format_id_path(existing),
                 f"{file_system.id} does not admit nodes in {subnet.zone}: no rule of {' or '.join(sorted(groups))} allows TCP "
                 f"{ports[0]} from {subnet.id} ({subnet.cidr}). Add rules for TCP {' and '.join(ports)}, or set "
                 f"storage.{existing.kind.setting}.addIngressRule: true.",
             )
 
 
-def _existing_subnets(settings: Settings, facts: Facts) -> list[Subnet]:
+def _find_existing_subnets(settings: Settings, facts: Facts) -> list[Subnet]:
     """Return the subnets in the settings that exist."""
     return [facts.subnets[subnet_id] for subnet_id in settings.network.subnet_ids if subnet_id in facts.subnets]
 
 
-def _admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> bool:
+def _admits_subnet(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> bool:
     """Return whether one of the sources covers the subnet or is a security group of the nodes. The entries of prefix
     lists are unknown, so every prefix list counts as covering the subnet.
     """
@@ -129,11 +129,11 @@ def _admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) ->
 # --- EFS
 
 
-def _has_existing_efs(settings: Settings) -> bool:
+def _uses_existing_efs(settings: Settings) -> bool:
     return isinstance(settings.storage.efs, ExistingEfs)
 
 
-@rule(Topic.FILE_SYSTEM, reads=(Query.FILE_SYSTEM,), applies=_has_existing_efs)
+@register_rule(Topic.FILE_SYSTEM, reads=(Query.FILE_SYSTEM,), applies=_uses_existing_efs)
 def check_existing_efs(settings: Settings, facts: Facts) -> Iterator[Problem]:
     efs = settings.storage.efs
     if not isinstance(efs, ExistingEfs):
@@ -141,13 +141,13 @@ def check_existing_efs(settings: Settings, facts: Facts) -> Iterator[Problem]:
     yield from check_file_system(settings, facts, efs, facts.efs, ("available",))
     file_system = facts.efs.get(efs.file_system_id)
     if file_system is not None and set(file_system.mount_targets.values()) <= {settings.network.vpc_id}:
-        for zone in vpc_zones(settings, facts):
+        for zone in list_vpc_zones(settings, facts):
             if zone not in file_system.mount_targets:
                 fix = "where nodes may run. Create one there."
-                yield Problem(path_of_id(efs), f"{file_system.id} has no mount target in {zone}, {fix}")
+                yield Problem(format_id_path(efs), f"{file_system.id} has no mount target in {zone}, {fix}")
 
 
-@rule(Topic.FILE_SYSTEM, reads=(Query.MOUNT_TARGETS,), applies=_has_existing_efs)
+@register_rule(Topic.FILE_SYSTEM, reads=(Query.MOUNT_TARGETS,), applies=_uses_existing_efs)
 def check_nodes_can_mount_efs(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if isinstance(settings.storage.efs, ExistingEfs):
-        yield from check_admission(settings, facts, settings.storage.efs, facts.efs, ("2049",), within_zone=True)
+        yield from check_nodes_are_admitted(settings, facts, settings.storage.efs, facts.efs, ("2049",), within_zone=True)

@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from infra.config.messages import all_of, shown
+from infra.config.messages import format_value, join_with_and
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.facts.queries import Query
-from infra.plan.aws_services import called_services, essential
-from infra.plan.placement import pool_zone, vpc_zones
-from infra.plan.subnet_cidrs import zone_addresses
+from infra.plan.aws_services import list_called_services, select_essential_services
+from infra.plan.placement import choose_pool_zone, list_vpc_zones
+from infra.plan.subnet_cidrs import compute_zone_subnets
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import account_text
-from infra.validation.registry import Topic, rule
+from infra.validation.pool_paths import format_account
+from infra.validation.registry import Topic, register_rule
 
 EKS_ADDRESSES = 6
 """Free addresses that EKS needs per subnet:
@@ -25,11 +25,11 @@ def _uses_existing_vpc(settings: Settings) -> bool:
     return settings.network.is_existing or bool(settings.network.subnet_ids)
 
 
-@rule(Topic.VPC, reads=(Query.VPC,), applies=_uses_existing_vpc)
+@register_rule(Topic.VPC, reads=(Query.VPC,), applies=_uses_existing_vpc)
 def check_vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
     vpc_id, where = settings.network.vpc_id, "network.vpcId"
     if vpc_id in facts.not_found:
-        yield Problem(where, f"{shown(vpc_id)} does not exist in {account_text(facts)}. Use an existing VPC.")
+        yield Problem(where, f"{format_value(vpc_id)} does not exist in {format_account(facts)}. Use an existing VPC.")
     if facts.vpc is None:
         return
     dns = {"enableDnsSupport": facts.vpc.dns_support, "enableDnsHostnames": facts.vpc.dns_hostnames}
@@ -42,13 +42,13 @@ def check_vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(where, f"{vpc_id} has {block}, {overlap}. Use another VPC.")
 
 
-@rule(Topic.VPC, reads=(Query.SUBNETS,), applies=_uses_existing_vpc)
+@register_rule(Topic.VPC, reads=(Query.SUBNETS,), applies=_uses_existing_vpc)
 def check_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
     network = settings.network
     for index, subnet_id in enumerate(network.subnet_ids):
         where, subnet = f"network.subnetIds[{index}]", facts.subnets.get(subnet_id)
         if subnet_id in facts.not_found:
-            yield Problem(where, f"{shown(subnet_id)} does not exist in {account_text(facts)}. Use an existing subnet.")
+            yield Problem(where, f"{format_value(subnet_id)} does not exist in {format_account(facts)}. Use an existing subnet.")
         elif subnet and network.vpc_id and subnet.vpc_id != network.vpc_id:
             yield Problem(where, f"{subnet_id} is in {subnet.vpc_id}, not in {network.vpc_id}. Use a subnet of {network.vpc_id}.")
         elif subnet and subnet.is_public:
@@ -63,23 +63,23 @@ def check_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
         yield Problem("network.subnetIds", f"are all in {zones[0]}. {fix}")
 
 
-@rule(Topic.VPC, reads=(Query.SUBNETS, Query.ENDPOINTS), applies=_uses_existing_vpc)
-def check_routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@register_rule(Topic.VPC, reads=(Query.SUBNETS, Query.ENDPOINTS), applies=_uses_existing_vpc)
+def check_aws_is_reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that nodes in private subnets can reach AWS: by a route out of the VPC, or through VPC endpoints."""
-    needed = _endpoints_needed(settings)
+    needed = _list_required_endpoints(settings)
     if facts.endpoints is None or needed <= facts.endpoints:
         return
     for index, subnet_id in enumerate(settings.network.subnet_ids):
         subnet = facts.subnets.get(subnet_id)
         if subnet and not subnet.is_public and not subnet.has_route_out:
-            missing = f"{subnet.vpc_id} has no endpoints for {all_of(sorted(needed - facts.endpoints))}"
+            missing = f"{subnet.vpc_id} has no endpoints for {join_with_and(sorted(needed - facts.endpoints))}"
             fix = "Route the subnet to a NAT or transit gateway, or create the endpoints."
             yield Problem(f"network.subnetIds[{index}]", f"{subnet_id} has no route out of the VPC, and {missing}. {fix}")
 
 
-def _endpoints_needed(settings: Settings) -> frozenset[str]:
+def _list_required_endpoints(settings: Settings) -> frozenset[str]:
     """Return the VPC endpoints that nodes of a private cluster need to join and to run jobs."""
-    needed = {*essential(settings, called_services(settings)), "s3"}
+    needed = {*select_essential_services(settings, list_called_services(settings)), "s3"}
     if settings.storage.efs == "none":
         needed.discard("elasticfilesystem")
     if settings.is_eks and not (settings.installs_platform and settings.platform.autoscaler):
@@ -87,47 +87,47 @@ def _endpoints_needed(settings: Settings) -> frozenset[str]:
     return frozenset(needed)
 
 
-@rule(Topic.ADDRESSES, reads=(Query.SUBNETS,), applies=lambda settings: settings.network.is_existing)
+@register_rule(Topic.ADDRESSES, reads=(Query.SUBNETS,), applies=lambda settings: settings.network.is_existing)
 def check_free_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    for zone in vpc_zones(settings, facts):
+    for zone in list_vpc_zones(settings, facts):
         free = sum(subnet.free_addresses for subnet in facts.subnets.values() if subnet.zone == zone)
-        if need := _excess_need(settings, facts, zone, free):
+        if need := _describe_address_shortage(settings, facts, zone, free):
             have = f"have {free} free addresses in {zone}"
             yield Problem("network.subnetIds", f"{have}, {need}. Use larger subnets, or lower maxSize.")
 
 
-@rule(applies=lambda settings: not settings.network.is_existing)
+@register_rule(applies=lambda settings: not settings.network.is_existing)
 def check_cidr_size(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the CIDR of a new VPC gives each zone enough addresses. Another rule reports a malformed CIDR."""
-    for zone in vpc_zones(settings, facts):
+    for zone in list_vpc_zones(settings, facts):
         try:
-            free = zone_addresses(settings.network.new_cidr, zone).private_capacity
+            free = compute_zone_subnets(settings.network.new_cidr, zone).private_capacity
         except (ValueError, IndexError):  # the CIDR has no room for subnets
             continue
-        if need := _excess_need(settings, facts, zone, free):
+        if need := _describe_address_shortage(settings, facts, zone, free):
             have = f"{settings.network.new_cidr} gives {zone} {free} addresses"
             yield Problem("network.cidr", f"{have}, {need}. Use a larger CIDR, or lower maxSize.")
 
 
-def _excess_need(settings: Settings, facts: Facts, zone: str, free: int) -> str | None:
+def _describe_address_shortage(settings: Settings, facts: Facts, zone: str, free: int) -> str | None:
     """Return a clause about the addresses that a zone's nodes need at maxSize; None if the free addresses suffice."""
-    nodes = _maximum_nodes(settings, facts, zone)
+    nodes = _count_maximum_nodes(settings, facts, zone)
     each = settings.target.addresses_per_node
     if (needed := nodes.total() * each) <= free:
         return None
-    counts = all_of(f"{count} of {name}" for name, count in nodes.items() if count > 0)
+    counts = join_with_and(f"{count} of {name}" for name, count in nodes.items() if count > 0)
     return f"but its nodes (at most {counts}) need {needed} ({each} each)"
 
 
-def _maximum_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
+def _count_maximum_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
     """Return pool -> maximum number of nodes in a zone. In an existing VPC, count only nodes that do not exist yet."""
     nodes: Counter[str] = Counter()
     if settings.is_eks:
         nodes[settings.eks.system.name] = settings.eks.system.max_size
-    elif any(pool_zone(pool, settings, facts) == zone for pool in settings.pools):
+    elif any(choose_pool_zone(pool, settings, facts) == zone for pool in settings.pools):
         nodes["the head node"] = 1
     for pool in settings.pools:
-        if pool_zone(pool, settings, facts) == zone:
+        if choose_pool_zone(pool, settings, facts) == zone:
             nodes[pool.name] += pool.max_size
     if settings.network.is_existing:
         nodes.subtract({name: pool.desired_size for name, pool in facts.existing.pools.items() if name in nodes})

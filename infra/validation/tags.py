@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from infra.config.messages import shown
+from infra.config.messages import format_value
 from infra.config.problems import Problem
-from infra.jobs.pod_rules import check_label
+from infra.jobs.pod_rules import check_label_syntax
 from infra.naming import (
     ACCELERATOR_LABEL,
     BASE_TAGS,
@@ -18,8 +18,8 @@ from infra.naming import (
     ROLE_TAG,
 )
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import pools_with_paths
-from infra.validation.registry import EKS, rule
+from infra.validation.pool_paths import list_pools_with_paths
+from infra.validation.registry import EKS, register_rule
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 LONGEST_KEY = 128
@@ -31,7 +31,7 @@ _CHARACTERS = re.compile(r"[\w +\-=.:/@]*")
 _CONTROLLERS = re.compile(r"(^|\.)(kubernetes|k8s)\.io/|^eks:")
 
 
-@rule()
+@register_rule()
 def check_cost_center(settings: Settings) -> Iterator[Problem]:
     if settings.cost_center is not None:
         yield from _check_tag_value("costCenter", settings.cost_center)
@@ -39,7 +39,7 @@ def check_cost_center(settings: Settings) -> Iterator[Problem]:
             yield Problem("costCenter", "is empty. Set a value, or remove the key.")
 
 
-@rule()
+@register_rule()
 def check_tags(settings: Settings) -> Iterator[Problem]:
     if len(settings.tags) > MAXIMUM_TAGS:
         yield Problem("tags", f"has {len(settings.tags)} tags. Use at most {MAXIMUM_TAGS}.")
@@ -61,7 +61,7 @@ def check_tags(settings: Settings) -> Iterator[Problem]:
 def _check_tag_value(where: str, value: str) -> Iterator[Problem]:
     if len(value) > LONGEST_VALUE or not _CHARACTERS.fullmatch(value):
         fix = f"Use at most {LONGEST_VALUE} letters, digits, spaces and + - = . _ : / @"
-        yield Problem(where, f"{shown(value)} is not a valid tag value. {fix}")
+        yield Problem(where, f"{format_value(value)} is not a valid tag value. {fix}")
 
 
 # A kubelet may not set labels with Kubernetes' prefixes on its own node, and EKS rejects labels with its own prefix.
@@ -69,9 +69,9 @@ _RESERVED = re.compile(r"([a-z0-9.-]*\.)?(kubernetes\.io|k8s\.io|eks\.amazonaws\
 _PROGRAM_LABELS = (POOL_LABEL, GPU_LABEL, EFA_LABEL, ACCELERATOR_LABEL)
 
 
-@rule(target=EKS)
+@register_rule(target=EKS)
 def check_labels(settings: Settings) -> Iterator[Problem]:
-    for path, pool in pools_with_paths(settings):
+    for path, pool in list_pools_with_paths(settings):
         for key, value in pool.labels.items():
             where = f"{path}.labels.{key}"
             if key in _PROGRAM_LABELS:
@@ -80,4 +80,4 @@ def check_labels(settings: Settings) -> Iterator[Problem]:
                 yield Problem(where, "marks nodes with emulated devices, which `smoke` would not check. Remove the label.")
             elif _RESERVED.fullmatch(key):
                 yield Problem(where, "has a prefix reserved for Kubernetes and EKS. Choose another key.")
-            yield from check_label(where, key, value)
+            yield from check_label_syntax(where, key, value)

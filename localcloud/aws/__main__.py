@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.realizer import Realizer
 
 
-def _arguments() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m localcloud.aws", description="Run the local AWS on a port of 127.0.0.1.")
     parser.add_argument("--port", type=int, default=0, help="TCP port; 0 picks a free one")
     parser.add_argument(
@@ -41,8 +41,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    garbage.pause()
-    arguments = _arguments()
+    garbage.pause_collection()
+    arguments = _parse_arguments()
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -55,20 +55,22 @@ def main() -> int:
     from localcloud.aws.efs import contents
     from localcloud.aws.server import Server
 
-    account.use(Key.load(arguments.key_file))
+    account.set_default_access_key(Key.load(arguments.key_file))
     if arguments.file_systems:
-        contents.keep_in(arguments.file_systems)
+        contents.set_root_folder(arguments.file_systems)
     durations.set_factor(arguments.delay_factor)
-    quotas.use_account(arguments.account)
+    quotas.select_account_kind(arguments.account)
     server = Server(arguments.port)
-    hosts = _realize_hosts(arguments.hosts, arguments.file_systems, server) if arguments.hosts else None
+    hosts = _start_host_realizer(arguments.hosts, arguments.file_systems, server) if arguments.hosts else None
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.stop).start())
-    realizer = _realize(arguments.kubernetes, server) if arguments.kubernetes else None
-    garbage.resume()
+    realizer = _start_realizer(arguments.kubernetes, server) if arguments.kubernetes else None
+    garbage.resume_collection()
     endpoint = f"http://127.0.0.1:{server.port}"
     if arguments.ready_file:
-        whole_file.write(arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n")
+        whole_file.write_atomically(
+            arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n"
+        )
     logging.getLogger("localcloud.aws").info("serving on %s", endpoint)
     server.serve()
     for alive in (realizer, hosts):
@@ -79,18 +81,18 @@ def main() -> int:
     return 0
 
 
-def _realize(folder: Path, server: "Server") -> "Realizer":
+def _start_realizer(folder: Path, server: "Server") -> "Realizer":
     from localcloud.kubernetes.realizer import Realizer
 
-    return Realizer(folder, ("127.0.0.1", server.port), server.serve_also)
+    return Realizer(folder, ("127.0.0.1", server.port), server.add_listener)
 
 
-def _realize_hosts(folder: Path, file_systems: Path, server: "Server") -> "HostRealizer":
+def _start_host_realizer(folder: Path, file_systems: Path, server: "Server") -> "HostRealizer":
     from localcloud.hosts import capability, programs
     from localcloud.hosts.realizer import Realizer
 
-    ready = programs.prepare(logging.getLogger("localcloud.hosts").info)
-    return Realizer(folder, file_systems, server.serve_also, ready, capability.limit())
+    ready = programs.prepare_programs(logging.getLogger("localcloud.hosts").info)
+    return Realizer(folder, file_systems, server.add_listener, ready, capability.read_host_limit())
 
 
 if __name__ == "__main__":

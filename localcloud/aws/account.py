@@ -18,12 +18,12 @@ _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _key = Key.create()
 
 
-def key() -> Key:
+def default_access_key() -> Key:
     """Return the access key of the default user. It is random in each process that does not call `use`."""
     return _key
 
 
-def use(chosen: Key) -> None:
+def set_default_access_key(chosen: Key) -> None:
     """Make this the access key of the default user. Call this before the first request."""
     global _key
     _key = chosen
@@ -31,9 +31,9 @@ def use(chosen: Key) -> None:
 
 def install() -> None:
     _make_secret_keys_unpredictable()
-    _seed_user()
-    _sign_in_process_clients()
-    _find_accounts_of_keys_quickly()
+    _add_default_user()
+    _export_default_credentials()
+    _speed_up_account_lookup()
     _parse_managed_policies_once()
 
 
@@ -44,7 +44,7 @@ def _make_secret_keys_unpredictable() -> None:
     models.random_alphanumeric = lambda length: secrets.token_urlsafe(length)[:length]  # type: ignore[attr-defined]
 
 
-def _seed_user() -> None:
+def _add_default_user() -> None:
     """Make moto add the default user and access key whenever it creates or resets the account's IAM backend."""
     from moto.iam import models  # slow to import
 
@@ -53,7 +53,7 @@ def _seed_user() -> None:
     original = models.IAMBackend.__init__
 
     @functools.wraps(original)
-    def init(self: Any, region_name: str, account_id: str) -> None:
+    def init_with_default_user(self: Any, region_name: str, account_id: str) -> None:
         original(self, region_name, account_id)
         if account_id == ACCOUNT and region_name == "aws":
             user = self.create_user(region_name, USER_NAME)
@@ -67,24 +67,24 @@ def _seed_user() -> None:
                 for service in service_linked_roles.NAMES:
                     service_linked_roles.create(self, service)
 
-    models.IAMBackend.__init__ = init  # type: ignore[method-assign]
+    models.IAMBackend.__init__ = init_with_default_user  # type: ignore[method-assign]
 
 
-def _sign_in_process_clients() -> None:
+def _export_default_credentials() -> None:
     """Make `mock_aws` export the default user's credentials instead of its own."""
     from moto.core.models import MockAWS
 
     original = MockAWS.__init__
 
     @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init_with_default_credentials(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         self._fake_creds = _key.environment
 
-    MockAWS.__init__ = init  # type: ignore[method-assign]
+    MockAWS.__init__ = init_with_default_credentials  # type: ignore[method-assign]
 
 
-def account_of(access_key: str) -> str:
+def find_account(access_key: str) -> str:
     """Return the account that owns the key.
 
     moto's own lookup would create an IAM backend per partition, with 1,600 managed policies each.
@@ -97,10 +97,10 @@ def account_of(access_key: str) -> str:
     return ACCOUNT
 
 
-def _find_accounts_of_keys_quickly() -> None:
+def _speed_up_account_lookup() -> None:
     from moto.iam import models
 
-    models.get_account_id_from = account_of
+    models.get_account_id_from = find_account
 
 
 def _parse_managed_policies_once() -> None:
@@ -113,10 +113,10 @@ def _parse_managed_policies_once() -> None:
     original = IAMBackend._init_aws_policies
     parsed: dict[tuple[str, str], list[Any]] = {}
 
-    def policies(self: Any) -> list[Any]:
+    def load_managed_policies(self: Any) -> list[Any]:
         key = (self.region_name, self.account_id)
         if key not in parsed:
             parsed[key] = original(self)
         return [copy.copy(policy) for policy in parsed[key]]
 
-    IAMBackend._init_aws_policies = policies  # type: ignore[method-assign]
+    IAMBackend._init_aws_policies = load_managed_policies  # type: ignore[method-assign]

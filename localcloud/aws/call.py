@@ -16,7 +16,7 @@ Response = tuple[int, dict[str, Any], Any]
 """HTTP status, headers and body."""
 
 
-def parsed_response(operation: OperationModel, response: Response) -> dict[str, Any]:
+def parse_response(operation: OperationModel, response: Response) -> dict[str, Any]:
     """Parse an HTTP response as boto3 would. The result for an error response contains the member `Error`."""
     status, headers, body = response
     if isinstance(body, str):
@@ -54,7 +54,7 @@ class Call:
         it.
         """
         response = self.forward()
-        parsed = parsed_response(self.operation_model, response)
+        parsed = parse_response(self.operation_model, response)
         if response[0] >= 300:
             error = parsed.get("Error", {})
             raise Refused(error.get("Code", ""), error.get("Message", ""), response)

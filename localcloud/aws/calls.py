@@ -42,10 +42,10 @@ def counts() -> dict[tuple[str, str], Count]:
         return {key: Count(count.calls, count.errors, count.seconds) for key, count in sorted(_counts.items())}
 
 
-def writes() -> dict[str, int]:
+def count_writes() -> dict[str, int]:
     """Return `service.Operation` -> number of calls, for operations that are not read-only."""
     return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if not is_read(name)}
 
 
-def reads() -> dict[str, int]:
+def count_reads() -> dict[str, int]:
     return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if is_read(name)}

@@ -34,30 +34,30 @@ def advance(by: timedelta) -> datetime:
     return now()
 
 
-def watch(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
+def on_tick(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
     """Register a function that is called with the calendar time before every request and at every tick of the
     server."""
     _watchers.append(action)
     return action
 
 
-def watch_first(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
+def on_tick_first(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
     """Register a function that is called before the functions of `watch`. Those may launch instances, and launches
     depend on the states that this function updates."""
     _watchers.insert(0, action)
     return action
 
 
-def _notify() -> None:
+def _run_tick_actions() -> None:
     moment = now()
     for action in _watchers:
         action(moment)
 
 
-durations.before_settling(_notify)
+durations.add_pre_transition_hook(_run_tick_actions)
 
 
 @patching.on_reset
-def _forget() -> None:
+def _reset_clock() -> None:
     global _ahead
     _ahead = timedelta()

@@ -21,47 +21,47 @@ from localcloud.aws.listening import Offer
 log = logging.getLogger(__name__)
 
 
-def answer(request: Request, offer: Offer) -> Response:
+def handle_request(request: Request, offer: Offer) -> Response:
     path = request.path.removeprefix("/local-cloud/").rstrip("/")
     if not path.startswith(offer.paths):
-        return _json({"error": "this address does not offer the request"}, 404)
-    if not hmac.compare_digest(_token_of(request).encode(), offer.token.encode()):
-        return _json({"error": "the header Authorization must be: Bearer <secret access key of the local cloud>"}, 401)
+        return _json_response({"error": "this address does not offer the request"}, 404)
+    if not hmac.compare_digest(_read_token(request).encode(), offer.token.encode()):
+        return _json_response({"error": "the header Authorization must be: Bearer <secret access key of the local cloud>"}, 401)
     if request.get_data() and request.mimetype != "application/json":
-        return _json({"error": "the header Content-Type must be: application/json"}, 415)
-    function, variables = control_actions.find(request.method, path)
+        return _json_response({"error": "the header Content-Type must be: application/json"}, 415)
+    function, variables = control_actions.find_action(request.method, path)
     if function is None:
-        known_requests = ", ".join(control_actions.known())
-        return _json({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known_requests}"}, 404)
+        known_requests = ", ".join(control_actions.list_requests())
+        return _json_response({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known_requests}"}, 404)
     try:
         body = json.loads(request.get_data() or b"null")
         with gateway.LOCK:
-            return _json(function(body, **variables), 200)
+            return _json_response(function(body, **variables), 200)
     except (ValueError, TypeError, KeyError) as error:
-        return _json({"error": f"{error!r}"}, 400)
+        return _json_response({"error": f"{error!r}"}, 400)
     except Exception as error:
         log.exception("/local-cloud/%s", path)
-        return _json({"error": f"{error!r}"}, 500)
+        return _json_response({"error": f"{error!r}"}, 500)
 
 
-def _token_of(request: Request) -> str:
+def _read_token(request: Request) -> str:
     """Return the bearer token, or the password of a client that supports only Basic authentication."""
     sent = request.authorization
     return (sent.token or sent.password or "") if sent is not None else ""
 
 
-def _json(value: Any, status: int) -> Response:
+def _json_response(value: Any, status: int) -> Response:
     return Response(json.dumps(value, indent=1, default=str) + "\n", status, content_type="application/json")
 
 
 @action("GET", "health")
-def _health(_: Any) -> Any:
+def _get_health(_: Any) -> Any:
     return {"status": "ok"}
 
 
 @action("GET", "problems")
-def _problems(_: Any) -> Any:
-    return problems.found()
+def _list_problems(_: Any) -> Any:
+    return problems.list_problems()
 
 
 @action("POST", "reset")
@@ -74,31 +74,31 @@ def _reset(_: Any) -> Any:
 
 
 @action("GET", "inventory")
-def _inventory(_: Any) -> Any:
+def _list_leftovers(_: Any) -> Any:
     durations.settle()
     return [asdict(leftover) for leftover in inventory.leftovers()]
 
 
 @action("PUT", "inventory")
-def _accept(_: Any) -> Any:
+def _accept_leftovers(_: Any) -> Any:
     durations.settle()
-    inventory.accept()
+    inventory.accept_current_resources()
     return []
 
 
 @action("POST", "capacity-reservations")
-def _reserve(body: Any) -> Any:
-    return {"id": capacity_reservations.seed(**body)}
+def _create_capacity_reservation(body: Any) -> Any:
+    return {"id": capacity_reservations.seed_reservation(**body)}
 
 
 @action("POST", "prerequisites")
-def _prerequisites(body: Any) -> Any:
-    return prerequisites.make(body["region"], body["values"])
+def _create_prerequisites(body: Any) -> Any:
+    return prerequisites.create_prerequisites(body["region"], body["values"])
 
 
 @action("GET", "faults")
-def _faults(_: Any) -> Any:
-    return [asdict(fault) for fault in faults.pending()]
+def _list_faults(_: Any) -> Any:
+    return [asdict(fault) for fault in faults.list_active_faults()]
 
 
 @action("POST", "faults")
@@ -116,24 +116,24 @@ def _clear_faults(_: Any) -> Any:
 
 
 @action("GET", "delays")
-def _delays(_: Any) -> Any:
+def _get_delays(_: Any) -> Any:
     table = {kind: {"seconds": value.seconds, "source": value.source} for kind, value in durations.DURATIONS.items()}
-    return {"factor": durations.factor(), "durations": table}
+    return {"factor": durations.get_factor(), "durations": table}
 
 
 @action("PUT", "delays")
 def _set_delays(body: Any) -> Any:
     durations.set_factor(float(body["factor"]), body.get("only", ()))
-    return {"factor": durations.factor()}
+    return {"factor": durations.get_factor()}
 
 
 @action("GET", "account")
-def _account(_: Any) -> Any:
+def _get_account(_: Any) -> Any:
     return {"kind": "new" if quotas.is_new_account() else "established"}
 
 
 @action("GET", "clock")
-def _clock(_: Any) -> Any:
+def _get_clock(_: Any) -> Any:
     return {"now": clock.now().isoformat()}
 
 
@@ -143,12 +143,12 @@ def _advance_clock(body: Any) -> Any:
 
 
 @action("GET", "calls")
-def _calls(_: Any) -> Any:
+def _get_call_counts(_: Any) -> Any:
     counts = {
         f"{service}.{operation}": {"read": calls.is_read(operation), **asdict(count)}
         for (service, operation), count in calls.counts().items()
     }
-    return {"reads": sum(calls.reads().values()), "writes": sum(calls.writes().values()), "operations": counts}
+    return {"reads": sum(calls.count_reads().values()), "writes": sum(calls.count_writes().values()), "operations": counts}
 
 
 @action("DELETE", "calls")

@@ -17,19 +17,19 @@ def action(method: str, path: str) -> Callable[[Action], Action]:
     function runs with the gateway's lock held. A ValueError becomes a response with status 400 and the error's message.
     """
 
-    def register(function: Action) -> Action:
+    def register_action(function: Action) -> Action:
         _actions[(method, path)] = function
         return function
 
-    return register
+    return register_action
 
 
-def known() -> list[str]:
+def list_requests() -> list[str]:
     """Return all registered requests in the form `METHOD path`."""
     return [f"{method} {path}" for method, path in sorted(_actions)]
 
 
-def find(method: str, path: str) -> tuple[Action | None, dict[str, str]]:
+def find_action(method: str, path: str) -> tuple[Action | None, dict[str, str]]:
     for (known_method, pattern), function in _actions.items():
         matched = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path) if known_method == method else None
         if matched is not None:

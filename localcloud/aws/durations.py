@@ -129,11 +129,11 @@ class _Transition:
         try:
             if self.error is not None:
                 raise self.error
-            _set(self.target, self.attribute, self.final() if callable(self.final) else self.final)
+            _set_member(self.target, self.attribute, self.final() if callable(self.final) else self.final)
             if self.then is not None:
                 self.then()
         except Exception as error:
-            problem = problems.report(self.operation, error)
+            problem = problems.report_problem(self.operation, error)
             if self.fail is not None:
                 self._end(self.fail, problem)
 
@@ -141,7 +141,7 @@ class _Transition:
         try:
             fail(problem)
         except Exception as error:
-            problems.report(f"reporting the failure of {self.operation}", error)
+            problems.report_problem(f"reporting the failure of {self.operation}", error)
 
 
 now: Callable[[], float] = time.monotonic
@@ -160,7 +160,7 @@ _operation = ""
 _thread = threading.local()
 
 
-def factor() -> float:
+def get_factor() -> float:
     return _factor
 
 
@@ -175,7 +175,7 @@ def set_factor(value: float, only: Iterable[str] = ()) -> None:
     _factor, _only = value, frozenset(only)
 
 
-def seconds(kind: str | float) -> float:
+def scaled_seconds(kind: str | float) -> float:
     """Return the scaled duration of a kind, or of an operation that takes this number of seconds on AWS."""
     if not isinstance(kind, str):
         return kind * _factor if not _only else 0.0
@@ -207,19 +207,19 @@ def schedule(
     polls.
     """
     with _lock:
-        _drop(target, attribute)
-        _set(target, attribute, pending)
+        _drop_pending(target, attribute)
+        _set_member(target, attribute, pending)
         operation = _settling[1] if _settling is not None else _operation or str(kind)
-        _pending.append(_Transition(current() + seconds(kind), target, attribute, final, operation, then, gate, fail))
+        _pending.append(_Transition(current_time() + scaled_seconds(kind), target, attribute, final, operation, then, gate, fail))
 
 
-def fails_as(target: Any, attribute: str, state: Any) -> Fail:
+def make_failure_handler(target: Any, attribute: str, state: Any) -> Fail:
     """Return a `fail` function that only sets the state, for resources that do not record a reason."""
-    return lambda _: _set(target, attribute, state)
+    return lambda _: _set_member(target, attribute, state)
 
 
 @contextmanager
-def attribute_to(operation: str) -> Iterator[None]:
+def attribute_transitions(operation: str) -> Iterator[None]:
     """Attribute the transitions that are scheduled inside the block to an operation."""
     global _operation
     before, _operation = _operation, operation
@@ -229,7 +229,7 @@ def attribute_to(operation: str) -> Iterator[None]:
         _operation = before
 
 
-def before_settling(action: Callable[[], None]) -> None:
+def add_pre_transition_hook(action: Callable[[], None]) -> None:
     """Register a function that is called at the start of every `settle`. The function may schedule transitions."""
     _before.append(action)
 
@@ -241,13 +241,13 @@ def settle() -> None:
     """
     with _lock:
         for action in _before:
-            _attempt(action)
+            _run_and_report_errors(action)
         moment = now()
         while due := sorted((transition for transition in _pending if transition.is_due(moment)), key=_due_time):
-            _complete(due, moment)
+            _complete_transitions(due, moment)
 
 
-def _complete(due: list[_Transition], moment: float) -> None:
+def _complete_transitions(due: list[_Transition], moment: float) -> None:
     """Complete these transitions, and any due transitions that they schedule, in the order in which they became due.
 
     Each gate is checked again before its transition, because earlier transitions may have closed it. A transition whose
@@ -276,14 +276,14 @@ def _due_time(transition: _Transition) -> float:
     return transition.due
 
 
-def _attempt(action: Callable[[], None]) -> None:
+def _run_and_report_errors(action: Callable[[], None]) -> None:
     try:
         action()
     except Exception as error:
-        problems.report("the calendar of the local AWS", error)
+        problems.report_problem("the calendar of the local AWS", error)
 
 
-def current() -> float:
+def current_time() -> float:
     """Return the due time of the transition that is being completed, or the current time if there is none."""
     return _settling[0] if _settling is not None else now()
 
@@ -294,15 +294,15 @@ def cancel(target: Any) -> None:
         _pending[:] = [transition for transition in _pending if transition.target is not target]
 
 
-def take(kind: str) -> None:
+def delay_response(kind: str) -> None:
     """Delay the current call's response by this kind's duration, without blocking other calls."""
-    _thread.pause = getattr(_thread, "pause", 0.0) + seconds(kind)
+    _thread.pause = getattr(_thread, "pause", 0.0) + scaled_seconds(kind)
 
 
-def take_call(service: str, operation: str) -> None:
+def delay_call_response(service: str, operation: str) -> None:
     """Delay the response of a successful call, if its operation has a duration."""
     if (service, operation) in CALLS:
-        take(CALLS[(service, operation)])
+        delay_response(CALLS[(service, operation)])
 
 
 def pop_call_delay() -> float:
@@ -313,16 +313,16 @@ def pop_call_delay() -> float:
 
 
 @patching.on_reset
-def _forget_all() -> None:
+def _reset_transitions() -> None:
     with _lock:
         _pending.clear()
 
 
-def _drop(target: Any, attribute: str) -> None:
+def _drop_pending(target: Any, attribute: str) -> None:
     _pending[:] = [item for item in _pending if not (item.target is target and item.attribute == attribute)]
 
 
-def _set(target: Any, attribute: str, value: Any) -> None:
+def _set_member(target: Any, attribute: str, value: Any) -> None:
     if isinstance(target, dict):
         target[attribute] = value
     else:

@@ -73,13 +73,13 @@ def register(realizer: Realizer, query: Query | None = None) -> Callable[[], Non
     if query is not None:
         _queries.append(query)
 
-    def unregister() -> None:
+    def unregister_realizer() -> None:
         if realizer in _realizers:
             _realizers.remove(realizer)
         if query in _queries:
             _queries.remove(query)
 
-    return unregister
+    return unregister_realizer
 
 
 def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
@@ -87,18 +87,18 @@ def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
 
     The resource fails if a realizer cannot report its progress or failed to handle one of the resource's events.
     """
-    answers = [_answer(query, (kind, name, region, account)) for query in list(_queries)]
+    answers = [_query_progress(query, (kind, name, region, account)) for query in list(_queries)]
     problem = _failures.get((kind, name, region, account), "")
     problem = problem or next((answer.problem for answer in answers if answer.problem), "")
     ready = next((answer.ready for answer in answers if answer.ready is not None), None)
     return Progress(bool(problem) or all(answer.done for answer in answers), problem, ready)
 
 
-def _answer(query: Query, key: Key) -> Progress:
+def _query_progress(query: Query, key: Key) -> Progress:
     try:
         return query(*key)
     except Exception as error:
-        return Progress(True, problems.report(f"the realizer of {key[0]} {key[1]}", error))
+        return Progress(True, problems.report_problem(f"the realizer of {key[0]} {key[1]}", error))
 
 
 def publish(event: Event) -> None:
@@ -112,12 +112,12 @@ def publish(event: Event) -> None:
         try:
             realizer(event)
         except Exception as error:
-            problem = problems.report(f"the realizer of {event.kind} {event.name} ({event.action})", error)
+            problem = problems.report_problem(f"the realizer of {event.kind} {event.name} ({event.action})", error)
             if event.action != "gone":
                 _failures.setdefault(key, problem)
 
 
 @patching.on_reset
-def _forget() -> None:
+def _reset_realizers() -> None:
     _failures.clear()
-    problems.forget()
+    problems.clear_problems()

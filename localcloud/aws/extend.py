@@ -76,7 +76,7 @@ def _install_extensions() -> None:
     from localcloud.aws import transport
     from localcloud.aws.inventory import pristine
 
-    BackendDict.reset = staticmethod(_reset)  # type: ignore[method-assign]
+    BackendDict.reset = staticmethod(_reset_state)  # type: ignore[method-assign]
     # For its web page, moto keeps every object that it ever created, so a server would leak memory.
     BaseModel.__new__ = staticmethod(lambda cls, *_, **__: object.__new__(cls))  # type: ignore[method-assign]
     pristine.install()
@@ -85,7 +85,7 @@ def _install_extensions() -> None:
         importlib.import_module(f"localcloud.aws.{extension}").install()
 
 
-def _reset() -> None:
+def _reset_state() -> None:
     """Drop all state.
 
     This is faster than moto's own reset, which recreates each backend's default resources (VPCs, policies).

@@ -65,13 +65,13 @@ def clear() -> None:
         _faults.clear()
 
 
-def pending() -> list[Fault]:
+def list_active_faults() -> list[Fault]:
     """Return the faults that are still active."""
     with _lock:
         return list(_faults)
 
 
-def check(call: Call) -> None:
+def raise_matching_fault(call: Call) -> None:
     """Raise the error of the first fault that matches this call, if any."""
     with _lock:
         fault = next((fault for fault in _faults if _matches(fault, call)), None)
@@ -90,11 +90,11 @@ def _matches(fault: Fault, call: Call) -> bool:
     return (
         fault.service == call.service
         and fnmatchcase(call.operation, fault.operation)
-        and all(_equal(_value_at(call.params, path), pattern) for path, pattern in fault.match.items())
+        and all(_matches_pattern(_read_param(call.params, path), pattern) for path, pattern in fault.match.items())
     )
 
 
-def _value_at(params: Any, path: str) -> Any:
+def _read_param(params: Any, path: str) -> Any:
     value = params
     for step in path.split("."):
         if isinstance(value, list):
@@ -106,7 +106,7 @@ def _value_at(params: Any, path: str) -> Any:
     return value
 
 
-def _equal(value: Any, pattern: Any) -> bool:
+def _matches_pattern(value: Any, pattern: Any) -> bool:
     if isinstance(pattern, str) and isinstance(value, str):
         return fnmatchcase(value, pattern)
     return bool(value == pattern)

@@ -22,7 +22,7 @@ from moto.core.utils import get_service_model, service_name_from_moto_package_na
 from werkzeug.exceptions import HTTPException
 
 from localcloud.aws import calls, durations, faults, identity, patching, permissions, signatures
-from localcloud.aws.account import account_of
+from localcloud.aws.account import find_account
 from localcloud.aws.call import Call, Response
 from localcloud.aws.errors import AwsError, Refused
 
@@ -55,7 +55,7 @@ def _service_model(service: str) -> ServiceModel | None:
 
 
 @cache
-def _router(service: str) -> Any:
+def _load_router(service: str) -> Any:
     return get_service_router(service)
 
 
@@ -66,13 +66,13 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
         durations.pop_call_delay()
         durations.settle()
         call = parse_call(moto_service, request, forward)
-        with durations.attribute_to(f"{call.service}.{call.operation}" if call is not None else moto_service):
-            response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
+        with durations.attribute_transitions(f"{call.service}.{call.operation}" if call is not None else moto_service):
+            response = _answer_call(call) if call is not None else _answer_unknown_request(moto_service, request, forward)
         seconds = time.perf_counter() - started
     if call is None:
         return response
     if response[0] < 300:
-        durations.take_call(call.service, call.operation)
+        durations.delay_call_response(call.service, call.operation)
     if pause := durations.pop_call_delay():
         time.sleep(pause)
     calls.record(call.service, call.operation, seconds + pause, response[0] >= 400)
@@ -90,8 +90,8 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
         if model is None:
             continue
         try:
-            operation, path_params = _router(service).match(request)
-            params = _parameters(model, operation, request, path_params)
+            operation, path_params = _load_router(service).match(request)
+            params = _parse_parameters(model, operation, request, path_params)
         except Exception as error:  # unknown operation, or unparsable
             log.debug("%s %s is not a call of %s: %r", request.method, request.raw_url, service, error)
             continue
@@ -100,18 +100,20 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
             service=service,
             operation=str(operation.name),
             region=signature.region if signature else BaseResponse().get_region_from_url(request, request.raw_url),
-            account=account_of(key),
+            account=find_account(key),
             access_key=key,
             params=params,
             request=request,
             service_model=model,
             operation_model=operation,
-            forward=lambda name=service, called=str(operation.name): _moto_answer(name, called, forward),  # type: ignore[misc]
+            forward=lambda name=service, called=str(operation.name): _forward_to_moto(name, called, forward),  # type: ignore[misc]
         )
     return None
 
 
-def _parameters(model: ServiceModel, operation: OperationModel, request: Request, path_params: dict[str, Any]) -> dict[str, Any]:
+def _parse_parameters(
+    model: ServiceModel, operation: OperationModel, request: Request, path_params: dict[str, Any]
+) -> dict[str, Any]:
     protocol = determine_request_protocol(model, request.content_type)
     parser = PROTOCOL_PARSERS[protocol](operation, map_type=dict)
     parsed: dict[str, Any] = parser.parse(
@@ -127,14 +129,14 @@ def _parameters(model: ServiceModel, operation: OperationModel, request: Request
     return parsed
 
 
-def _answer(call: Call) -> Response:
+def _answer_call(call: Call) -> Response:
     try:
-        identity.check(call)
+        identity.authenticate(call)
         permissions.check(call)
-        faults.check(call)
-        for check in patching.guards_of(call.service):
+        faults.raise_matching_fault(call)
+        for check in patching.list_guards(call.service):
             check(call)
-        handler = patching.handler_of(call.service, call.operation)
+        handler = patching.find_handler(call.service, call.operation)
         if handler is None:
             return call.forward()
         result = handler(call)
@@ -142,7 +144,7 @@ def _answer(call: Call) -> Response:
     except Refused as refused:
         return refused.response
     except AwsError as error:
-        return _serialize(call, error, error.status or _status_of(call, error))
+        return _serialize(call, error, error.status or _choose_error_status(call, error))
     except HTTPException as error:  # moto's older exceptions carry their own body
         return int(error.code or 400), dict(error.get_headers() or []), error.get_body() or ""
     except Exception as error:
@@ -152,12 +154,12 @@ def _answer(call: Call) -> Response:
         return _serialize(call, AwsError("InternalError", f"The local cloud failed: {error!r}"), 500)
 
 
-def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
+def _answer_unknown_request(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
     """Return moto's response to a request that botocore cannot parse, or an error if moto does not support it.
 
     Examples are presigned forms and requests to the instance metadata service.
     """
-    if not identity.is_verified(request):
+    if not identity.is_signature_valid(request):
         return 403, {"content-type": "text/plain", "x-amzn-errortype": "MissingAuthenticationTokenException"}, UNSIGNED
     try:
         response = forward()
@@ -173,7 +175,7 @@ def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], R
     return 400, headers, json.dumps({"__type": "NotImplementedInLocalCloud", "message": message})
 
 
-def _moto_answer(service: str, operation: str, forward: Callable[[], Response]) -> Response:
+def _forward_to_moto(service: str, operation: str, forward: Callable[[], Response]) -> Response:
     """Return moto's response. If moto lacks the operation, raise an error that SDKs do not retry."""
     missing = AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {service}.{operation}.", status=400)
     try:
@@ -189,7 +191,7 @@ def _is_moto_exception(error: Exception) -> bool:
     return type(error).__module__.startswith("moto.") and hasattr(error, "code")
 
 
-def _status_of(call: Call, error: AwsError) -> int | None:
+def _choose_error_status(call: Call, error: AwsError) -> int | None:
     """Return 500 if the model marks the error as a service fault but specifies no HTTP status for it, as in KMS.
 
     Otherwise return None, so that the serializer chooses the status.

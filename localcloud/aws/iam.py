@@ -38,10 +38,12 @@ def _create_role(call: Call) -> dict[str, Any]:
     _check_description(call)
     _check_trust_policy(call, call.params["AssumeRolePolicyDocument"])
     if not 3600 <= call.params.get("MaxSessionDuration", 3600) <= 43200:
-        raise invalid("maxSessionDuration", call.params["MaxSessionDuration"], "Member must have value between 3600 and 43200")
+        raise validation_error(
+            "maxSessionDuration", call.params["MaxSessionDuration"], "Member must have value between 3600 and 43200"
+        )
     if boundary := call.params.get("PermissionsBoundary"):
-        _managed_policy(call, boundary)
-    limit = quotas.value_of(ROLES)
+        _find_managed_policy(call, boundary)
+    limit = quotas.quota_value(ROLES)
     if len(call.backend.roles) >= limit:
         raise AwsError("LimitExceeded", f"Cannot exceed quota for RolesPerAccount: {limit:g}", 409)
     return call.moto()
@@ -50,7 +52,7 @@ def _create_role(call: Call) -> dict[str, Any]:
 @operation("iam", "GetAccountSummary")
 def _get_account_summary(call: Call) -> dict[str, Any]:
     summary = call.moto()["SummaryMap"]
-    return {"SummaryMap": {**summary, "RolesQuota": int(quotas.value_of(ROLES))}}
+    return {"SummaryMap": {**summary, "RolesQuota": int(quotas.quota_value(ROLES))}}
 
 
 @operation("iam", "UpdateRole")
@@ -73,7 +75,7 @@ def _put_role_policy(call: Call) -> dict[str, Any]:
     check_name(call.params["PolicyName"], "policyName", 128)
     _check_identity_policy(call.params["PolicyDocument"])
     policies = {**role.policies, call.params["PolicyName"]: call.params["PolicyDocument"]}
-    if sum(_size(document) for document in policies.values()) > ROLE_POLICIES_SIZE:
+    if sum(_count_non_space_characters(document) for document in policies.values()) > ROLE_POLICIES_SIZE:
         raise AwsError("LimitExceeded", f"Maximum policy size of {ROLE_POLICIES_SIZE} bytes exceeded for role {role.name}", 409)
     return call.moto()
 
@@ -82,7 +84,7 @@ def _put_role_policy(call: Call) -> dict[str, Any]:
 def _create_policy(call: Call) -> dict[str, Any]:
     check_name(call.params["PolicyName"], "policyName", 128)
     _check_identity_policy(call.params["PolicyDocument"])
-    if _size(call.params["PolicyDocument"]) > MANAGED_POLICY_SIZE:
+    if _count_non_space_characters(call.params["PolicyDocument"]) > MANAGED_POLICY_SIZE:
         raise AwsError("LimitExceeded", f"Cannot exceed quota for PolicySize: {MANAGED_POLICY_SIZE}", 409)
     return call.moto()
 
@@ -93,7 +95,7 @@ def _attach_role_policy(call: Call) -> dict[str, Any]:
     arn = call.params["PolicyArn"]
     if not re.fullmatch(r"arn:aws:iam::(aws|\d{12}):policy/.+", arn):
         raise AwsError("InvalidInput", f"ARN {arn} is not valid.")
-    _managed_policy(call, arn)
+    _find_managed_policy(call, arn)
     if arn not in role.managed_policies and len(role.managed_policies) >= POLICIES_PER_ROLE:
         raise AwsError("LimitExceeded", f"Cannot exceed quota for PoliciesPerRole: {POLICIES_PER_ROLE}", 409)
     return call.moto()
@@ -113,7 +115,7 @@ def _list_instance_profile_tags(call: Call) -> dict[str, Any]:
 def check_name(name: str, parameter: str, longest: int) -> None:
     """Letters, digits and +=,.@-_ (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html)."""
     if len(name) > longest:
-        raise invalid(parameter, name, f"Member must have length less than or equal to {longest}")
+        raise validation_error(parameter, name, f"Member must have length less than or equal to {longest}")
     if not _NAME.fullmatch(name):
         raise AwsError(
             "ValidationError",
@@ -121,7 +123,7 @@ def check_name(name: str, parameter: str, longest: int) -> None:
         )
 
 
-def invalid(parameter: str, value: object, constraint: str) -> AwsError:
+def validation_error(parameter: str, value: object, constraint: str) -> AwsError:
     return AwsError(
         "ValidationError",
         f"1 validation error detected: Value '{value}' at '{parameter}' failed to satisfy constraint: {constraint}",
@@ -131,9 +133,11 @@ def invalid(parameter: str, value: object, constraint: str) -> AwsError:
 def _check_description(call: Call) -> None:
     description = call.params.get("Description", "")
     if len(description) > 1000:
-        raise invalid("description", description, "Member must have length less than or equal to 1000")
+        raise validation_error("description", description, "Member must have length less than or equal to 1000")
     if not _DESCRIPTION.fullmatch(description):
-        raise invalid("description", description, "Member must satisfy regular expression pattern: " + _DESCRIPTION.pattern)
+        raise validation_error(
+            "description", description, "Member must satisfy regular expression pattern: " + _DESCRIPTION.pattern
+        )
 
 
 def _check_identity_policy(text: str) -> None:
@@ -166,7 +170,7 @@ def _check_trust_policy(call: Call, text: str) -> None:
             check_principals(call, statement)
     except InvalidPolicy as error:
         raise AwsError("MalformedPolicyDocument", str(error)) from None
-    if _size(text) > TRUST_POLICY_SIZE:
+    if _count_non_space_characters(text) > TRUST_POLICY_SIZE:
         raise AwsError("LimitExceeded", f"Cannot exceed quota for ACLSizePerRole: {TRUST_POLICY_SIZE}", 409)
 
 
@@ -194,12 +198,12 @@ def _principal_exists(call: Call, kind: str, name: str) -> bool:
     return any(entity.arn == name for entity in entities)
 
 
-def _managed_policy(call: Call, arn: str) -> Any:
+def _find_managed_policy(call: Call, arn: str) -> Any:
     if arn not in call.backend.managed_policies:
         raise NotFoundException(f"Policy {arn} does not exist or is not attachable.")
     return call.backend.managed_policies[arn]
 
 
-def _size(document: str) -> int:
+def _count_non_space_characters(document: str) -> int:
     """Return the length without white space, which IAM does not count."""
     return len(re.sub(r"\s", "", document))

@@ -13,7 +13,7 @@ from localcloud import published
 
 Architecture = Literal["x86_64", "arm64"]
 
-_TABLE = published.table("amis")
+_TABLE = published.load_table("amis")
 EKS_RELEASE: str = _TABLE["eks"]["release"]
 KUBERNETES_PATCHES: dict[str, str] = {version: entry["version"] for version, entry in _TABLE["eks"]["kubelets"].items()}
 """Kubernetes version -> kubelet version of the newest AMI release."""
@@ -42,7 +42,7 @@ class Image:
         return "ami-" + hashlib.sha256(f"{region}/{self.name}".encode()).hexdigest()[:17]
 
 
-def _eks(version: str, architecture: Architecture, variant: str) -> Image:
+def _build_eks_image(version: str, architecture: Architecture, variant: str) -> Image:
     """Return an EKS AMI with its SSM parameters.
 
     https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html
@@ -67,7 +67,7 @@ def _eks(version: str, architecture: Architecture, variant: str) -> Image:
     )
 
 
-def _amazon_linux(architecture: Architecture) -> Image:
+def _build_amazon_linux_image(architecture: Architecture) -> Image:
     """https://docs.aws.amazon.com/linux/al2023/ug/ec2.html"""
     release, kernel = _TABLE["amazon-linux-2023"]["release"], _TABLE["amazon-linux-2023"]["kernel"]
     return Image(
@@ -85,7 +85,7 @@ def _amazon_linux(architecture: Architecture) -> Image:
     )
 
 
-def _ubuntu(release: str, code_name: str, architecture: Architecture) -> Image:
+def _build_ubuntu_image(release: str, code_name: str, architecture: Architecture) -> Image:
     """https://documentation.ubuntu.com/aws/aws-how-to/instances/find-ubuntu-images/"""
     cpu = {"x86_64": "amd64", "arm64": "arm64"}[architecture]
     volume = "ebs-gp3" if release >= "23.04" else "ebs-gp2"
@@ -103,7 +103,7 @@ def _ubuntu(release: str, code_name: str, architecture: Architecture) -> Image:
     )
 
 
-def _deep_learning(system: str, root_device: str, root_gib: int, architecture: Architecture) -> Image:
+def _build_deep_learning_image(system: str, root_device: str, root_gib: int, architecture: Architecture) -> Image:
     """Return a Deep Learning AMI: https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html"""
     release = _TABLE["deep-learning"][system]["release"]
     title = f"Deep Learning Base OSS Nvidia Driver GPU AMI ({system}) {release}"
@@ -124,16 +124,16 @@ def _list_images() -> Iterator[Image]:
     architectures: tuple[Architecture, ...] = ("x86_64", "arm64")
     for architecture in architectures:
         for version in KUBERNETES_PATCHES:
-            yield _eks(version, architecture, "standard")
-            yield _eks(version, architecture, "nvidia")
-        yield _amazon_linux(architecture)
-        yield _ubuntu("22.04", "jammy", architecture)
-        yield _ubuntu("24.04", "noble", architecture)
-        yield _deep_learning("Ubuntu 24.04", "/dev/sda1", 75, architecture)
-        yield _deep_learning("Ubuntu 22.04", "/dev/sda1", 65, architecture)
-        yield _deep_learning("Amazon Linux 2023", "/dev/xvda", 75, architecture)
+            yield _build_eks_image(version, architecture, "standard")
+            yield _build_eks_image(version, architecture, "nvidia")
+        yield _build_amazon_linux_image(architecture)
+        yield _build_ubuntu_image("22.04", "jammy", architecture)
+        yield _build_ubuntu_image("24.04", "noble", architecture)
+        yield _build_deep_learning_image("Ubuntu 24.04", "/dev/sda1", 75, architecture)
+        yield _build_deep_learning_image("Ubuntu 22.04", "/dev/sda1", 65, architecture)
+        yield _build_deep_learning_image("Amazon Linux 2023", "/dev/xvda", 75, architecture)
     for version in KUBERNETES_PATCHES:
-        yield _eks(version, "x86_64", "neuron")
+        yield _build_eks_image(version, "x86_64", "neuron")
 
 
 IMAGES: tuple[Image, ...] = tuple(_list_images())
@@ -144,6 +144,6 @@ def kubernetes_version(region: str, image_id: str) -> str | None:
     return next((image.kubernetes for image in IMAGES if image.id(region) == image_id), None)
 
 
-def parameters(region: str) -> dict[str, str]:
+def list_ssm_parameters(region: str) -> dict[str, str]:
     """Return the public SSM parameters for the AMIs of a region."""
     return {name: value.format(id=image.id(region)) for image in IMAGES for name, value in image.parameters}

@@ -35,7 +35,7 @@ def install() -> None:
     original = KmsBackend._generate_default_keys
 
     @functools.wraps(original)
-    def generate(self: Any, alias_name: str) -> str | None:
+    def create_alias_key(self: Any, alias_name: str) -> str | None:
         key_id = original(self, alias_name)
         if key_id is not None:
             self.keys[key_id].key_manager = "AWS"
@@ -43,14 +43,14 @@ def install() -> None:
             self.keys[key_id].key_rotation_status = True
         return key_id
 
-    KmsBackend._generate_default_keys = generate  # type: ignore[method-assign]
+    KmsBackend._generate_default_keys = create_alias_key  # type: ignore[method-assign]
     make = KmsBackend.create_key
 
     @functools.wraps(make)
-    def create(self: Any, policy: Any, key_usage: Any, *rest: Any, **named: Any) -> Any:
+    def create_key_object(self: Any, policy: Any, key_usage: Any, *rest: Any, **named: Any) -> Any:
         return make(self, policy, key_usage or "ENCRYPT_DECRYPT", *rest, **named)
 
-    KmsBackend.create_key = create  # type: ignore[method-assign]
+    KmsBackend.create_key = create_key_object  # type: ignore[method-assign]
 
 
 @operation("kms", "CreateKey")
@@ -64,7 +64,7 @@ def _create_key(call: Call) -> dict[str, Any]:
 @operation("kms", "PutKeyPolicy")
 def _put_key_policy(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/kms/latest/APIReference/API_PutKeyPolicy.html"""
-    _usable_key(call)
+    _find_usable_key(call)
     if call.params.get("PolicyName", "default") != "default":
         raise AwsError("NotFoundException", "No such policy exists")
     _check_policy(call)
@@ -78,7 +78,7 @@ def _get_key_policy(call: Call) -> dict[str, Any]:
     The policy name is optional: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html
     """
     call.params.setdefault("PolicyName", "default")
-    key = _key(call)
+    key = _find_key(call)
     if key is None or call.params["PolicyName"] != "default":
         raise AwsError("NotFoundException", f"Key '{call.params['KeyId']}' or its policy does not exist")
     return {"Policy": key.policy, "PolicyName": "default"}
@@ -106,7 +106,7 @@ def _check_policy(call: Call) -> None:
 @operation("kms", "EnableKeyRotation")
 def _enable_key_rotation(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/kms/latest/APIReference/API_EnableKeyRotation.html"""
-    key = _usable_key(call)
+    key = _find_usable_key(call)
     days = call.params.get("RotationPeriodInDays", _DEFAULT_ROTATION_DAYS)
     if not 90 <= days <= 2560:
         raise AwsError("ValidationException", f"Value '{days}' at 'rotationPeriodInDays' must be between 90 and 2560")
@@ -121,7 +121,7 @@ def _enable_key_rotation(call: Call) -> dict[str, Any]:
 @operation("kms", "GetKeyRotationStatus")
 def _get_key_rotation_status(call: Call) -> dict[str, Any]:
     answer = call.moto()
-    key: Any = _key(call)
+    key: Any = _find_key(call)
     answer["KeyId"] = key.arn
     if answer["KeyRotationEnabled"]:
         answer["RotationPeriodInDays"] = getattr(key, "rotation_period_in_days", _DEFAULT_ROTATION_DAYS)
@@ -132,7 +132,7 @@ def _get_key_rotation_status(call: Call) -> dict[str, Any]:
 @operation("kms", "ScheduleKeyDeletion")
 def _schedule_key_deletion(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/kms/latest/APIReference/API_ScheduleKeyDeletion.html"""
-    key = _usable_key(call)
+    key = _find_usable_key(call)
     days = call.params.get("PendingWindowInDays", 30)
     if not 7 <= days <= 30:
         raise AwsError("ValidationException", f"Value '{days}' at 'pendingWindowInDays' must be between 7 and 30")
@@ -146,14 +146,14 @@ def _schedule_key_deletion(call: Call) -> dict[str, Any]:
 def _create_alias(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateAlias.html"""
     _check_alias(call)
-    _usable_key(call, "TargetKeyId")
+    _find_usable_key(call, "TargetKeyId")
     return call.moto()
 
 
 @operation("kms", "UpdateAlias")
 def _update_alias(call: Call) -> dict[str, Any]:
     _check_alias(call)
-    _usable_key(call, "TargetKeyId")
+    _find_usable_key(call, "TargetKeyId")
     return call.moto()
 
 
@@ -168,7 +168,7 @@ def _check_alias(call: Call) -> None:
         )
 
 
-def _key(call: Call, parameter: str = "KeyId") -> Any | None:
+def _find_key(call: Call, parameter: str = "KeyId") -> Any | None:
     """Return the key specified in the call, or None if it does not exist (moto then returns AWS's error)."""
     try:
         return call.backend.keys.get(call.backend.any_id_to_key_id(call.params[parameter]))
@@ -176,8 +176,8 @@ def _key(call: Call, parameter: str = "KeyId") -> Any | None:
         return None
 
 
-def _usable_key(call: Call, parameter: str = "KeyId") -> Any:
-    key = _key(call, parameter)
+def _find_usable_key(call: Call, parameter: str = "KeyId") -> Any:
+    key = _find_key(call, parameter)
     if key is None:
         raise AwsError("NotFoundException", f"Key '{call.params[parameter]}' does not exist")
     if key.key_state == "PendingDeletion":

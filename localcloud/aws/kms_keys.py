@@ -6,7 +6,7 @@ from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 
 
-def arn_of_enabled_key(call: Call, managed: str, refused: Callable[[str], AwsError]) -> str:
+def find_enabled_key_arn(call: Call, managed: str, refused: Callable[[str], AwsError]) -> str:
     """Return the ARN of the key that the call requests, or else of the AWS managed key with alias `managed`.
 
     If the key does not exist or cannot be used, raise the service's error, which `refused` creates from a message.

@@ -33,18 +33,18 @@ class Entry:
 
     def usd(self, moment: datetime) -> Decimal | None:
         """Return the cost up to this time; None if the price is unknown."""
-        hourly = self._hourly()
+        hourly = self._hourly_price()
         return None if hourly is None else hourly * Decimal(str(self.seconds(moment))) / HOUR
 
     def seconds(self, moment: datetime) -> float:
         return ((self.ended or moment) - self.started).total_seconds()
 
-    def _hourly(self) -> Decimal | None:
+    def _hourly_price(self) -> Decimal | None:
         if self.market == "capacity-block":
             return Decimal(0)
         if self.market == "spot":
             return spot_market.price(self.region, self.instance_type, self.zone)
-        price = prices.snapshot(self.region).on_demand(self.instance_type)
+        price = prices.read_snapshot(self.region).on_demand(self.instance_type)
         return price.usd if price else None
 
 
@@ -53,14 +53,14 @@ _entries: list[Entry] = []
 
 def install() -> None:
     """Start recording when instances start and end."""
-    events.register(_follow)
+    events.register(_record_instance_event)
 
 
 def entries() -> tuple[Entry, ...]:
     return tuple(_entries)
 
 
-def _follow(event: events.Event) -> None:
+def _record_instance_event(event: events.Event) -> None:
     if event.kind != "instance":
         return
     if event.action in ("created", "starting"):
@@ -69,21 +69,21 @@ def _follow(event: events.Event) -> None:
         zone = shown["Placement"]["AvailabilityZone"]
         _entries.append(Entry(event.name, shown["InstanceType"], event.region, zone, market, clock.now()))
     elif event.action in ("stopping", "gone"):
-        for entry in _running(event.name):
+        for entry in _find_running_entries(event.name):
             entry.ended = clock.now()
 
 
-def _running(instance: str) -> Iterator[Entry]:
+def _find_running_entries(instance: str) -> Iterator[Entry]:
     return (entry for entry in _entries if entry.instance == instance and entry.ended is None)
 
 
 @patching.on_reset
-def _forget() -> None:
+def _reset_ledger() -> None:
     _entries.clear()
 
 
 @action("GET", "ledger")
-def _ledger(_: Any) -> Any:
+def _get_ledger(_: Any) -> Any:
     """Return every entry with its cost in USD, which is null if the price is unknown."""
     moment = clock.now()
     return {"now": moment.isoformat(), "entries": [_describe(entry, moment) for entry in _entries]}

@@ -31,7 +31,7 @@ def remove(host: str, port: int) -> None:
     _addresses.discard(f"{host}:{port}" if port != 80 else host)
 
 
-def is_ours(host: str) -> bool:
+def is_own_address(host: str) -> bool:
     """Return whether this process listens on `host`. As in a Host header, `host` omits port 80."""
     return host in _addresses
 

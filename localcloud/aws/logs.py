@@ -8,8 +8,8 @@ from typing import Any, Final
 from localcloud.aws import clock, durations
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
-from localcloud.aws.policy_evaluation import Request, allows, document
+from localcloud.aws.patching import get_state, operation
+from localcloud.aws.policy_evaluation import Request, allows, parse_document
 
 RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
@@ -29,7 +29,9 @@ def _create_log_group(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html"""
     name = call.params["logGroupName"]
     if not _NAME.fullmatch(name):
-        raise _invalid("logGroupName", name, r"Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+")
+        raise _invalid_parameter_error(
+            "logGroupName", name, r"Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+"
+        )
     if name.startswith("aws/"):
         raise AwsError("InvalidParameterException", "Log groups starting with aws/ are reserved for AWS.")
     if key := call.params.get("kmsKeyId"):
@@ -63,7 +65,7 @@ def _check_key(call: Call, key_arn: str, name: str) -> None:
     key = call.backend_of("kms").keys.get(key_arn.rsplit("/", 1)[-1])
     context = {"kms:encryptioncontext:aws:logs:arn": group}
     request = Request("kms:Encrypt", key_arn, context, {"Service": f"logs.{call.region}.amazonaws.com"})
-    if key is None or key.key_state != "Enabled" or not allows(request, document(key.policy)):
+    if key is None or key.key_state != "Enabled" or not allows(request, parse_document(key.policy)):
         message = f"The specified KMS key does not exist or is not allowed to be used with LogGroup '{group}'"
         raise AwsError("InvalidParameterException", message)
 
@@ -73,7 +75,7 @@ def _put_retention_policy(call: Call) -> dict[str, Any]:
     days = call.params["retentionInDays"]
     if days not in RETENTION_DAYS:
         allowed = ", ".join(map(str, RETENTION_DAYS))
-        raise _invalid("retentionInDays", str(days), f"Member must satisfy enum value set: [{allowed}]")
+        raise _invalid_parameter_error("retentionInDays", str(days), f"Member must satisfy enum value set: [{allowed}]")
     return call.moto()
 
 
@@ -85,17 +87,17 @@ def _delete_log_group(call: Call) -> dict[str, Any]:
     answer = call.moto()
     if group is not None:
         call.backend.tagger.delete_all_tags_for_resource(group.arn)
-    until = state_of(call.backend, _Late).until.pop(name, None)
+    until = get_state(call.backend, _Late).until.pop(name, None)
     if until is not None and clock.now() < until:
         _Delivery(call.backend, name).start()
     return answer
 
 
-def deliver_late(backend: Any, name: str) -> None:
+def start_late_delivery(backend: Any, name: str) -> None:
     """Let a service write to a log group after the service's resource was deleted. If the group is deleted before, the
     service recreates it, without retention, key and tags."""
     if name in backend.groups:
-        state_of(backend, _Late).until[name] = clock.now() + LATE
+        get_state(backend, _Late).until[name] = clock.now() + LATE
     else:
         _Delivery(backend, name).start()
 
@@ -113,7 +115,7 @@ class _Delivery:
     phase: str = ""
 
     def start(self) -> None:
-        failed = durations.fails_as(self, "phase", "failed")
+        failed = durations.make_failure_handler(self, "phase", "failed")
         durations.schedule(self, "phase", "waiting", "done", "logs-late-delivery", then=self._write, fail=failed)
 
     def _write(self) -> None:
@@ -126,7 +128,7 @@ def _create_log_stream(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogStream.html"""
     name = call.params["logStreamName"]
     if not re.fullmatch(r"[^:*]{1,512}", name):
-        raise _invalid("logStreamName", name, "Member must satisfy regular expression pattern: [^:*]*")
+        raise _invalid_parameter_error("logStreamName", name, "Member must satisfy regular expression pattern: [^:*]*")
     return call.moto()
 
 
@@ -135,7 +137,9 @@ def _put_log_events(call: Call) -> dict[str, Any]:
     events = call.params["logEvents"]
     size = sum(len(event["message"].encode()) + EVENT_OVERHEAD for event in events)
     if not 1 <= len(events) <= BATCH_EVENTS:
-        raise _invalid("logEvents", f"{len(events)} events", f"Member must have length between 1 and {BATCH_EVENTS}")
+        raise _invalid_parameter_error(
+            "logEvents", f"{len(events)} events", f"Member must have length between 1 and {BATCH_EVENTS}"
+        )
     if size > BATCH_BYTES:
         raise AwsError("InvalidParameterException", f"Upload too large: {size} bytes exceeds limit of {BATCH_BYTES}")
     times = [event["timestamp"] for event in events]
@@ -145,7 +149,7 @@ def _put_log_events(call: Call) -> dict[str, Any]:
     return call.moto()
 
 
-def _invalid(parameter: str, value: str, constraint: str) -> AwsError:
+def _invalid_parameter_error(parameter: str, value: str, constraint: str) -> AwsError:
     return AwsError(
         "InvalidParameterException",
         f"1 validation error detected: Value '{value}' at '{parameter}' failed to satisfy constraint: {constraint}",

@@ -34,40 +34,40 @@ _reset_actions: list[Callable[[], None]] = []
 def operation(service: str, name: str) -> Callable[[Handler], Handler]:
     """Register the decorated function as the handler of an operation. Registering an operation twice is an error."""
 
-    def register(handler: Handler) -> Handler:
+    def register_handler(handler: Handler) -> Handler:
         registered = _operations.get((service, name))
         if registered is not None and registered.__qualname__ != handler.__qualname__:
             raise ValueError(f"{service}.{name} is extended twice: {registered.__qualname__} and {handler.__qualname__}")
         _operations[(service, name)] = handler
         return handler
 
-    return register
+    return register_handler
 
 
-def handler_of(service: str, name: str) -> Handler | None:
+def find_handler(service: str, name: str) -> Handler | None:
     return _operations.get((service, name))
 
 
 def guard(service: str) -> Callable[[Guard], Guard]:
     """Call the decorated function before every operation of a service. It can reject calls by raising AwsError."""
 
-    def register(check: Guard) -> Guard:
+    def register_guard(check: Guard) -> Guard:
         _guards.setdefault(service, []).append(check)
         return check
 
-    return register
+    return register_guard
 
 
-def guards_of(service: str) -> list[Guard]:
+def list_guards(service: str) -> list[Guard]:
     return _guards.get(service, [])
 
 
-def extended_operations() -> list[tuple[str, str]]:
+def list_extended_operations() -> list[tuple[str, str]]:
     """Return the operations added to or replaced in moto, as (service, operation)."""
     return sorted(_operations)
 
 
-def state_of(backend: Any, kind: type[State]) -> State:
+def get_state(backend: Any, kind: type[State]) -> State:
     """Return the state that an extension keeps on a moto backend (one account and region). Create it on first use."""
     attribute = f"local_cloud_{kind.__module__.rsplit('.', 1)[-1]}_{kind.__name__}"
     if attribute not in vars(backend):

@@ -56,7 +56,7 @@ def decide(request: Request, *policies: Policy) -> Decision:
         statement["Effect"]
         for policy in policies
         for statement in statements(policy)
-        if _applies(statement, request, policy.get("Version") == "2012-10-17")
+        if _statement_applies(statement, request, policy.get("Version") == "2012-10-17")
     }
     if "Deny" in effects:
         return "explicit deny"
@@ -68,7 +68,7 @@ def allows(request: Request, *policies: Policy) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def document(text: str) -> Policy:
+def parse_document(text: str) -> Policy:
     """Return a parsed policy. Policies are evaluated for every request, so each text is parsed once."""
     parsed: Policy = json.loads(text)
     return parsed
@@ -86,14 +86,14 @@ def statements(policy: Policy) -> list[Mapping[str, Any]]:
         if ("Action" in statement) == ("NotAction" in statement):
             raise UnknownPolicyElement("a statement needs either Action or NotAction")
         for operator in statement.get("Condition", {}):
-            _operator(operator)
+            _parse_operator(operator)
     return policy_statements
 
 
 def is_operator(name: str) -> bool:
     """Return whether the condition operator exists."""
     try:
-        _operator(name)
+        _parse_operator(name)
     except UnknownPolicyElement:
         return False
     return True
@@ -106,7 +106,7 @@ def as_list(value: Any) -> list[Any]:
 # --- one statement -----------------------------------------------------------------------------------------------------
 
 
-def _applies(statement: Mapping[str, Any], request: Request, variables: bool) -> bool:
+def _statement_applies(statement: Mapping[str, Any], request: Request, variables: bool) -> bool:
     """Return whether a statement applies to a request.
 
     `variables`: whether the policy's version supports policy variables; in older versions, `${...}` is plain text.
@@ -129,17 +129,17 @@ def _principal_matches(statement: Mapping[str, Any], request: Request) -> bool:
     element = next((name for name in ("Principal", "NotPrincipal") if name in statement), None)
     if element is None:
         return True  # an identity policy, which is attached to the caller
-    matches_any = any(_is_principal(kind, pattern, request) for kind, pattern in _principals(statement[element]))
+    matches_any = any(_matches_principal(kind, pattern, request) for kind, pattern in _list_principals(statement[element]))
     return matches_any if element == "Principal" else not matches_any
 
 
-def _principals(principal: Any) -> Iterable[tuple[str, str]]:
+def _list_principals(principal: Any) -> Iterable[tuple[str, str]]:
     if principal == "*":
         return [("AWS", "*")]
     return [(kind, pattern) for kind, values in principal.items() for pattern in as_list(values)]
 
 
-def _is_principal(kind: str, pattern: str, request: Request) -> bool:
+def _matches_principal(kind: str, pattern: str, request: Request) -> bool:
     if kind not in ("AWS", "Service", "Federated", "CanonicalUser"):
         raise UnknownPolicyElement(f"principal {kind}")
     if kind == "AWS" and pattern == "*":
@@ -157,7 +157,7 @@ def action_matches(statement: Mapping[str, Any], request: Request) -> bool:
     """Return whether a statement applies to the request's action."""
     patterns = as_list(statement.get("Action", statement.get("NotAction")))
     action = request.action.lower()
-    matches_any = any(_expression(pattern.lower()).fullmatch(action) for pattern in patterns)
+    matches_any = any(_compile_pattern(pattern.lower()).fullmatch(action) for pattern in patterns)
     return matches_any if "Action" in statement else not matches_any
 
 
@@ -168,7 +168,7 @@ def _resource_matches(statement: Mapping[str, Any], request: Request, texts: "_T
     patterns = as_list(statement[element])
     if request.resource is None:
         return statement["Effect"] == "Deny" or (element == "Resource" and "*" in patterns)
-    matches_any = any(texts.like(request.resource, pattern) for pattern in patterns)
+    matches_any = any(texts.matches_pattern(request.resource, pattern) for pattern in patterns)
     return matches_any if element == "Resource" else not matches_any
 
 
@@ -176,28 +176,28 @@ def _resource_matches(statement: Mapping[str, Any], request: Request, texts: "_T
 
 
 def _condition_holds(operator: str, key: str, expected: Any, request: Request, texts: "_Texts") -> bool:
-    quantifier, test, negated, if_exists = _operator(operator)
+    quantifier, test, negated, if_exists = _parse_operator(operator)
     actual = request.keys.get(key.lower())
     if test is None:  # Null: "true" means the key must be absent
         return all((str(value).lower() == "true") == (actual is None) for value in as_list(expected))
     if actual is None:
         return if_exists or negated or quantifier == "ForAllValues"
 
-    def is_satisfied_by(value: str) -> bool:
-        matched = any(_safely(test, value, _text(pattern), texts) for pattern in as_list(expected))
+    def satisfies_condition(value: str) -> bool:
+        matched = any(_run_test(test, value, _to_text(pattern), texts) for pattern in as_list(expected))
         return not matched if negated else matched
 
-    values = [_text(value) for value in as_list(actual)]
+    values = [_to_text(value) for value in as_list(actual)]
     if quantifier is None and len(values) != 1:
         raise UnknownPolicyElement(f"{operator} on {key}, which has several values; add ForAllValues or ForAnyValue")
-    return any(map(is_satisfied_by, values)) if quantifier == "ForAnyValue" else all(map(is_satisfied_by, values))
+    return any(map(satisfies_condition, values)) if quantifier == "ForAnyValue" else all(map(satisfies_condition, values))
 
 
 _Test = Callable[[str, str, "_Texts"], bool]
 
 
 @lru_cache(maxsize=1024)
-def _operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
+def _parse_operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
     """Split a condition operator. Return its quantifier, the test (None for Null), whether the test is negated, and
     whether the condition holds if the key is missing.
     """
@@ -215,7 +215,7 @@ def _operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
     return quantifier or None, _TESTS[positive], negated, if_exists
 
 
-def _safely(test: _Test, value: str, pattern: str, texts: "_Texts") -> bool:
+def _run_test(test: _Test, value: str, pattern: str, texts: "_Texts") -> bool:
     """Return the test's result. A variable without a value, or a value that is not a number or address, does not match."""
     try:
         return test(value, pattern, texts)
@@ -223,30 +223,32 @@ def _safely(test: _Test, value: str, pattern: str, texts: "_Texts") -> bool:
         return False
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _arn_like(value: str, pattern: str, texts: "_Texts") -> bool:
+def _is_arn_like(value: str, pattern: str, texts: "_Texts") -> bool:
     """Compare ARNs part by part. A wildcard matches a colon only in the last part."""
     values, patterns = value.split(":", 5), pattern.split(":", 5)
     if "${" in pattern:  # a variable's name may contain a colon
         patterns = re.sub(r"\$\{[^}]*\}", lambda match: match[0].replace(":", "\0"), pattern).split(":", 5)
         patterns = [part.replace("\0", ":") for part in patterns]
-    return len(values) == len(patterns) and all(texts.like(part, other) for part, other in zip(values, patterns, strict=True))
+    return len(values) == len(patterns) and all(
+        texts.matches_pattern(part, other) for part, other in zip(values, patterns, strict=True)
+    )
 
 
-def _address_in(value: str, pattern: str, _: "_Texts") -> bool:
+def _is_address_in(value: str, pattern: str, _: "_Texts") -> bool:
     return ipaddress.ip_address(value) in ipaddress.ip_network(pattern, strict=False)
 
 
 _TESTS: Mapping[str, _Test] = {
-    "StringEquals": lambda value, pattern, texts: value == texts.fill(pattern),
-    "StringEqualsIgnoreCase": lambda value, pattern, texts: value.lower() == texts.fill(pattern).lower(),
-    "StringLike": lambda value, pattern, texts: texts.like(value, pattern),
+    "StringEquals": lambda value, pattern, texts: value == texts.substitute_variables(pattern),
+    "StringEqualsIgnoreCase": lambda value, pattern, texts: value.lower() == texts.substitute_variables(pattern).lower(),
+    "StringLike": lambda value, pattern, texts: texts.matches_pattern(value, pattern),
     "Bool": lambda value, pattern, _: value.lower() == pattern.lower(),
-    "ArnEquals": _arn_like,  # AWS treats ArnEquals and ArnLike alike
-    "ArnLike": _arn_like,
+    "ArnEquals": _is_arn_like,  # AWS treats ArnEquals and ArnLike alike
+    "ArnLike": _is_arn_like,
     "NumericEquals": lambda value, pattern, _: float(value) == float(pattern),
     "NumericLessThan": lambda value, pattern, _: float(value) < float(pattern),
     "NumericLessThanEquals": lambda value, pattern, _: float(value) <= float(pattern),
@@ -254,7 +256,7 @@ _TESTS: Mapping[str, _Test] = {
     "NumericGreaterThanEquals": lambda value, pattern, _: float(value) >= float(pattern),
     "DateLessThan": lambda value, pattern, _: value < pattern,
     "DateGreaterThan": lambda value, pattern, _: value > pattern,
-    "IpAddress": _address_in,
+    "IpAddress": _is_address_in,
 }
 _NEGATIONS = {
     "StringNotEquals": "StringEquals",
@@ -273,13 +275,13 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _LITERALS = {"*": "*", "?": "?", "$": "$"}
 
 
-def _as_expression(pattern: str) -> str:
+def _to_regex_source(pattern: str) -> str:
     return "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
 
 
 @lru_cache(maxsize=16384)
-def _expression(pattern: str) -> re.Pattern[str]:
-    return re.compile(_as_expression(pattern), re.DOTALL)
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(_to_regex_source(pattern), re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -289,25 +291,25 @@ class _Texts:
     request: Request
     variables: bool
 
-    def like(self, value: str, pattern: str) -> bool:
+    def matches_pattern(self, value: str, pattern: str) -> bool:
         """Match a value against a pattern. The values of variables match literally; a variable without a value matches
         nothing.
         """
         if not self.variables or "${" not in pattern:
-            return _expression(pattern).fullmatch(value) is not None
+            return _compile_pattern(pattern).fullmatch(value) is not None
         try:
             parts = [
-                re.escape(self._value(part)) if index % 2 else _as_expression(part)
+                re.escape(self._read_variable(part)) if index % 2 else _to_regex_source(part)
                 for index, part in enumerate(_VARIABLE.split(pattern))
             ]
         except _NoValue:
             return False
         return re.fullmatch("".join(parts), value, re.DOTALL) is not None
 
-    def fill(self, text: str) -> str:
-        return _VARIABLE.sub(lambda match: self._value(match[1]), text) if self.variables else text
+    def substitute_variables(self, text: str) -> str:
+        return _VARIABLE.sub(lambda match: self._read_variable(match[1]), text) if self.variables else text
 
-    def _value(self, variable: str) -> str:
+    def _read_variable(self, variable: str) -> str:
         """Return a variable's value, or its default: ${aws:PrincipalTag/team, 'none'}."""
         if variable in _LITERALS:
             return _LITERALS[variable]

@@ -10,10 +10,10 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
-from localcloud.aws.identity import documents_of, policies_of_role
+from localcloud.aws.identity import find_role_policies, list_policy_documents
 from localcloud.aws.patching import operation
 from localcloud.aws.permissions import organization
-from localcloud.aws.policy_evaluation import Policy, Request, UnknownPolicyElement, as_list, decide, document, statements
+from localcloud.aws.policy_evaluation import Policy, Request, UnknownPolicyElement, as_list, decide, parse_document, statements
 from localcloud.aws.policy_evaluation import action_matches as matches
 
 _DECISIONS = {"allow": "allowed", "explicit deny": "explicitDeny", "implicit deny": "implicitDeny"}
@@ -31,17 +31,17 @@ def _simulate_principal_policy(call: Call) -> dict[str, Any]:
     for name in _NOT_SUPPORTED:
         if params.get(name):
             raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {name} in SimulatePrincipalPolicy.")
-    identity, boundary = _policies(call, params["PolicySourceArn"])
-    context = {entry["ContextKeyName"]: _values(entry) for entry in params.get("ContextEntries", ())}
+    identity, boundary = _find_policies(call, params["PolicySourceArn"])
+    context = {entry["ContextKeyName"]: _read_context_values(entry) for entry in params.get("ContextEntries", ())}
     resources = params.get("ResourceArns") or ["*"]
     for action in params["ActionNames"]:
         if not re.fullmatch(r"[a-z0-9-]+:[A-Za-z0-9]+", action):
             raise AwsError("InvalidInput", f"Invalid action name: {action}")
-    results = [_result(action, resources, context, identity, boundary) for action in params["ActionNames"]]
-    return _page(results, params)
+    results = [_build_result(action, resources, context, identity, boundary) for action in params["ActionNames"]]
+    return _paginate(results, params)
 
 
-def _page(results: list[dict[str, Any]], params: Mapping[str, Any]) -> dict[str, Any]:
+def _paginate(results: list[dict[str, Any]], params: Mapping[str, Any]) -> dict[str, Any]:
     marker = params.get("Marker", "0")
     if not marker.isdigit():
         raise AwsError("InvalidInput", "Invalid Marker.")
@@ -50,7 +50,7 @@ def _page(results: list[dict[str, Any]], params: Mapping[str, Any]) -> dict[str,
     return {"EvaluationResults": results[int(marker) : end], "IsTruncated": bool(more), **more}
 
 
-def _policies(call: Call, arn: str) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
+def _find_policies(call: Call, arn: str) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
     """Return the identity policies and the permissions boundary of a user, group or role."""
     source = _SOURCE.fullmatch(arn)
     if source is None:
@@ -61,22 +61,25 @@ def _policies(call: Call, arn: str) -> tuple[tuple[Policy, ...], tuple[Policy, .
     if entity is None:
         raise AwsError("NoSuchEntity", f"The {source['kind']} with name {source['name']} cannot be found.", 404)
     if source["kind"] == "group":
-        return tuple(map(document, documents_of(entity))), ()
-    policies = policies_of_role(iam, entity)
+        return tuple(map(parse_document, list_policy_documents(entity))), ()
+    policies = find_role_policies(iam, entity)
     groups = [group for group in iam.groups.values() if source["kind"] == "user" and entity in group.users]
-    return (*policies.identity, *(document(text) for group in groups for text in documents_of(group))), policies.boundary
+    return (
+        *policies.identity,
+        *(parse_document(text) for group in groups for text in list_policy_documents(group)),
+    ), policies.boundary
 
 
-def _values(entry: Mapping[str, Any]) -> Any:
+def _read_context_values(entry: Mapping[str, Any]) -> Any:
     values = entry.get("ContextKeyValues") or []
     return tuple(values) if str(entry.get("ContextKeyType", "")).endswith("List") else (values[0] if values else "")
 
 
-def _result(
+def _build_result(
     action: str, resources: Sequence[str], context: Mapping[str, Any], identity: tuple[Policy, ...], boundary: tuple[Policy, ...]
 ) -> dict[str, Any]:
-    verdicts = {resource: _verdict(Request(action, resource, context), identity, boundary) for resource in resources}
-    missing = _missing(action, context, (*identity, *boundary))
+    verdicts = {resource: _evaluate_request(Request(action, resource, context), identity, boundary) for resource in resources}
+    missing = _find_missing_keys(action, context, (*identity, *boundary))
     worst = next(
         (verdict for kind in ("explicitDeny", "implicitDeny") for verdict in verdicts.values() if verdict == kind), "allowed"
     )
@@ -106,7 +109,7 @@ def _result(
     return result
 
 
-def _verdict(request: Request, identity: tuple[Policy, ...], boundary: tuple[Policy, ...]) -> str:
+def _evaluate_request(request: Request, identity: tuple[Policy, ...], boundary: tuple[Policy, ...]) -> str:
     """Return the decision. If a policy contains an unsupported element, the decision is an implicit deny."""
     try:
         kinds = [decide(request, *policies) for policies in (identity, boundary, organization.policies()) if policies]
@@ -118,7 +121,7 @@ def _verdict(request: Request, identity: tuple[Policy, ...], boundary: tuple[Pol
     return _DECISIONS[min(kinds, key=order.index)]
 
 
-def _missing(action: str, context: Mapping[str, Any], policies: Iterable[Policy]) -> list[str]:
+def _find_missing_keys(action: str, context: Mapping[str, Any], policies: Iterable[Policy]) -> list[str]:
     """Return the condition keys that statements about the action use but the caller did not pass."""
     passed_keys = {name.lower() for name in context}
     keys: dict[str, str] = {}

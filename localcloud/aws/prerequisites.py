@@ -23,18 +23,18 @@ ACCOUNT_TRUST_POLICY = json.dumps(
 )
 
 
-def make(region: str, values: Mapping[str, Any]) -> list[str]:
+def create_prerequisites(region: str, values: Mapping[str, Any]) -> list[str]:
     """Create the missing resources and return their ids and names."""
     return [
-        *_principals(values.get("target", {}).get("admins", [])),
+        *_create_principals(values.get("target", {}).get("admins", [])),
         *_create_ami(region, values.get("target", {})),
-        *_network(region, values.get("network", {}), values.get("storage", {})),
-        *_lustre(region, values.get("network", {}), values.get("storage", {}).get("fsx", "none")),
+        *_create_network(region, values.get("network", {}), values.get("storage", {})),
+        *_create_fsx_resources(region, values.get("network", {}), values.get("storage", {}).get("fsx", "none")),
         *(name for pool in values.get("pools", []) for name in _create_pool_resources(region, pool)),
     ]
 
 
-def _principals(arns: Sequence[str]) -> Iterator[str]:
+def _create_principals(arns: Sequence[str]) -> Iterator[str]:
     iam = backend_of("iam", ACCOUNT, "us-east-1")
     for arn in arns:
         kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
@@ -56,7 +56,9 @@ def _create_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
         return
     ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 5))}
     image, named = images.make_own_image(ec2, tags), target.get("amiId")
-    if named is None and not any(ami.owner_id == ACCOUNT and tags.items() <= _tags(ami).items() for ami in ec2.amis.values()):
+    if named is None and not any(
+        ami.owner_id == ACCOUNT and tags.items() <= _read_tags(ami).items() for ami in ec2.amis.values()
+    ):
         ec2.amis[image.id] = image
         yield str(image.id)
     elif named is not None and named not in ec2.amis:
@@ -65,11 +67,11 @@ def _create_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
         yield str(named)
 
 
-def _tags(image: Any) -> dict[str, str]:
+def _read_tags(image: Any) -> dict[str, str]:
     return {tag["key"]: tag["value"] for tag in image.get_tags()}
 
 
-def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]) -> Iterator[str]:
+def _create_network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]) -> Iterator[str]:
     """Create the VPC with its private subnets in different zones, and a public subnet with a NAT gateway.
 
     If the settings name an EFS file system, also create it, with a mount target in each private subnet.
@@ -88,7 +90,7 @@ def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]
     yield from (name for name in (vpc_id, public.id, *(subnet.id for subnet in private), file_system) if name)
 
 
-def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
+def _create_fsx_resources(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
     """Create the FSx for Lustre resources that the settings name.
 
     These are the user's KMS key, the bucket of the data repository, and the existing file system in the first private
@@ -97,7 +99,7 @@ def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
     if fsx == "none":
         return
     if arn := fsx.get("kmsKeyArn"):
-        yield from _key(region, arn)
+        yield from _create_key(region, arn)
     path = fsx.get("dataRepository", {}).get("path", "")
     bucket, s3 = path.removeprefix("s3://").partition("/")[0], backend_of("s3", ACCOUNT, region)
     if bucket and bucket not in s3.buckets:
@@ -105,11 +107,11 @@ def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
         yield bucket
     file_system_id = fsx.get("fileSystemId")
     if file_system_id and file_system_id not in backend_of("fsx", ACCOUNT, region).file_systems:
-        seeding.seed(region, file_system_id, network["subnetIds"][0], VPC_CIDR)
+        seeding.seed_file_system(region, file_system_id, network["subnetIds"][0], VPC_CIDR)
         yield file_system_id
 
 
-def _key(region: str, arn: str) -> Iterator[str]:
+def _create_key(region: str, arn: str) -> Iterator[str]:
     """Create a KMS key with this ARN. Its key policy lets IAM policies grant access to it."""
     kms = backend_of("kms", ACCOUNT, region)
     name = arn.rpartition("/")[2]
@@ -124,7 +126,7 @@ def _create_pool_resources(region: str, pool: Mapping[str, Any]) -> Iterator[str
     ec2 = backend_of("ec2", ACCOUNT, region)
     group, image = pool.get("placementGroup", "auto"), pool.get("amiId")
     if group not in ("auto", "none") and not any(existing.name == group for existing in placement_groups.all_groups(ec2)):
-        yield placement_groups.seed(ec2, group)
+        yield placement_groups.seed_group(ec2, group)
     if image is not None and image not in ec2.amis:
         ec2.amis[image] = copy.copy(next(gpu_image for gpu_image in ec2.amis.values() if "nvidia" in gpu_image.name))
         ec2.amis[image].id = image
@@ -139,7 +141,7 @@ def _create_pool_resources(region: str, pool: Mapping[str, Any]) -> Iterator[str
         reservation.resource_group_arn == resource_group for reservation in reservations.values() if resource_group
     ):
         return
-    yield capacity_reservations.seed(
+    yield capacity_reservations.seed_reservation(
         pool["instanceType"],
         pool.get("zone") or min(zones),
         pool["maxSize"],

@@ -15,7 +15,7 @@ from infra.cost import prices
 from infra.cost.items import INSTANCE_FILTERS, INSTANCE_SERVICE, ITEMS
 from infra.cost.prices import Price
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.instance_types import facts
+from localcloud.aws.ec2.instance_types import find_type_facts
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -40,12 +40,12 @@ def _get_products(call: Call) -> dict[str, Any]:
     if call.region not in ENDPOINTS:
         raise AwsError("NotImplementedInLocalCloud", f"AWS's Price List has no endpoint in {call.region}.")
     if params.get("FormatVersion", "aws_v1") != "aws_v1":
-        raise _invalid("FormatVersion must be aws_v1")
-    if params["ServiceCode"] not in _products():
-        raise _invalid(f"ServiceCode {params['ServiceCode']} is not valid")
+        raise _invalid_parameter_error("FormatVersion must be aws_v1")
+    if params["ServiceCode"] not in _load_products():
+        raise _invalid_parameter_error(f"ServiceCode {params['ServiceCode']} is not valid")
     if len(params.get("Filters", ())) > 50 or not 1 <= params.get("MaxResults", 100) <= 100:
-        raise _invalid("At most 50 filters and 100 results are possible")
-    products = [row.text for row in _products()[params["ServiceCode"]] if _is_wanted(row.fields, params)]
+        raise _invalid_parameter_error("At most 50 filters and 100 results are possible")
+    products = [row.text for row in _load_products()[params["ServiceCode"]] if _matches_all_filters(row.fields, params)]
     token = params.get("NextToken", "0")
     if not token.isdigit() or int(token) > len(products):
         raise AwsError("InvalidNextTokenException", "Invalid NextToken")
@@ -54,18 +54,18 @@ def _get_products(call: Call) -> dict[str, Any]:
     return {"FormatVersion": "aws_v1", "PriceList": products[int(token) : end], **more}
 
 
-def _invalid(message: str) -> AwsError:
+def _invalid_parameter_error(message: str) -> AwsError:
     return AwsError("InvalidParameterException", message)
 
 
-def _is_wanted(fields: Mapping[str, str | None], params: Mapping[str, Any]) -> bool:
-    return all(_matches(fields, product_filter) for product_filter in params.get("Filters", ()))
+def _matches_all_filters(fields: Mapping[str, str | None], params: Mapping[str, Any]) -> bool:
+    return all(_matches_filter(fields, product_filter) for product_filter in params.get("Filters", ()))
 
 
-def _matches(fields: Mapping[str, str | None], product_filter: Mapping[str, str]) -> bool:
+def _matches_filter(fields: Mapping[str, str | None], product_filter: Mapping[str, str]) -> bool:
     kind, value = product_filter["Type"], product_filter["Value"]
     if kind not in _TYPES:
-        raise _invalid(f"Filter type {kind} is not valid")
+        raise _invalid_parameter_error(f"Filter type {kind} is not valid")
     actual = fields.get(product_filter["Field"])
     if kind == "CONTAINS":
         return actual is not None and value in actual
@@ -89,11 +89,11 @@ class _Row:
 
 
 @cache
-def _products() -> dict[str, list[_Row]]:
+def _load_products() -> dict[str, list[_Row]]:
     """Return the rows of each service, for every Region in the snapshot."""
     rows: dict[str, list[_Row]] = {row.service: [] for row in ITEMS.values()}
     for region in regions():
-        for service, row in (*_instances(region), *_items(region)):
+        for service, row in (*_list_instance_products(region), *_list_item_products(region)):
             rows[service].append(_Row.of(row))
     return rows
 
@@ -104,9 +104,9 @@ def regions() -> tuple[str, ...]:
     return tuple(sorted({*content["instances"], *content["items"]}))
 
 
-def _instances(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_instance_products(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
     filters = {name: value for name, value in INSTANCE_FILTERS.items() if name != "productFamily"}
-    for name, price in prices.snapshot(region).instances.items():
+    for name, price in prices.read_snapshot(region).instances.items():
         attributes = {
             **{
                 "instanceType": name,
@@ -115,24 +115,24 @@ def _instances(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
             },
             **filters,
         }
-        instance_facts = facts(name)
+        instance_facts = find_type_facts(name)
         if instance_facts is not None:
             attributes["vcpu"] = str(instance_facts.vcpus)
-        yield INSTANCE_SERVICE, _row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], attributes, "Hrs", price)
+        yield INSTANCE_SERVICE, _build_row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], attributes, "Hrs", price)
         if instance_facts is not None and "capacity-block" in instance_facts.usage_classes:
             # AWS lists Capacity Blocks at 0, because they are paid for in advance.
             block = {**attributes, "marketoption": "CapacityBlock"}
             free = Price(usd=price.usd * 0, source=price.source, date=price.date)
-            yield INSTANCE_SERVICE, _row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], block, "Hrs", free)
+            yield INSTANCE_SERVICE, _build_row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], block, "Hrs", free)
 
 
-def _items(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, price in prices.snapshot(region).items.items():
+def _list_item_products(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, price in prices.read_snapshot(region).items.items():
         item = ITEMS[name]
         usage_type = _usage_type(region, item.service, item.usage_type or name)
         attributes = {**item.attributes, "regionCode": region, "usagetype": usage_type}
         family = attributes.pop("productFamily", None)
-        yield item.service, _row(item.service, family, attributes, item.unit, price)
+        yield item.service, _build_row(item.service, family, attributes, item.unit, price)
 
 
 def _usage_type(region: str, service: str, name: str) -> str:
@@ -140,7 +140,7 @@ def _usage_type(region: str, service: str, name: str) -> str:
     return name if region == "us-east-1" and service in _WITHOUT_PREFIX else f"{prefix}{name}"
 
 
-def _row(service: str, family: str | None, attributes: Mapping[str, str], unit: str, price: Price) -> dict[str, Any]:
+def _build_row(service: str, family: str | None, attributes: Mapping[str, str], unit: str, price: Price) -> dict[str, Any]:
     key = json.dumps([service, family, attributes], sort_keys=True)
     sku = hashlib.sha256(key.encode()).hexdigest()[:16].upper()
     dimension = {

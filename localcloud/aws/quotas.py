@@ -72,7 +72,7 @@ The values are kept outside moto's state, because quotas are not resources.
 """
 
 
-def use_account(kind: AccountKind) -> None:
+def select_account_kind(kind: AccountKind) -> None:
     """Select the kind of account. A new account has AWS's default quotas. A reset keeps the selected kind."""
     global _kind
     _kind = kind
@@ -82,7 +82,7 @@ def is_new_account() -> bool:
     return _kind == "new"
 
 
-def value_of(code: str) -> float:
+def quota_value(code: str) -> float:
     """Return the value of a quota in this account."""
     quota = BY_CODE[code]
     return _set.get(code, quota.default if is_new_account() else quota.granted)
@@ -96,5 +96,5 @@ def set_values(values: dict[str, float]) -> None:
 
 
 @patching.on_reset
-def _forget() -> None:
+def _reset_quotas() -> None:
     _set.clear()

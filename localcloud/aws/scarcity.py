@@ -25,7 +25,7 @@ def free_zones(name: str, region: str) -> list[str]:
     return [zone for zone in offered_zones(region).get(name, ()) if not is_scarce(name, zone)]
 
 
-def begin(name: str, zone: str, seconds: float | None = None) -> None:
+def add_scarcity(name: str, zone: str, seconds: float | None = None) -> None:
     """Remove all free capacity of a type from a zone, for the given time or until the next reset."""
     offered = offered_zones(zone[:-1])
     if name not in offered:
@@ -37,7 +37,7 @@ def begin(name: str, zone: str, seconds: float | None = None) -> None:
     _until[(name, zone)] = None if seconds is None else clock.now() + timedelta(seconds=seconds)
 
 
-def end(name: str, zone: str) -> None:
+def remove_scarcity(name: str, zone: str) -> None:
     if (name, zone) not in _until:
         raise ValueError(f"{name} is not scarce in {zone}")
     del _until[(name, zone)]
@@ -50,25 +50,25 @@ def list_scarce() -> list[dict[str, str | None]]:
 
 
 @control_actions.action("GET", "scarcity")
-def _list_scarce(_: Any) -> list[dict[str, str | None]]:
+def _handle_list(_: Any) -> list[dict[str, str | None]]:
     return list_scarce()
 
 
 @control_actions.action("POST", "scarcity")
-def _begin(body: dict[str, Any]) -> list[dict[str, str | None]]:
-    begin(body["type"], body["zone"], body.get("seconds"))
+def _handle_add(body: dict[str, Any]) -> list[dict[str, str | None]]:
+    add_scarcity(body["type"], body["zone"], body.get("seconds"))
     return list_scarce()
 
 
 @control_actions.action("DELETE", "scarcity")
-def _end(body: dict[str, Any] | None) -> list[dict[str, str | None]]:
+def _handle_remove(body: dict[str, Any] | None) -> list[dict[str, str | None]]:
     if body is None:
-        _forget()
+        _reset_scarcity()
     else:
-        end(body["type"], body["zone"])
+        remove_scarcity(body["type"], body["zone"])
     return list_scarce()
 
 
 @patching.on_reset
-def _forget() -> None:
+def _reset_scarcity() -> None:
     _until.clear()

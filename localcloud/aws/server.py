@@ -63,17 +63,17 @@ class Application:
         body = request.get_data(cache=True, parse_form_data=False)
         environ["wsgi.input"] = io.BytesIO(body)  # moto reads the body again, and would wait for more data on the connection
         if request.path.startswith(CONTROL):
-            return control.answer(request, self._offer)(environ, start_response)
-        status, headers, body = self._answer(environ, request)
+            return control.handle_request(request, self._offer)(environ, start_response)
+        status, headers, body = self._answer_request(environ, request)
         headers = {name: value for name, value in headers.items() if name.lower() not in ("status", "content-length")}
         response = HttpResponse(body, status, headers)
         if request.method == "HEAD":
             response.automatically_set_content_length = False
         return response(environ, start_response)
 
-    def _answer(self, environ: dict[str, Any], request: Request) -> Response:
+    def _answer_request(self, environ: dict[str, Any], request: Request) -> Response:
         try:
-            service = self._service(environ, request)
+            service = self._find_service(environ, request)
             if service is None:
                 return gateway.handle("unknown", request, lambda: gateway.NO_SUCH_URL)
             return gateway.handle(service, request, lambda: transport.forward_by_path(service, request))
@@ -81,7 +81,7 @@ class Application:
             log.exception("%s %s", request.method, request.path)
             return 500, {"content-type": "text/plain", "x-amzn-errortype": "InternalError"}, "The local cloud failed.\n"
 
-    def _service(self, environ: dict[str, Any], request: Request) -> str | None:
+    def _find_service(self, environ: dict[str, Any], request: Request) -> str | None:
         """Return moto's name for the requested service."""
         if "Authorization" not in request.headers and (credential := request.args.get("X-Amz-Credential")):
             environ = {**environ, "HTTP_AUTHORIZATION": f"{signatures.ALGORITHM} Credential={credential}"}  # for presigned URLs
@@ -95,10 +95,14 @@ class Server:
 
     def __init__(self, port: int = 0) -> None:
         self._server: BaseWSGIServer = make_server(
-            "127.0.0.1", port, Application(Offer(("",), account.key().control_token)), threaded=True, request_handler=_Handler
+            "127.0.0.1",
+            port,
+            Application(Offer(("",), account.default_access_key().control_token)),
+            threaded=True,
+            request_handler=_Handler,
         )
         self._stopping = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, name="local-cloud-ticker", daemon=True)
+        self._ticker = threading.Thread(target=self._run_clock, name="local-cloud-ticker", daemon=True)
 
     @property
     def port(self) -> int:
@@ -112,7 +116,7 @@ class Server:
         self._server.serve_forever()
         self._server.server_close()
 
-    def serve_also(self, listener: socket.socket, offer: Offer) -> Callable[[], None]:
+    def add_listener(self, listener: socket.socket, offer: Offer) -> Callable[[], None]:
         """Accept requests on another socket too, until the returned function is called."""
         host, port = listener.getsockname()
         application = Application(offer)
@@ -121,22 +125,22 @@ class Server:
             listening.add(host, port)
         threading.Thread(target=other.serve_forever, name=f"local-cloud-{host}", daemon=True).start()
 
-        def end() -> None:
+        def remove_listener() -> None:
             other.shutdown()
             other.server_close()
             listening.remove(host, port)
 
-        return end
+        return remove_listener
 
     def stop(self) -> None:
         """Stop accepting requests. Call this from a thread other than the one that runs `serve`."""
         self._stopping.set()
         self._server.shutdown()
 
-    def _tick(self) -> None:
+    def _run_clock(self) -> None:
         while not self._stopping.wait(_TICK):
             try:
                 with gateway.LOCK:
                     durations.settle()
             except Exception as error:  # the next tick may work, and `local status` shows the problem
-                problems.report("the clock of the local AWS", error)
+                problems.report_problem("the clock of the local AWS", error)

@@ -21,7 +21,7 @@ NAMES = {
 SPOT = "spot.amazonaws.com"
 
 
-def path(service: str) -> str:
+def role_path(service: str) -> str:
     return f"/aws-service-role/{service}/"
 
 
@@ -29,7 +29,7 @@ def exists(iam: Any, service: str) -> bool:
     return any(role.name == NAMES[service] for role in iam.roles.values())
 
 
-def ensure(account: str, service: str) -> None:
+def ensure_role_exists(account: str, service: str) -> None:
     """Create the role of a service if it does not exist, as AWS does on first use."""
     iam = backend_of("iam", account, "us-east-1")
     if not exists(iam, service):
@@ -39,4 +39,4 @@ def ensure(account: str, service: str) -> None:
 def create(iam: Any, service: str) -> None:
     trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    iam.create_role(NAMES[service], document, path(service), None, "", [], "3600", None)
+    iam.create_role(NAMES[service], document, role_path(service), None, "", [], "3600", None)

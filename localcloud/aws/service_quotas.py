@@ -24,34 +24,34 @@ def install() -> None:
 
 
 @control_actions.action("GET", "quotas")
-def _quotas(_: Any) -> Any:
-    return {quota.code: {"name": quota.name, "value": quotas.value_of(quota.code)} for quota in quotas.QUOTAS}
+def _get_quotas(_: Any) -> Any:
+    return {quota.code: {"name": quota.name, "value": quotas.quota_value(quota.code)} for quota in quotas.QUOTAS}
 
 
 @control_actions.action("PUT", "quotas")
 def _set_quotas(body: Any) -> Any:
     quotas.set_values(body)
-    return _quotas(None)
+    return _get_quotas(None)
 
 
 @operation("service-quotas", "GetServiceQuota")
 def _get_service_quota(call: Call) -> dict[str, Any]:
-    return {"Quota": _find(call, _read_applied(call))}
+    return {"Quota": _find_quota(call, _read_applied_quotas(call))}
 
 
 @operation("service-quotas", "GetAWSDefaultServiceQuota")
-def _get_default(call: Call) -> dict[str, Any]:
-    return {"Quota": _find(call, _defaults(call))}
+def _get_default_quota(call: Call) -> dict[str, Any]:
+    return {"Quota": _find_quota(call, _read_default_quotas(call))}
 
 
 @operation("service-quotas", "ListServiceQuotas")
 def _list_service_quotas(call: Call) -> dict[str, Any]:
-    return _page(call, _read_applied(call))
+    return _paginate(call, _read_applied_quotas(call))
 
 
 @operation("service-quotas", "ListAWSDefaultServiceQuotas")
-def _list_defaults(call: Call) -> dict[str, Any]:
-    return _page(call, _defaults(call))
+def _list_default_quotas(call: Call) -> dict[str, Any]:
+    return _paginate(call, _read_default_quotas(call))
 
 
 @operation("service-quotas", "ListServices")
@@ -59,19 +59,19 @@ def _list_services(call: Call) -> dict[str, Any]:
     return {"Services": [{"ServiceCode": code, "ServiceName": name} for code, name in _NAMES.items()]}
 
 
-def _read_applied(call: Call) -> list[dict[str, Any]]:
-    applied = _defaults(call)
+def _read_applied_quotas(call: Call) -> list[dict[str, Any]]:
+    applied = _read_default_quotas(call)
     for quota in applied:
         if quota["QuotaCode"] in quotas.BY_CODE:
-            quota["Value"] = quotas.value_of(quota["QuotaCode"])
+            quota["Value"] = quotas.quota_value(quota["QuotaCode"])
             quota["QuotaArn"] = quota["QuotaArn"].replace("::", f":{call.account}:")
     return applied
 
 
-def _defaults(call: Call) -> list[dict[str, Any]]:
+def _read_default_quotas(call: Call) -> list[dict[str, Any]]:
     service = call.params["ServiceCode"]
     if service == "vpc":
-        return [{**quota, "QuotaArn": _arn(call, str(quota["QuotaCode"]))} for quota in VPC_DEFAULT_QUOTAS]
+        return [{**quota, "QuotaArn": _build_quota_arn(call, str(quota["QuotaCode"]))} for quota in VPC_DEFAULT_QUOTAS]
     if service == "iam" and call.region != "us-east-1":  # IAM is a global service, so its quotas are in one Region
         raise AwsError("NoSuchResourceException", "The request failed because the specified service does not exist.")
     if service in ("ec2", "eks", "ebs", "iam"):
@@ -83,7 +83,7 @@ def _describe(call: Call, quota: Quota) -> dict[str, Any]:
     described = {
         "ServiceCode": quota.service,
         "ServiceName": _NAMES[quota.service],
-        "QuotaArn": _arn(call, quota.code),
+        "QuotaArn": _build_quota_arn(call, quota.code),
         "QuotaCode": quota.code,
         "QuotaName": quota.name,
         "Value": quota.default,
@@ -102,18 +102,18 @@ def _describe(call: Call, quota: Quota) -> dict[str, Any]:
     return described
 
 
-def _arn(call: Call, code: str) -> str:
+def _build_quota_arn(call: Call, code: str) -> str:
     return f"arn:aws:servicequotas:{call.region}::{call.params['ServiceCode']}/{code}"
 
 
-def _find(call: Call, all_quotas: list[dict[str, Any]]) -> dict[str, Any]:
+def _find_quota(call: Call, all_quotas: list[dict[str, Any]]) -> dict[str, Any]:
     for quota in all_quotas:
         if quota["QuotaCode"] == call.params["QuotaCode"]:
             return quota
     raise AwsError("NoSuchResourceException", "The request failed because the specified service quota does not exist.")
 
 
-def _page(call: Call, all_quotas: list[dict[str, Any]]) -> dict[str, Any]:
+def _paginate(call: Call, all_quotas: list[dict[str, Any]]) -> dict[str, Any]:
     size = call.params.get("MaxResults", 100)
     token = call.params.get("NextToken", "0")
     if not token.isdigit() or int(token) > len(all_quotas):

@@ -52,7 +52,7 @@ class Signature:
         earliest, latest = sorted((machine, clock.now()))
         return not earliest - (self.lifetime or SKEW) <= self.moment <= latest + SKEW
 
-    def is_of(self, request: Request, secret_key: str) -> bool:
+    def is_valid(self, request: Request, secret_key: str) -> bool:
         """Return whether the owner of the secret key signed the request. Signatures of single chunks of an upload are not
         checked."""
         body = hashlib.sha256(request.get_data()).hexdigest()
@@ -60,15 +60,15 @@ class Signature:
         payload = request.headers.get("x-amz-content-sha256") or default
         if _HASH.fullmatch(payload) and payload != body:
             return False
-        expected = sign(secret_key, self.scope, self.moment.strftime(_MOMENT), self._canonical(request, payload))
+        expected = sign(secret_key, self.scope, self.moment.strftime(_MOMENT), self._build_canonical_request(request, payload))
         return hmac.compare_digest(expected, self.value)
 
-    def _canonical(self, request: Request, payload: str) -> str:
+    def _build_canonical_request(self, request: Request, payload: str) -> str:
         path = request.raw_path
         if self.service != "s3":
             path = quote(normalize_url_path(path), safe="/~")
         pairs = (part.partition("=") for part in request.query_string.decode("latin-1").split("&") if part)
-        query = sorted((_encode(name), _encode(value)) for name, _, value in pairs if name != "X-Amz-Signature")
+        query = sorted((_percent_encode(name), _percent_encode(value)) for name, _, value in pairs if name != "X-Amz-Signature")
         headers = "".join(f"{name}:{' '.join(request.headers.get(name, '').split())}\n" for name in self.headers)
         joined = "&".join(f"{name}={value}" for name, value in query)
         return "\n".join((request.method, path, joined, headers, ";".join(self.headers), payload))
@@ -98,11 +98,11 @@ def read(request: Request) -> Signature | None:
 def sign(secret_key: str, scope: str, moment: str, canonical_request: str) -> str:
     digest = hashlib.sha256(canonical_request.encode("latin-1", "replace")).hexdigest()
     text = "\n".join((ALGORITHM, moment, scope, digest))
-    return hmac.digest(_signing_key(secret_key, scope), text.encode(), "sha256").hex()
+    return hmac.digest(_derive_signing_key(secret_key, scope), text.encode(), "sha256").hex()
 
 
 @functools.lru_cache(maxsize=256)
-def _signing_key(secret_key: str, scope: str) -> bytes:
+def _derive_signing_key(secret_key: str, scope: str) -> bytes:
     key = b"AWS4" + secret_key.encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")
@@ -116,5 +116,5 @@ def _parse_moment(moment: str) -> datetime | None:
         return None
 
 
-def _encode(text: str) -> str:
+def _percent_encode(text: str) -> str:
     return quote(unquote(text, "latin-1"), safe="-_.~", encoding="latin-1")

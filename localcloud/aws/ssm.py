@@ -6,7 +6,7 @@ from typing import Any
 from moto.core.utils import utcnow
 from moto.ssm.models import Parameter, ParameterDict
 
-from localcloud.aws.images import parameters
+from localcloud.aws.images import list_ssm_parameters
 
 _PARAMETER: Any = Parameter
 _OURS = (
@@ -29,13 +29,13 @@ def install() -> None:
             original(self, key)
         elif not getattr(self, "local_cloud_loaded", False):
             self.local_cloud_loaded = True
-            _load(self)
+            _load_parameters(self)
 
     ParameterDict._check_loading_status = check_loading_status  # type: ignore[method-assign]
 
 
-def _load(into: Any) -> None:
-    for name, value in parameters(into.region_name).items():
+def _load_parameters(into: Any) -> None:
+    for name, value in list_ssm_parameters(into.region_name).items():
         parameter = _PARAMETER(
             account_id="",  # the ARN of a parameter owned by AWS has no account id
             name=name,

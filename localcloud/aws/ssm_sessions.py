@@ -15,7 +15,7 @@ from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
-from localcloud.aws.policy_evaluation import Request, allows, document
+from localcloud.aws.policy_evaluation import Request, allows, parse_document
 
 Open = Callable[[str, int], tuple[str, str] | None]
 """Function that opens a connection to an instance, given the instance id and a port.
@@ -31,7 +31,7 @@ def install() -> None:
     """Do nothing: importing this module has already registered its operations."""
 
 
-def connect_by(opener: Open) -> Callable[[], None]:
+def register_session_opener(opener: Open) -> Callable[[], None]:
     """Register a function that opens sessions. Call the returned function to unregister it."""
     _openers.append(opener)
     return lambda: _openers.remove(opener)
@@ -49,7 +49,7 @@ def start_session(call: Call) -> dict[str, Any]:
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise AwsError("InvalidParameters", f"Invalid value for parameter portNumber: {port}")
     opened = None
-    if problem := _problem(call, target):
+    if problem := _find_connection_problem(call, target):
         raise AwsError("TargetNotConnected", f"{target} is not connected. {problem}")
     for opener in _openers:
         opened = opened or opener(target, int(port))
@@ -81,7 +81,7 @@ def describe_instance_information(call: Call) -> dict[str, Any]:
             }
             for instance in instance_calls.list_instances(call.backend_of("ec2"))
             if (instance_ids is None or instance.id in instance_ids)
-            and not _problem(call, instance.id)
+            and not _find_connection_problem(call, instance.id)
             and _is_reachable(instance.id)
         ]
     }
@@ -98,7 +98,7 @@ def _is_reachable(instance_id: str) -> bool:
     return any(opener(instance_id, 22) is not None for opener in _openers)
 
 
-def _problem(call: Call, instance_id: str) -> str:
+def _find_connection_problem(call: Call, instance_id: str) -> str:
     """Return the reason why the instance's SSM agent cannot connect, or "" if it can."""
     instance = instance_calls.find(call.backend_of("ec2"), [instance_id])[0]
     if instance.state != "running":
@@ -112,4 +112,4 @@ def _problem(call: Call, instance_id: str) -> str:
 
 
 def _is_allowed(role: Any, action: str) -> bool:
-    return allows(Request(action), *map(document, identity.documents_of(role)))
+    return allows(Request(action), *map(parse_document, identity.list_policy_documents(role)))

@@ -9,7 +9,7 @@ from localcloud.aws.call import Call, backend_of
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 from localcloud.aws.permissions import denials
-from localcloud.aws.policy_evaluation import Request, allows, document
+from localcloud.aws.policy_evaluation import Request, allows, parse_document
 
 
 class NotTrusted(Exception):
@@ -36,7 +36,7 @@ def _assume_role(call: Call) -> dict[str, Any]:
     session = backend_of("sts", arn.split(":")[4], call.region).get_assumed_role_from_access_key(
         answer["Credentials"]["AccessKeyId"]
     )
-    identity.tag(session, tags)
+    identity.set_session_tags(session, tags)
     return answer
 
 
@@ -45,7 +45,7 @@ def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], conte
 
     Tags require a separate action: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
     """
-    trust = document(role.assume_role_policy_document)
+    trust = parse_document(role.assume_role_policy_document)
     condition_keys = {**(context or {}), **{f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}}
     needed = ("sts:AssumeRole", "sts:TagSession") if tags else ("sts:AssumeRole",)
     return all(allows(Request(action, context=condition_keys, principal=dict([principal])), trust) for action in needed)
@@ -79,8 +79,8 @@ def open_session(
         duration=int(lifetime.total_seconds()),
         external_id=context.get("sts:externalid"),
     )
-    identity.tag(session, tags)
-    identity.place(session, subnets)
+    identity.set_session_tags(session, tags)
+    identity.set_session_subnets(session, subnets)
     return session
 
 

@@ -22,7 +22,7 @@ _AWS_HOST = re.compile(r"https?://(?P<service>[^./]+)\.([^/]+\.)?(amazonaws\.com
 _Handler = Callable[[Any, str, Any], Response]
 
 
-def _backend(service: str) -> Any:
+def _create_stateless_backend(service: str) -> Any:
     """Return a backend without state, used only to read its URLs."""
     backends = get_backend(service)  # type: ignore[call-overload]
     return object.__new__(backends.backend) if isinstance(backends, BackendDict) else backends["global"]
@@ -30,12 +30,12 @@ def _backend(service: str) -> Any:
 
 @cache
 def _url_handlers(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
-    return [(re.compile(pattern), handler) for pattern, handler in _backend(service).urls.items()]
+    return [(re.compile(pattern), handler) for pattern, handler in _create_stateless_backend(service).urls.items()]
 
 
 @cache
 def _path_handlers(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
-    paths = _backend(service).url_paths.items()
+    paths = _create_stateless_backend(service).url_paths.items()
     return [(re.compile(pattern), handler) for pattern, handler in paths]
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from localcloud.conformance.compare import mask
+from localcloud.conformance.compare import mask_variable_text
 from localcloud.instance import LocalCloud
 from testkit.control_plane import ControlPlane, Objects
 from testkit.kubernetes_projects import KubernetesProject
@@ -27,7 +27,7 @@ CASES: Final = {
 }
 
 
-def texts(cloud: LocalCloud, plane: ControlPlane, side: str, folder: Path) -> dict[str, list[str]]:
+def collect_errors(cloud: LocalCloud, plane: ControlPlane, side: str, folder: Path) -> dict[str, list[str]]:
     """Return the errors that `up` shows for each bad input."""
     namespace = f"conformance-{side}"
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -38,6 +38,6 @@ def texts(cloud: LocalCloud, plane: ControlPlane, side: str, folder: Path) -> di
     texts_by_case = {}
     for name, program in CASES.items():
         errors = kube.up(program).errors
-        texts_by_case[name] = sorted(mask(text.replace(namespace, "NAMESPACE")) for text in errors)
+        texts_by_case[name] = sorted(mask_variable_text(text.replace(namespace, "NAMESPACE")) for text in errors)
     kube.destroy()
     return texts_by_case

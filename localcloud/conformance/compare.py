@@ -34,18 +34,18 @@ TRACEBACK: Final = "Traceback (most recent call last)"
 MISSING: Final = "(missing)"
 
 
-def normal(value: Any) -> Any:
+def normalize(value: Any) -> Any:
     """Return a value without the parts that differ between any two runs."""
     if isinstance(value, Mapping):
         if SECRET_KEY in value:
             return "[secret]"
-        return {name: normal(inner) for name, inner in value.items() if name not in OF_ONE_RUN}
+        return {name: normalize(inner) for name, inner in value.items() if name not in OF_ONE_RUN}
     if isinstance(value, list):
-        return [normal(inner) for inner in value]
-    return mask(value) if isinstance(value, str) else value
+        return [normalize(inner) for inner in value]
+    return mask_variable_text(value) if isinstance(value, str) else value
 
 
-def mask(text: str) -> str:
+def mask_variable_text(text: str) -> str:
     if TRACEBACK in text:  # which SDK tasks wait for the failed one depends on timing
         text = "\n".join(line for line in text.splitlines() if not line.startswith("  "))
     for pattern, mask in MASKS:
@@ -53,7 +53,7 @@ def mask(text: str) -> str:
     return text
 
 
-def resources(state: Mapping[str, Any]) -> dict[str, Any]:
+def collect_resources(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the resources in a stack's state, keyed by URN: inputs and, for Kubernetes objects, the live object."""
     resources_by_urn = {}
     for resource in (state.get("deployment") or {}).get("resources") or ():
@@ -61,12 +61,12 @@ def resources(state: Mapping[str, Any]) -> dict[str, Any]:
         ours = TO_THE_LOCAL_AWS if resource["type"] == "pulumi:providers:aws" else ()
         values = {part: resource.get(part) or {} for part in parts}
         resources_by_urn[resource["urn"]] = {
-            part: normal({key: inner[key] for key in inner if key not in ours}) for part, inner in values.items()
+            part: normalize({key: inner[key] for key in inner if key not in ours}) for part, inner in values.items()
         }
     return resources_by_urn
 
 
-def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
+def find_differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
     """Return each difference with its path."""
     return list(_differences(ours, theirs, path))
 

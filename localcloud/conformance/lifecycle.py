@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.conformance.compare import mask, resources
+from localcloud.conformance.compare import collect_resources, mask_variable_text
 from localcloud.control import ControlError
 from localcloud.stack import LocalStack, PulumiError, Run, Verb
 
@@ -24,22 +24,26 @@ class Side:
     """Resources after `up` and a refresh."""
 
     def add(self, name: str, run: Run) -> None:
-        self.steps[name] = {"ok": run.ok, "changes": dict(run.changed), "errors": [mask(text) for text in run.errors]}
+        self.steps[name] = {
+            "ok": run.ok,
+            "changes": dict(run.changed),
+            "errors": [mask_variable_text(text) for text in run.errors],
+        }
 
 
-def lifecycle(stack: LocalStack) -> Side:
+def run_lifecycle(stack: LocalStack) -> Side:
     """Run every step, even if an earlier step fails: both sides must fail in the same way."""
     side = Side()
     control = stack.cloud.control()
     stack.prepare()
-    stack.grant()
-    control.accept()
+    stack.create_prerequisites()
+    control.set_baseline()
     for name, verb in _VERBS:
         if name == "refresh after drift":
-            side.resources = resources(stack.export())
-            side.steps["drift"] = _drift(stack)
+            side.resources = collect_resources(stack.export())
+            side.steps["drift"] = _cause_drift(stack)
         side.add(name, stack.run(verb))
-    side.steps["left"] = [mask(str(leftover)) for leftover in control.leftovers()]
+    side.steps["left"] = [mask_variable_text(str(leftover)) for leftover in control.leftovers()]
     return side
 
 
@@ -54,7 +58,7 @@ _VERBS: tuple[tuple[str, Verb], ...] = (
 )
 
 
-def failure(side: Side) -> str | None:
+def find_failure(side: Side) -> str | None:
     """Return the first failure, unexpected change or leftover in a side; None if the stack went through its lifecycle
     without problems.
     """
@@ -67,15 +71,15 @@ def failure(side: Side) -> str | None:
     return f"destroy leaves {side.steps['left']}" if side.steps["left"] else None
 
 
-def attempt(stack: LocalStack) -> Side | str:
+def run_side(stack: LocalStack) -> Side | str:
     """Run one side. Return its results, or the error if the steps could not be run."""
     try:
-        return lifecycle(stack)
+        return run_lifecycle(stack)
     except (ControlError, PulumiError) as error:
-        return mask(str(error))
+        return mask_variable_text(str(error))
 
 
-def _drift(stack: LocalStack) -> list[str]:
+def _cause_drift(stack: LocalStack) -> list[str]:
     """Change a VPC's tags and an object's label outside Pulumi. Return a description of the change."""
     changed = []
     for resource in stack.export()["deployment"].get("resources") or ():
@@ -92,5 +96,5 @@ def _drift(stack: LocalStack) -> list[str]:
         kind, name, label = DRIFTED
         command = [str(stack.cloud.bin / "kubectl"), "--kubeconfig", str(file), "label", "--overwrite", kind, name, label]
         done = subprocess.run(command, env=os.environ | stack.cloud.environment(), capture_output=True, text=True, check=False)
-        changed.append(f"{kind} label" if done.returncode == 0 else mask(done.stderr.strip()))
+        changed.append(f"{kind} label" if done.returncode == 0 else mask_variable_text(done.stderr.strip()))
     return changed

@@ -37,11 +37,11 @@ class Report:
     results: Sequence[Result] = ()
 
     @property
-    def differs(self) -> bool:
+    def has_differences(self) -> bool:
         return any(result.differences or result.failures for result in self.results)
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "identical": not self.differs, "complete": not self.not_run}
+        return {**asdict(self), "identical": not self.has_differences, "complete": not self.not_run}
 
     def as_markdown(self) -> str:
         lines = [f"# Conformance, {self.date}", "", "| program | version |", "|---|---|"]

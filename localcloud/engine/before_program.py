@@ -19,7 +19,7 @@ SHOWN: Final = 32
 """Exit code of a program whose error has already been shown to the user."""
 
 
-def is_needed(config: Mapping[str, str]) -> bool:
+def may_install_platform(config: Mapping[str, str]) -> bool:
     """Return whether the stack with this configuration may install a platform into an EKS cluster of a local cloud."""
     try:
         target, platform = (json.loads(config.get(f"gpumpi:{key}", "{}")) for key in ("target", "platform"))
@@ -27,10 +27,10 @@ def is_needed(config: Mapping[str, str]) -> bool:
         return False
     if not isinstance(target, dict) or not isinstance(platform, dict):
         return False  # the program reports these values
-    return _folder() is not None and target.get("kind") == "eks" and platform.get("install") is not False
+    return _find_local_cloud_folder() is not None and target.get("kind") == "eks" and platform.get("install") is not False
 
 
-def _folder() -> Path | None:
+def _find_local_cloud_folder() -> Path | None:
     """Return the folder of the local cloud whose backend this shell uses."""
     from localcloud.environment import LOCK
 
@@ -48,30 +48,32 @@ def main() -> int:
     from localcloud.kubernetes import capability
 
     engine, stack, dry_run = sys.argv[1:]
-    folder = _folder()
+    folder = _find_local_cloud_folder()
     assert folder is not None, "is_needed() has checked it"
-    raw = stack_file.from_engine()
-    images = stack_images.of_platform(raw)
+    raw = stack_file.read_running_stack()
+    images = stack_images.list_platform_images(raw)
     if not images:
         return 0
     cloud = LocalCloud(folder)
     if not cloud.has_kubernetes:
         fix = f"Set `pulumi config set --path gpumpi:platform.install false -s {stack}`, or start it without --no-kubernetes."
-        return _fail(engine, f"EKS clusters exist only in the API of this local cloud, so no platform can be installed. {fix}")
-    if dead := mending.dead_parts(cloud):
-        return _fail(engine, f"not running: {', '.join(dead)}. Restart with: scripts/cluster local start --home {folder}")
-    if dry_run == "false" and capability.examine().real_nodes and not preflight.examine_aws(raw, offline=True).problems:
+        return _show_error(
+            engine, f"EKS clusters exist only in the API of this local cloud, so no platform can be installed. {fix}"
+        )
+    if dead := mending.list_crashed_processes(cloud):
+        return _show_error(engine, f"not running: {', '.join(dead)}. Restart with: scripts/cluster local start --home {folder}")
+    if dry_run == "false" and capability.examine().real_nodes and not preflight.examine_aws_stack(raw, offline=True).problems:
         # Otherwise the registry would build the images when nodes pull them, which can take longer than the ten minutes
         # that Pulumi waits for pods.
         try:
             for image in images:
                 build.ensure_image(image, lambda line: print(line, flush=True))
         except ImageError as error:
-            return _fail(engine, str(error))
+            return _show_error(engine, str(error))
     return 0
 
 
-def _fail(engine: str, message: str) -> int:
+def _show_error(engine: str, message: str) -> int:
     """Show an error to the user."""
     with grpc.insecure_channel(engine) as channel:
         engine_pb2_grpc.EngineStub(channel).Log(engine_pb2.LogRequest(severity=engine_pb2.ERROR, message=message))

@@ -56,14 +56,14 @@ def decode(properties: Struct) -> tuple[dict[str, Any], dict[str, Secrets]]:
     values: dict[str, Any] = {}
     secrets: dict[str, Secrets] = {}
     for name, value in properties.fields.items():
-        plain, secret = _decode(value)
+        plain, secret = _decode_value(value)
         if plain is not None:
             values[name] = plain
             secrets |= {name: secret} if secret else {}
     return values, secrets
 
 
-def _decode(value: Value) -> tuple[Any, Secrets]:
+def _decode_value(value: Value) -> tuple[Any, Secrets]:
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return (UNKNOWN if value.string_value in UNKNOWN_TEXTS else value.string_value), False
@@ -73,7 +73,7 @@ def _decode(value: Value) -> tuple[Any, Secrets]:
     if kind == "bool_value":
         return value.bool_value, False
     if kind == "list_value":
-        decoded = [_decode(element) for element in value.list_value.values]
+        decoded = [_decode_value(element) for element in value.list_value.values]
         return [plain for plain, _ in decoded], any(secret for _, secret in decoded)
     if kind == "struct_value":
         return _decode_object(value.struct_value)
@@ -85,12 +85,12 @@ def _decode_object(value: Struct) -> tuple[Any, Secrets]:
     if signature is None:
         return decode(value)
     if signature == SECRET:
-        return _decode(value.fields["value"])[0], True
+        return _decode_value(value.fields["value"])[0], True
     if signature == OUTPUT_VALUE:
-        plain, secret = _decode(value.fields["value"]) if "value" in value.fields else (UNKNOWN, False)
+        plain, secret = _decode_value(value.fields["value"]) if "value" in value.fields else (UNKNOWN, False)
         return plain, True if value.fields["secret"].bool_value else secret
     if signature == RESOURCE_REFERENCE:
-        return _decode(value.fields["id"])
+        return _decode_value(value.fields["id"])
     raise Unsupported("assets and archives are not supported by the local provider")
 
 
@@ -98,15 +98,15 @@ def encode(values: Mapping[str, Any], secrets: Mapping[str, Secrets] | None = No
     """Encode plain values in the wire format, and mark the values in `secrets` as secret."""
     struct = Struct()
     for name, value in values.items():
-        _encode(value, (secrets or {}).get(name, False), struct.fields[name])
+        _encode_value(value, (secrets or {}).get(name, False), struct.fields[name])
     return struct
 
 
-def _encode(value: Any, secret: Secrets, into: Value) -> None:
+def _encode_value(value: Any, secret: Secrets, into: Value) -> None:
     if secret is True:
         fields = into.struct_value.fields
         fields[SIGNATURE].string_value = SECRET
-        _encode(value, False, fields["value"])
+        _encode_value(value, False, fields["value"])
     elif value is None:
         into.null_value = NULL_VALUE
     elif isinstance(value, Unknown):
@@ -123,19 +123,19 @@ def _encode(value: Any, secret: Secrets, into: Value) -> None:
     elif isinstance(value, list | tuple | set | frozenset):
         into.list_value.CopyFrom(ListValue())
         for element in sorted(value) if isinstance(value, set | frozenset) else value:
-            _encode(element, False, into.list_value.values.add())
+            _encode_value(element, False, into.list_value.values.add())
     else:
         # boto3 parses timestamps. Terraform, and therefore the official provider, keeps timestamps as strings.
         into.string_value = value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def merge(first: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str, Secrets]:
+def merge_secrets(first: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str, Secrets]:
     """Combine two sets of secrets. A value is secret if either set marks it as secret."""
     merged: dict[str, Secrets] = dict(first)
     for name, secret in other.items():
         merged_secret = merged.get(name, False)
         if isinstance(merged_secret, dict) and isinstance(secret, dict):
-            merged[name] = merge(merged_secret, secret)
+            merged[name] = merge_secrets(merged_secret, secret)
         else:
             merged[name] = True if merged_secret is True or secret is True else merged_secret or secret
     return merged

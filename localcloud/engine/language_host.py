@@ -49,20 +49,24 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return plugin_pb2.PluginInfo(version=installed_version("pulumi"))
 
     def GetRequiredPackages(self, request: Any, context: grpc.ServicerContext) -> Any:
-        plugins = language_packages.plugins(_interpreter(request.info))
+        plugins = language_packages.list_plugins(_find_interpreter(request.info))
         needed = [plugin_pb2.PackageDependency(kind="resource", **plugin._asdict()) for plugin in plugins]
         return language_pb2.GetRequiredPackagesResponse(packages=needed)
 
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
         call_ended = threading.Event()
         context.add_callback(call_ended.set)
-        code, environment = 0, _configuration(request)
-        if before_program.is_needed(request.config):
+        code, environment = 0, _build_config_variables(request)
+        if before_program.may_install_platform(request.config):
             words = (self.engine, request.stack, str(request.dryRun).lower())
-            code = self._run([sys.executable, "-m", before_program.__name__, *words], environment, context)
+            code = self._run_program([sys.executable, "-m", before_program.__name__, *words], environment, context)
         if not code:
-            program = [str(_interpreter(request.info)), str(language_exec.path()), *self._arguments(request)]
-            code = self._run(program, environment, context)
+            program = [
+                str(_find_interpreter(request.info)),
+                str(language_exec.cached_script_path()),
+                *self._build_arguments(request),
+            ]
+            code = self._run_program(program, environment, context)
         if self._canceled.is_set():
             # A canceled engine does not wait for this response. If it arrived early, the engine could report the exit
             # code instead of the cancellation: pulumi/pulumi@v3.246.0:pkg/resource/deploy/deployment_executor.go
@@ -71,7 +75,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             return language_pb2.RunResponse(bail=True)
         return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}" if code else "")
 
-    def _run(self, command: list[str], environment: dict[str, str], context: grpc.ServicerContext) -> int:
+    def _run_program(self, command: list[str], environment: dict[str, str], context: grpc.ServicerContext) -> int:
         """Run a program until it ends or the engine ends the call."""
         program = subprocess.Popen(
             command,
@@ -81,18 +85,18 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
         with self._lock:
             self._programs.add(program)
-        context.add_callback(lambda: _end(program))
+        context.add_callback(lambda: _stop_program(program))
         code = program.wait()
         with self._lock:
             self._programs.discard(program)
         return code
 
     def About(self, request: Any, context: grpc.ServicerContext) -> Any:
-        python = _interpreter(request.info)
-        return language_pb2.AboutResponse(executable=str(python), version=language_packages.version(python))
+        python = _find_interpreter(request.info)
+        return language_pb2.AboutResponse(executable=str(python), version=language_packages.read_python_version(python))
 
     def GetProgramDependencies(self, request: Any, context: grpc.ServicerContext) -> Any:
-        dependencies = language_packages.packages(_interpreter(request.info), transitive=request.transitiveDependencies)
+        dependencies = language_packages.list_packages(_find_interpreter(request.info), transitive=request.transitiveDependencies)
         return language_pb2.GetProgramDependenciesResponse(
             dependencies=[language_pb2.DependencyInfo(name=name, version=version) for name, version in dependencies]
         )
@@ -106,17 +110,17 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.RuntimeOptionsResponse()
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        self.end_programs()
+        self.stop_programs()
         return empty_pb2.Empty()
 
-    def end_programs(self) -> None:
+    def stop_programs(self) -> None:
         self._canceled.set()
         with self._lock:
             running = list(self._programs)
         for program in running:
-            _end(program)
+            _stop_program(program)
 
-    def _arguments(self, request: Any) -> list[str]:
+    def _build_arguments(self, request: Any) -> list[str]:
         values = {
             "monitor": request.monitor_address,
             "engine": self.engine,
@@ -132,20 +136,20 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return [*options, "--", request.info.entry_point, *request.args]
 
 
-def _configuration(request: Any) -> dict[str, str]:
+def _build_config_variables(request: Any) -> dict[str, str]:
     return {
         "PULUMI_CONFIG": json.dumps(dict(request.config)),
         "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
     }
 
 
-def _interpreter(info: Any) -> Path:
+def _find_interpreter(info: Any) -> Path:
     options = info.options.fields
     virtualenv = options["virtualenv"].string_value if "virtualenv" in options else ""
-    return language_packages.interpreter(info.root_directory, virtualenv)
+    return language_packages.find_interpreter(info.root_directory, virtualenv)
 
 
-def _end(program: subprocess.Popen[bytes]) -> None:
+def _stop_program(program: subprocess.Popen[bytes]) -> None:
     """Send SIGTERM to the program, and SIGKILL if it does not exit in time."""
     if program.poll() is None:
         program.terminate()
@@ -155,32 +159,32 @@ def _end(program: subprocess.Popen[bytes]) -> None:
             program.kill()
 
 
-def end_with_engine(host: LanguageHost) -> None:
+def exit_with_engine(host: LanguageHost) -> None:
     """End this process and the programs that it runs when the engine exits."""
     engine = os.getppid()
 
-    def watch() -> None:
+    def watch_engine() -> None:
         while os.getppid() == engine:
             time.sleep(LOOK_FOR_ENGINE_SECONDS)
-        host.end_programs()
+        host.stop_programs()
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True, name="end-with-engine").start()
+    threading.Thread(target=watch_engine, daemon=True, name="end-with-engine").start()
 
 
 def main() -> None:
     engine = next((argument for argument in reversed(sys.argv[1:]) if not argument.startswith("-")), "")
     host = LanguageHost(engine)
-    end_with_engine(host)
+    exit_with_engine(host)
     stop_requested = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_requested.set())
-    server, port = peers.server(ThreadPoolExecutor(max_workers=8))
+    server, port = peers.create_server(ThreadPoolExecutor(max_workers=8))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     server.start()
     print(port, flush=True)
     stop_requested.wait()
-    host.end_programs()
+    host.stop_programs()
     os._exit(0)  # the engine has received all responses and waits for this process to exit
 
 

@@ -18,14 +18,14 @@ class Plugin(NamedTuple):
     server: str
 
 
-def interpreter(root: str, virtualenv: str) -> Path:
+def find_interpreter(root: str, virtualenv: str) -> Path:
     """Return the interpreter of the virtual environment configured in Pulumi.yaml, or the current interpreter if there
     is none."""
     candidate = Path(root, virtualenv, "bin", "python") if virtualenv else Path(sys.executable)
     return candidate if candidate.exists() else Path(sys.executable)
 
 
-def plugins(python: Path) -> list[Plugin]:
+def list_plugins(python: Path) -> list[Plugin]:
     """Return the plugins required by the installed packages.
 
     The official host runs pip to list the packages. This host reads the packages' metadata files, with the same result.
@@ -39,21 +39,23 @@ def plugins(python: Path) -> list[Plugin]:
     return required
 
 
-def packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
+def list_packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
     """Return package names and versions. Without `transitive`, omit packages that another package requires."""
-    installed = list(_distributions(python))
-    needed = {_canonical(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for package in installed for text in package.requires or ()}
-    listed = [package for package in installed if transitive or _canonical(package.name) not in needed]
+    installed = list(_find_distributions(python))
+    needed = {
+        _normalize_name(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for package in installed for text in package.requires or ()
+    }
+    listed = [package for package in installed if transitive or _normalize_name(package.name) not in needed]
     return sorted((package.name, package.version) for package in listed)
 
 
-def version(python: Path) -> str:
+def read_python_version(python: Path) -> str:
     """Return the Python version of an interpreter."""
     command = [str(python), "-c", "import platform; print(platform.python_version())"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _distributions(python: Path) -> Iterator[Distribution]:
+def _find_distributions(python: Path) -> Iterator[Distribution]:
     return iter(distributions(path=[str(folder) for folder in _package_folders(python)]))
 
 
@@ -63,5 +65,5 @@ def _package_folders(python: Path) -> list[Path]:
     return sorted(python.parent.parent.glob("lib/python*/site-packages"))
 
 
-def _canonical(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -73,7 +73,7 @@ class MotoMocks(Mocks):
     def __enter__(self) -> "MotoMocks":
         extend.install()
         credentials = {
-            **account.key().environment,
+            **account.default_access_key().environment,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_REGION": self.region,
         }
@@ -83,7 +83,7 @@ class MotoMocks(Mocks):
         self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
         self._exit.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
         mock_random.seed(0)
-        _event_loop().set_exception_handler(_report)
+        _event_loop().set_exception_handler(_report_loop_error)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,34 +104,34 @@ class MotoMocks(Mocks):
         raise MockFailed(f"the program calls the function {args.token}, but the local provider does not support functions")
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        inputs, secrets = _to_plain(args.inputs)
+        inputs, secrets = _to_plain_inputs(args.inputs)
         with self._lock:  # Pulumi uses many threads, but moto's backends are not thread-safe
             if self._closed:
                 raise MockFailed(f"{args.typ} {args.name} was registered after the test had ended")
-            id, state = self._make(args, inputs)
+            id, state = self._create_resource(args, inputs)
             created = Created(args.typ, args.name, lifecycle.remove_internal_inputs(inputs), id, state, args.provider or "")
             self.resources.append(created)
-        return id, {name: _wire(value, secret=name in secrets) for name, value in state.items()}
+        return id, {name: _to_wire_value(value, secret=name in secrets) for name, value in state.items()}
 
-    def _make(self, args: MockResourceArgs, inputs: Args) -> tuple[str | None, State]:
+    def _create_resource(self, args: MockResourceArgs, inputs: Args) -> tuple[str | None, State]:
         if not args.custom and not args.resource_id:
             return None, inputs
         if args.typ.startswith("pulumi:providers:"):
             return f"{args.name}-id", inputs
-        if kubernetes_mocks.is_object(args.typ):
-            return self._make_object(args, inputs)
+        if kubernetes_mocks.is_kubernetes_type(args.typ):
+            return self._record_object(args, inputs)
         handler = RESOURCES.get(args.typ)
         if handler is None:
             raise MockFailed(f"the local provider does not support the resource type {args.typ}")
         if args.resource_id:
-            return args.resource_id, self._read(handler, args.resource_id)
-        checked = self._check(handler, args.name, inputs)
+            return args.resource_id, self._read_state(handler, args.resource_id)
+        checked = self._check_inputs(handler, args.name, inputs)
         if self.preview:
             return None, lifecycle.preview_creation(handler, checked)
         creation = lifecycle.create(handler, self._aws, args.name, checked)
         return creation.id, creation.state
 
-    def _make_object(self, args: MockResourceArgs, inputs: Args) -> tuple[str | None, State]:
+    def _record_object(self, args: MockResourceArgs, inputs: Args) -> tuple[str | None, State]:
         if args.resource_id:
             return args.resource_id, inputs
         self._names[args.typ, args.name] += 1
@@ -142,7 +142,7 @@ class MotoMocks(Mocks):
             raise MockFailed(str(error)) from error
         return None if self.preview else id, state
 
-    def _check(self, handler: Resource, name: str, inputs: Args) -> Args:
+    def _check_inputs(self, handler: Resource, name: str, inputs: Args) -> Args:
         self._names[handler.token, name] += 1
         seed = f"{handler.token} {name} {self._names[handler.token, name]}".encode()
         checked, refusals = lifecycle.check(handler, name, inputs, {}, Wish(seed=seed))
@@ -150,7 +150,7 @@ class MotoMocks(Mocks):
             raise MockFailed(f"{handler.token} {name}: " + "; ".join(refusal.reason for refusal in refusals))
         return checked
 
-    def _read(self, handler: Resource, id: str) -> State:
+    def _read_state(self, handler: Resource, id: str) -> State:
         state = lifecycle.read(handler, self._aws, id, {})
         if state is None:
             raise MockFailed(f"{handler.token}: there is no {id}")
@@ -170,7 +170,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
         return policy.get_event_loop()
 
 
-def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Report an error of the event loop, except the repetitions of an error that a failed program has already raised.
 
     Pulumi's other futures keep that error, and asyncio would print it for each of them when they are deleted.
@@ -187,34 +187,34 @@ def _cancel_tasks() -> None:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
 
-def _to_plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
+def _to_plain_inputs(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
     """Return the inputs as plain values for the handlers, together with the names of the secret inputs."""
     secrets = frozenset(name for name, value in inputs.items() if rpc.is_rpc_secret(value))
-    values = {name: _value(value) for name, value in inputs.items()}
+    values = {name: _to_plain_value(value) for name, value in inputs.items()}
     return {name: value for name, value in values.items() if value is not None}, secrets
 
 
-def _value(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     if rpc.is_rpc_secret(value):
-        return _value(rpc.unwrap_rpc_secret(value))
+        return _to_plain_value(rpc.unwrap_rpc_secret(value))
     if isinstance(value, Mapping):
-        members = {name: _value(member) for name, member in value.items()}
+        members = {name: _to_plain_value(member) for name, member in value.items()}
         return {name: member for name, member in members.items() if member is not None}
     if isinstance(value, list):
-        return [_value(element) for element in value]
+        return [_to_plain_value(element) for element in value]
     if isinstance(value, pulumi.output.Unknown):
         return UNKNOWN
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _wire(value: Any, *, secret: bool = False) -> Any:
+def _to_wire_value(value: Any, *, secret: bool = False) -> Any:
     """Convert a plain value to the representation that Pulumi's mocks expect."""
     if secret:
-        return rpc.wrap_rpc_secret(_wire(value))
+        return rpc.wrap_rpc_secret(_to_wire_value(value))
     if isinstance(value, Mapping):
-        return {name: _wire(member) for name, member in value.items()}
+        return {name: _to_wire_value(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_wire(element) for element in value]
+        return [_to_wire_value(element) for element in value]
     if isinstance(value, Unknown):
         return rpc.UNKNOWN
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -25,7 +25,7 @@ def parse(text: str) -> Path:
     return tuple(steps)
 
 
-def show(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Format a property path so that `parse` can read it."""
     text = ""
     for part in path:
@@ -44,7 +44,7 @@ def covers(pattern: Path, path: Path) -> bool:
     return len(pattern) <= len(path) and all(step in ("*", other) for step, other in zip(pattern, path, strict=False))
 
 
-def restore(values: Any, original: Any, pattern: Path) -> Any:
+def restore_values(values: Any, original: Any, pattern: Path) -> Any:
     """Return `values` with all values that match `pattern` replaced by the values in `original`. Values that are
     missing in `original` are kept."""
     if not pattern:
@@ -52,12 +52,12 @@ def restore(values: Any, original: Any, pattern: Path) -> Any:
     head, rest = pattern[0], pattern[1:]
     if isinstance(values, dict) and isinstance(original, dict):
         names = sorted({*values, *original}) if head == "*" else [head]
-        restored = {name: restore(values.get(name), original.get(name), rest) for name in names}
+        restored = {name: restore_values(values.get(name), original.get(name), rest) for name in names}
         return {**values, **{name: value for name, value in restored.items() if value is not None}}
     if isinstance(values, list) and isinstance(original, list):
         places = range(len(values)) if head == "*" else [head] if isinstance(head, int) else []
         return [
-            restore(value, original[place], rest) if place in places and place < len(original) else value
+            restore_values(value, original[place], rest) if place in places and place < len(original) else value
             for place, value in enumerate(values)
         ]
     return values

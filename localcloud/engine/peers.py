@@ -21,7 +21,7 @@ https://www.kernel.org/doc/html/latest/networking/proc_net_tcp.html"""
 REFUSED = "only the user who started this server may call it"
 
 
-def server(threads: ThreadPoolExecutor, port: int = 0) -> tuple[grpc.Server, int]:
+def create_server(threads: ThreadPoolExecutor, port: int = 0) -> tuple[grpc.Server, int]:
     """Return a server that has not started, and its port on 127.0.0.1. Port 0 selects a free one."""
     same_user = SameUser()
     new = grpc.server(threads, options=_GRPC_CHANNEL_OPTIONS, interceptors=[same_user])
@@ -39,21 +39,25 @@ class SameUser(grpc.ServerInterceptor):  # type: ignore[misc]
         handler = continuation(details)
         if handler is None:
             return None
-        return handler._replace(**{kind: self._restrict(getattr(handler, kind)) for kind in _KINDS if getattr(handler, kind)})
+        return handler._replace(
+            **{kind: self._restrict_to_user(getattr(handler, kind)) for kind in _KINDS if getattr(handler, kind)}
+        )
 
-    def _restrict(self, behavior: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[[Any, grpc.ServicerContext], Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Any:
-            if user_of(int(context.peer().rpartition(":")[2]), self.port) != os.getuid():
+    def _restrict_to_user(
+        self, behavior: Callable[[Any, grpc.ServicerContext], Any]
+    ) -> Callable[[Any, grpc.ServicerContext], Any]:
+        def call_if_same_user(request: Any, context: grpc.ServicerContext) -> Any:
+            if find_connection_uid(int(context.peer().rpartition(":")[2]), self.port) != os.getuid():
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, REFUSED)
             return behavior(request, context)
 
-        return call
+        return call_if_same_user
 
 
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
-def user_of(client_port: int, server_port: int) -> int | None:
+def find_connection_uid(client_port: int, server_port: int) -> int | None:
     """Return the uid of the process that has this connection between two loopback ports, or None if it has closed it.
 
     Only an open connection counts: the kernel reports uid 0 for connections that their process has closed.

@@ -27,7 +27,7 @@ class NoEndpoint(Exception):
     """AWS_ENDPOINT_URL is not set, so the handlers would call real AWS."""
 
 
-def version_of(package: str) -> str:
+def read_package_version(package: str) -> str:
     """Return the version of the emulated official provider, as given in its SDK package."""
     text = importlib.resources.files(package).joinpath("pulumi-plugin.json").read_text()
     return str(json.loads(text)["version"])
@@ -35,13 +35,13 @@ def version_of(package: str) -> str:
 
 def start(provider: provider_pb2_grpc.ResourceProviderServicer, name: str, port: int) -> tuple[grpc.Server, int]:
     """Start a gRPC server and return it with its port. `name`: name prefix of its threads."""
-    server, bound = peers.server(ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=name), port)
+    server, bound = peers.create_server(ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=name), port)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     server.start()
     return server, bound
 
 
-def options(module: str, about: str | None) -> argparse.Namespace:
+def parse_options(module: str, about: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--ready-file", type=Path, help="JSON file for pid and port, written once the server is ready")
@@ -49,7 +49,7 @@ def options(module: str, about: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def serve(options: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
+def serve_until_terminated(options: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
     """Serve until SIGTERM, then exit the process. If the server cannot start, return the exit code."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("localcloud").setLevel(options.log_level)
@@ -61,9 +61,9 @@ def serve(options: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server,
     except NoEndpoint as error:
         print(error, file=sys.stderr)
         return 2
-    garbage.resume()
+    garbage.resume_collection()
     if options.ready_file:
-        whole_file.write(options.ready_file, json.dumps({"pid": os.getpid(), "port": port}) + "\n")
+        whole_file.write_atomically(options.ready_file, json.dumps({"pid": os.getpid(), "port": port}) + "\n")
     stop_requested.wait()
     server.stop(GRACE_SECONDS).wait()
     if options.ready_file:

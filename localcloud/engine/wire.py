@@ -18,7 +18,7 @@ KINDS = {
 """(kind of change, whether the change replaces the resource) -> PropertyDiff kind."""
 
 
-def watch_disconnect(context: grpc.ServicerContext) -> threading.Event:
+def watch_for_disconnect(context: grpc.ServicerContext) -> threading.Event:
     """Return an event that is set when the engine disconnects. After a disconnect, all waits end and no new requests
     are sent, as if the provider process had exited together with its engine."""
     gone = threading.Event()

@@ -57,7 +57,7 @@ def cache_folder() -> Path:
     return tools.cache_folder().parent / "ami"
 
 
-def environment(cloud: LocalCloud, region: str, report: Report, output: Path, subnet: str) -> dict[str, str]:
+def build_environment(cloud: LocalCloud, region: str, report: Report, output: Path, subnet: str) -> dict[str, str]:
     """Return environment variables for `packer build -only 'ec2.*' amis` in a local cloud with hosts.
 
     `output`: folder for the manifests. `subnet`: subnet of the build instance, since the account has no default VPC.
@@ -72,16 +72,16 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "base_user": "debian",  # default user of the root file system that emulates AWS's Deep Learning AMI
         "openmpi_origin": "debian",
         "openmpi_flags": OPENMPI_FLAGS,
-        "debian_mirror": debian_mirror(),
+        "debian_mirror": find_debian_mirror(),
         "skip": json.dumps(SKIPPED),
         "cache": str(cache),
-        "environment": json.dumps(_pip_settings(cache)),
+        "environment": json.dumps(_build_pip_settings(cache)),
         "output": str(output.absolute()),
     }
     return {
         **cloud.process_environment(),
         "PATH": f"{tools.ensure(PACKER, report).parent}{os.pathsep}{cloud.environment()['PATH']}",
-        "PACKER_PLUGIN_PATH": str(plugins(report)),
+        "PACKER_PLUGIN_PATH": str(ensure_packer_plugins(report)),
         "PACKER_CONFIG_DIR": str(cache / "packer"),
         "CHECKPOINT_DISABLE": "1",
         "AWS_POLL_DELAY_SECONDS": "1",  # Packer polls AWS every 15 s by default
@@ -99,18 +99,18 @@ def build(
     """
     if cloud.is_running() and not cloud.has_hosts:
         raise BuildError("Packer needs a build instance, but this local cloud has no hosts. Start it as root, without --no-hosts")
-    with one_at_a_time(), subnet_in(cloud, region) as subnet:
-        _run(environment(cloud, region, report, output, subnet), series, frameworks, report)
-    return newest(output, series)
+    with hold_build_lock(), create_temporary_subnet(cloud, region) as subnet:
+        _run_packer(build_environment(cloud, region, report, output, subnet), series, frameworks, report)
+    return read_built_ami_id(output, series)
 
 
-def manifest(output: Path, series: Series = "4") -> dict[str, Any]:
+def read_manifest(output: Path, series: Series = "4") -> dict[str, Any]:
     """Return the manifest of the last build: versions, packages, and skipped provisioners with reasons."""
     read: dict[str, Any] = json.loads((output / f"ec2-openmpi{series}.json").read_text())
     return read
 
 
-def stage(line: str) -> str:
+def parse_stage(line: str) -> str:
     """Return the build stage that a line of Packer's output reports, e.g. the start of a provisioner. For other lines,
     return an empty string."""
     match = _STAGES.fullmatch(line)
@@ -118,13 +118,13 @@ def stage(line: str) -> str:
 
 
 @contextmanager
-def one_at_a_time() -> Iterator[None]:
+def hold_build_lock() -> Iterator[None]:
     """Hold the lock on the cache of compiled Open MPI versions."""
     with hold_lock(cache_folder() / "building"):
         yield
 
 
-def newest(output: Path, series: Series = "4") -> str:
+def read_built_ami_id(output: Path, series: Series = "4") -> str:
     """Return the id of the AMI that the last build created."""
     runs = json.loads((output / f"ec2-openmpi{series}.amis.json").read_text())
     (build,) = [entry for entry in runs["builds"] if entry["packer_run_uuid"] == runs["last_run_uuid"]]
@@ -144,7 +144,7 @@ def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
 
 
 @contextmanager
-def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
+def create_temporary_subnet(cloud: LocalCloud, region: str) -> Iterator[str]:
     """Yield a subnet in a temporary VPC for the build instance. The build instance reaches the internet through the
     proxy that all local hosts use."""
     ec2 = cloud.clients(region)("ec2")
@@ -160,7 +160,7 @@ def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
         ec2.delete_vpc(VpcId=vpc)
 
 
-def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str], report: Report) -> None:
+def _run_packer(variables: Mapping[str, str], series: Series, frameworks: Sequence[str], report: Report) -> None:
     chosen = ["-var", f"openmpi={series}", "-var", f"frameworks={json.dumps(list(frameworks))}"]
     command = ["packer", "build", "-color=false", "-only", "ec2.*", *chosen, str(AMIS.relative_to(ROOT))]
     lines: list[str] = []
@@ -182,7 +182,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
                 lines.append(line.rstrip())
                 report(lines[-1])
         except BaseException:
-            _cancel(process)
+            _cancel_build(process)
             raise
     if process.returncode:
         # show the lines up to the first error; Packer logs its cleanup after that
@@ -191,7 +191,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
         raise BuildError(f"packer build exited with code {process.returncode}:\n{tail}")
 
 
-def _cancel(packer: "subprocess.Popen[str]") -> None:
+def _cancel_build(packer: "subprocess.Popen[str]") -> None:
     """Let Packer terminate the build instance and exit. If this takes too long, kill Packer and its plugin."""
     packer.terminate()
     try:
@@ -202,7 +202,7 @@ def _cancel(packer: "subprocess.Popen[str]") -> None:
             os.killpg(packer.pid, signal.SIGKILL)
 
 
-def plugins(report: Report) -> Path:
+def ensure_packer_plugins(report: Report) -> Path:
     """Return a folder for PACKER_PLUGIN_PATH with the plugin version that the templates require."""
     plugin = tools.ensure(PACKER_AMAZON, report)
     folder = plugin.parents[1] / "packer"
@@ -216,7 +216,7 @@ def plugins(report: Report) -> Path:
     return folder
 
 
-def _pip_settings(cache: Path) -> list[str]:
+def _build_pip_settings(cache: Path) -> list[str]:
     """Return environment variables that make pip on hosts use this machine's certificates and pip index."""
     trusted = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
     settings = []
@@ -228,7 +228,7 @@ def _pip_settings(cache: Path) -> list[str]:
     return [*settings, f"PIP_INDEX_URL={index_setting[1]}"] if index_setting else settings
 
 
-def debian_mirror() -> str:
+def find_debian_mirror() -> str:
     """Return the Debian mirror that apt uses on this machine, or Debian's own mirror if there is none."""
     default = "https://deb.debian.org/debian"
     if shutil.which("apt-get") is None:

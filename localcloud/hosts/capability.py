@@ -35,13 +35,13 @@ class Capability:
         return f"EC2 instances are only API records here: {'; '.join(self.missing)}"
 
 
-def examine() -> Capability:
+def check_machine() -> Capability:
     """Check this machine without changing it."""
     uses = "each has its own network namespace, mounts and systemd"
-    return Capability(capability.obstacles("hosts", uses, _architecture, _programs, capability.namespaces))
+    return Capability(capability.find_obstacles("hosts", uses, _check_architecture, _check_programs, capability.check_namespaces))
 
 
-def limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
+def read_host_limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
     """Return the maximum number of hosts. Instances beyond this number exist only as API records. Raises BadLimit."""
     text = environment.get(VARIABLE, "")
     if text and not text.isdecimal():
@@ -50,10 +50,10 @@ def limit(environment: Mapping[str, str] = os.environ, memory: int | None = None
     return int(text) if text else max(1, min(USUAL_HOSTS, total // BYTES_PER_HOST))
 
 
-def _architecture() -> str:
+def _check_architecture() -> str:
     machine = platform.machine()
     return "" if machine == "x86_64" else f"hosts run only on x86_64; this machine is {machine}"
 
 
-def _programs() -> str:
-    return capability.programs("nsenter", "unshare", "mount", "setpriv")
+def _check_programs() -> str:
+    return capability.check_programs("nsenter", "unshare", "mount", "setpriv")

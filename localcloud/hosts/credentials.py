@@ -22,12 +22,12 @@ class Lender:
     def __init__(self) -> None:
         self._sessions: dict[str, Any] = {}
 
-    def lend(self, machine: Machine) -> Credentials:
+    def get_credentials(self, machine: Machine) -> Credentials:
         """Return credentials for the instance's role. Raises Unauthorized."""
         with gateway.LOCK:
             session = self._sessions.get(machine.instance_id)
             if session is None or session.expiration - utcnow() < RENEWED_BEFORE or session.role_arn != machine.role_arn:
-                session = self._sessions[machine.instance_id] = _assume(machine)
+                session = self._sessions[machine.instance_id] = _assume_role(machine)
             return Credentials(
                 session.access_key_id,
                 session.secret_access_key,
@@ -35,11 +35,11 @@ class Lender:
                 session.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
             )
 
-    def forget(self, instance_id: str) -> None:
+    def drop_session(self, instance_id: str) -> None:
         self._sessions.pop(instance_id, None)
 
 
-def _assume(machine: Machine) -> Any:
+def _assume_role(machine: Machine) -> Any:
     assert machine.role_arn is not None  # callers check that there is a role
     who, name, here = ("Service", SERVICE), machine.instance_id, (machine.subnet,)
     try:

@@ -21,31 +21,33 @@ _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "system
 """Masked systemd units. They manage the kernel or disks, which hosts share with this machine."""
 
 
-def write(layer: Path, region: str, file_systems: Path, control_token: str) -> None:
+def write_layer(layer: Path, region: str, file_systems: Path, control_token: str) -> None:
     """Write the layer. `file_systems`: folder in which the local AWS keeps the contents of file systems.
     `control_token`: token of the control API, for the mount helpers."""
     if layer.exists():
         return  # hosts may already have mounted the layer
     units = layer / "etc/systemd/system"
-    _put(layer / BOOT.lstrip("/"), _BOOT, 0o755)
-    _put(layer / EMULATED_DEVICES_FILE.lstrip("/"), json.dumps({"gpu": NO_GPU, "efa": NO_EFA}) + "\n")
+    _write_file(layer / BOOT.lstrip("/"), _BOOT, 0o755)
+    _write_file(layer / EMULATED_DEVICES_FILE.lstrip("/"), json.dumps({"gpu": NO_GPU, "efa": NO_EFA}) + "\n")
     for masked in _MASKED:
-        _link(units / masked, "/dev/null")
-    _put(layer / "etc/cloud/cloud.cfg.d/99-local-cloud.cfg", "datasource_list: [ Ec2 ]\n")
-    variables = environment(region)
+        _create_symlink(units / masked, "/dev/null")
+    _write_file(layer / "etc/cloud/cloud.cfg.d/99-local-cloud.cfg", "datasource_list: [ Ec2 ]\n")
+    variables = build_environment(region)
     quoted = " ".join(f'"{name}={value}"' for name, value in variables.items())
-    _put(layer / "etc/systemd/system.conf.d/90-local-cloud.conf", f"[Manager]\nDefaultEnvironment={quoted}\n")
-    _put(layer / "etc/ssh/sshd_config.d/90-local-cloud.conf", f"SetEnv {quoted}\n")
+    _write_file(layer / "etc/systemd/system.conf.d/90-local-cloud.conf", f"[Manager]\nDefaultEnvironment={quoted}\n")
+    _write_file(layer / "etc/ssh/sshd_config.d/90-local-cloud.conf", f"SetEnv {quoted}\n")
     for kind in ("efs", "lustre"):
         helper = _MOUNT_HELPER.replace("@files@", str(file_systems)).replace("@region@", region)
-        _put(layer / f"usr/sbin/mount.{kind}", helper, 0o755)
-    _put(layer / CONTROL_TOKEN.lstrip("/"), control_token, 0o600)
-    _link(layer / "etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf")
+        _write_file(layer / f"usr/sbin/mount.{kind}", helper, 0o755)
+    _write_file(layer / CONTROL_TOKEN.lstrip("/"), control_token, 0o600)
+    _create_symlink(layer / "etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf")
     proxy = variables["https_proxy"]
-    _put(layer / "etc/apt/apt.conf.d/90local-cloud", f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "{proxy}";\n')
+    _write_file(
+        layer / "etc/apt/apt.conf.d/90local-cloud", f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "{proxy}";\n'
+    )
 
 
-def environment(region: str) -> dict[str, str]:
+def build_environment(region: str) -> dict[str, str]:
     """Return environment variables for all services and logins. SDKs use the local AWS; package managers use the egress
     proxy."""
     proxy = f"http://{AWS_ADDRESS}:{PROXY_PORT}"
@@ -116,7 +118,7 @@ if answer["readOnly"] or "ro" in options:
 """
 
 
-def _put(file: Path, text: str, mode: int = 0o644) -> None:
+def _write_file(file: Path, text: str, mode: int = 0o644) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}")  # booting hosts may write the shared layer concurrently
     part.touch(mode=0o600)
@@ -125,7 +127,7 @@ def _put(file: Path, text: str, mode: int = 0o644) -> None:
     part.replace(file)
 
 
-def _link(file: Path, target: str) -> None:
+def _create_symlink(file: Path, target: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     part.symlink_to(target)

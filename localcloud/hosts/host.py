@@ -18,7 +18,7 @@ from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
 from localcloud.machine import network
 from localcloud.machine.cgroups import Cgroups
-from localcloud.machine.ledger import process_name, remove_group, remove_trace
+from localcloud.machine.ledger import build_process_name, remove_cgroup, remove_leftover
 
 POWER_OFF = signal.SIGRTMIN + 4
 """Signal that makes systemd power off: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
@@ -57,16 +57,16 @@ class Host:
     def start(self) -> None:
         """Start the host. Return as soon as its first process runs, without waiting for the boot to finish."""
         self.vpc.add(self.machine)
-        self._connect()
+        self._add_network_interface()
         self.disk.make()
         self.vpc.ledger.add("mount", self.disk.root)
         options = self.disk.mount_options(self.lower)
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.disk.root], check=True, capture_output=True)
-        self._note_traces()
-        self._make_groups()
+        self._record_leftovers()
+        self._create_cgroups()
         self._is_ending = False
         self._process = self._boot()
-        threading.Thread(target=self._watch, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
+        threading.Thread(target=self._wait_for_exit, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
 
     def power_off(self, *, shuts_down: bool = True) -> None:
         """Shut the host down and keep its disk, as `StopInstances` does. Kill the host's processes if it does not shut
@@ -75,8 +75,8 @@ class Host:
         init = self.init()
         if init is not None and shuts_down:
             init.send_signal(POWER_OFF)
-        self._end(POWER_OFF_SECONDS if init is not None and shuts_down else 0.0)
-        self._release()
+        self._wait_or_kill(POWER_OFF_SECONDS if init is not None and shuts_down else 0.0)
+        self._release_resources()
 
     def terminate(self, *, shuts_down: bool = True) -> None:
         """Shut the host down and delete its disk, as `TerminateInstances` does."""
@@ -130,35 +130,37 @@ class Host:
 
     def _boot(self) -> "subprocess.Popen[bytes]":
         """Run systemd-nspawn, and run it again whenever it exits with code 133: the host requests a reboot."""
-        enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._groups)
+        enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._cgroups)
         loop = enter + 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
         with self.console_log.open("ab") as output:
             process = subprocess.Popen(
-                ["sh", "-c", loop, "sh", *map(str, self._command())],
+                ["sh", "-c", loop, "sh", *map(str, self._build_nspawn_command())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._recorded = process_name(process.pid, psutil.Process(process.pid).create_time())
+        self._recorded = build_process_name(process.pid, psutil.Process(process.pid).create_time())
         self.vpc.ledger.add("process", self._recorded)
         return process
 
-    def _make_groups(self) -> None:
+    def _create_cgroups(self) -> None:
         """Create the host's own cgroups. If hosts shared cgroups, each systemd would remove the cgroups of services on
         other hosts."""
-        for group in self._groups:
+        for group in self._cgroups:
             self.vpc.ledger.add("cgroup", group)
-        for group in self._groups:
+        for group in self._cgroups:
             group.mkdir(exist_ok=True)
 
     @property
-    def _groups(self) -> list[Path]:
+    def _cgroups(self) -> list[Path]:
         """Return the host's cgroups in the cgroup hierarchies that systemd uses."""
         machine = Cgroups()
-        return [path for path in machine.folders(self.namespace) if machine.unified or path.parent.name in ("systemd", "unified")]
+        return [
+            path for path in machine.folders(self.namespace) if machine.is_unified or path.parent.name in ("systemd", "unified")
+        ]
 
-    def _note_traces(self) -> None:
+    def _record_leftovers(self) -> None:
         """Record the files that systemd-nspawn leaves behind when it is killed."""
         root = self.disk.root.stat()
         folders = [RUN / kind / self.name for kind in ("propagate", "unix-export")]
@@ -166,15 +168,15 @@ class Host:
         for trace in self._traces:
             self.vpc.ledger.add("trace", trace)
 
-    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+    def _wait_for_exit(self, process: "subprocess.Popen[bytes]") -> None:
         code = process.wait()
         if not self._is_ending:
             self._on_end(code)
 
-    def _end(self, seconds: float) -> None:
+    def _wait_or_kill(self, seconds: float) -> None:
         if self._process is None:
             return
-        family = self._family()
+        family = self._list_descendants()
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -187,14 +189,14 @@ class Host:
         self.vpc.ledger.remove("process", self._recorded)
         self._process = None
 
-    def _family(self) -> list[psutil.Process]:
+    def _list_descendants(self) -> list[psutil.Process]:
         assert self._process is not None
         try:
             return psutil.Process(self._process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
 
-    def _command(self) -> list[str | Path]:
+    def _build_nspawn_command(self) -> list[str | Path]:
         return [
             self._nspawn,
             "--quiet",
@@ -206,20 +208,20 @@ class Host:
             "--timezone=off",
             "--link-journal=no",
             f"--machine={self.name}",
-            f"--network-namespace-path={network.path_of(self.namespace)}",
+            f"--network-namespace-path={network.build_namespace_path(self.namespace)}",
             f"--bind={self._file_systems}:{FILE_SYSTEMS}",
             "--console=read-only",
             f"--kill-signal={int(POWER_OFF)}",
             BOOT,
         ]
 
-    def _connect(self) -> None:
+    def _add_network_interface(self) -> None:
         """Add a network interface with the instance's MAC address. The host's DHCP client configures it."""
         self.vpc.ledger.add("namespace", self.namespace)
-        network.create(self.namespace)
-        descriptor = os.open(network.path_of(self.namespace), os.O_RDONLY)
+        network.create_namespace(self.namespace)
+        descriptor = os.open(network.build_namespace_path(self.namespace), os.O_RDONLY)
 
-        def plug() -> None:
+        def add_link() -> None:
             from pyroute2 import IPRoute  # slow to import
 
             with IPRoute() as route:
@@ -230,26 +232,26 @@ class Host:
                 route.link("set", index=index, master=bridge, state="up")
 
         try:
-            network.inside(self.vpc.namespace, plug)
+            network.run_in_namespace(self.vpc.namespace, add_link)
         finally:
             os.close(descriptor)
 
-    def _release(self) -> None:
+    def _release_resources(self) -> None:
         """Remove the host's network link, namespace, mounts, cgroups and leftover files."""
         for trace in self._traces:
-            remove_trace(trace)
+            remove_leftover(trace)
             self.vpc.ledger.remove("trace", trace)
         self._traces = []
-        for group in self._groups:
-            remove_group(group)
+        for group in self._cgroups:
+            remove_cgroup(group)
             self.vpc.ledger.remove("cgroup", group)
-        network.inside(self.vpc.namespace, self._unplug)
+        network.run_in_namespace(self.vpc.namespace, self._remove_link)
         network.unmount(self.disk.root)
         self.vpc.ledger.remove("mount", self.disk.root)
-        network.remove(self.namespace)
+        network.remove_namespace(self.namespace)
         self.vpc.ledger.remove("namespace", self.namespace)
 
-    def _unplug(self) -> None:
+    def _remove_link(self) -> None:
         """Remove the network link immediately. Otherwise, the kernel would keep it until the last process in the
         namespace exits."""
         from pyroute2 import IPRoute

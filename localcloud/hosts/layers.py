@@ -31,7 +31,7 @@ class Disk:
         return self.folder / "upper"
 
     @property
-    def work(self) -> Path:
+    def work_folder(self) -> Path:
         return self.folder / "work"
 
     @property
@@ -39,12 +39,12 @@ class Disk:
         return self.folder / "root"
 
     def make(self) -> None:
-        for folder in (self.upper, self.work, self.root):
+        for folder in (self.upper, self.work_folder, self.root):
             folder.mkdir(parents=True, exist_ok=True)
 
     def mount_options(self, lower: list[Path]) -> str:
         """Return the overlay's mount options. `lower`: read-only layers, top first."""
-        return f"lowerdir={':'.join(map(str, lower))},upperdir={self.upper},workdir={self.work}"
+        return f"lowerdir={':'.join(map(str, lower))},upperdir={self.upper},workdir={self.work_folder}"
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -60,63 +60,63 @@ class Layers:
     def disk(self, instance_id: str) -> Disk:
         return Disk(self.folder / "disks" / instance_id)
 
-    def find_for_image(self, image_id: str) -> list[Path]:
+    def find_image_layers(self, image_id: str) -> list[Path]:
         """Return the layers of an AMI, top first."""
-        image = self._image(image_id)
+        image = self._image_folder(image_id)
         if not image.exists():
             return self._roots_of(image_id)
         own = sorted((layer for layer in image.iterdir() if layer.is_dir()), key=lambda layer: -int(layer.name))
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
-    def prepare_for_disk(self, disk: Disk, image_id: str) -> list[Path]:
+    def prepare_disk_layers(self, disk: Disk, image_id: str) -> list[Path]:
         """Return the AMI's layers. Layers from `images/` are hard-linked into the disk's folder, so that the host can
         restart after the AMI is deregistered."""
         layers = []
-        for number, layer in enumerate(self.find_for_image(image_id)):
+        for number, layer in enumerate(self.find_image_layers(image_id)):
             if layer.is_relative_to(self.folder):
                 own = disk.folder / "below" / str(number)
                 own.parent.mkdir(parents=True, exist_ok=True)
-                _copy(layer, own, "--link")
+                _copy_files(layer, own, "--link")
                 layer = own
             layers.append(layer)
         return layers
 
-    def save(self, disk: Disk, below: list[Path], image_id: str) -> None:
+    def save_image(self, disk: Disk, below: list[Path], image_id: str) -> None:
         """Create an AMI from a disk. The AMI consists of the layers below the disk and a copy of the disk's changes."""
-        image, part = self._image(image_id), self._image(f".{image_id}")
+        image, part = self._image_folder(image_id), self._image_folder(f".{image_id}")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         for number, layer in enumerate(reversed(made_here)):
-            _copy(layer, part / str(number), "--link")  # hard links suffice, since layers are never modified
-        _copy(disk.upper, part / str(len(made_here)))
+            _copy_files(layer, part / str(number), "--link")  # hard links suffice, since layers are never modified
+        _copy_files(disk.upper, part / str(len(made_here)))
         (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
         part.rename(image)
 
     def copy(self, source_id: str, image_id: str) -> None:
         """Copy an AMI under a new id."""
-        below = self.find_for_image(source_id)
+        below = self.find_image_layers(source_id)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
-        part = self._image(f".{image_id}")
+        part = self._image_folder(f".{image_id}")
         part.mkdir(parents=True)
         for number, layer in enumerate(reversed(made_here)):
-            _copy(layer, part / str(number), "--link")
+            _copy_files(layer, part / str(number), "--link")
         (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
-        part.rename(self._image(image_id))
+        part.rename(self._image_folder(image_id))
 
-    def forget(self, image_id: str) -> None:
+    def delete_image(self, image_id: str) -> None:
         """Delete a deregistered AMI. Hosts that use the AMI keep its layers."""
-        shutil.rmtree(self._image(image_id), ignore_errors=True)
+        shutil.rmtree(self._image_folder(image_id), ignore_errors=True)
 
     def clear(self) -> None:
         for name in ("images", "disks"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def _image(self, image_id: str) -> Path:
+    def _image_folder(self, image_id: str) -> Path:
         return self.folder / "images" / image_id
 
 
-def _copy(source: Path, target: Path, *options: str) -> None:
+def _copy_files(source: Path, target: Path, *options: str) -> None:
     """Copy files with owners, holes, extended attributes and overlay whiteouts. Use reflinks where supported."""
     subprocess.run(
         ["cp", "--archive", *(options or ("--reflink=auto", "--sparse=auto")), source, target], check=True, capture_output=True

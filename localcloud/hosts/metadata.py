@@ -71,7 +71,7 @@ class Answer:
     """Whether this is a token response, which is sent with `hop_limit` as its IP TTL."""
 
 
-def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
+def build_metadata_tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
     """Return the metadata: IMDS path below the API version -> function that returns the value."""
     group_names = "\n".join(machine.security_groups)
     interface = f"meta-data/network/interfaces/macs/{machine.mac}"
@@ -113,15 +113,15 @@ def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, 
         texts |= {"meta-data/public-keys": f"0={name}", "meta-data/public-keys/0/openssh-key": text}
     if machine.role is not None:
         texts["meta-data/iam/info"] = json.dumps({"Code": "Success", "InstanceProfileArn": machine.profile_arn})
-    entries = {path: _constant(text.encode()) for path, text in texts.items()}
+    entries = {path: _create_constant_getter(text.encode()) for path, text in texts.items()}
     if machine.role is not None:
         entries[f"meta-data/iam/security-credentials/{machine.role}"] = lambda: _render_credentials(credentials)
     if machine.user_data is not None:
-        entries["user-data"] = _constant(machine.user_data)
+        entries["user-data"] = _create_constant_getter(machine.user_data)
     return entries
 
 
-def _constant(body: bytes) -> Callable[[], bytes]:
+def _create_constant_getter(body: bytes) -> Callable[[], bytes]:
     return lambda: body
 
 
@@ -159,7 +159,7 @@ class Sessions:
         return self._until.get((instance_id, token), 0.0) > self._clock()
 
 
-def answer(
+def handle_request(
     machine: Machine,
     credentials: Callable[[], Credentials],
     sessions: Sessions,
@@ -169,7 +169,7 @@ def answer(
 ) -> Answer:
     """Return the response to a request. Header names must be lowercase."""
     if method == "PUT":
-        return _token(machine, sessions, path, headers)
+        return _issue_token(machine, sessions, path, headers)
     if method not in ("GET", "HEAD"):
         return Answer(405)
     token = headers.get(TOKEN.lower())
@@ -180,10 +180,10 @@ def answer(
         return Answer(200, "\n".join(VERSIONS).encode())
     if version not in VERSIONS:
         return Answer(404)
-    return _look_up(tree(machine, credentials), rest)
+    return _look_up(build_metadata_tree(machine, credentials), rest)
 
 
-def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str, str]) -> Answer:
+def _issue_token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str, str]) -> Answer:
     """Issue a session token, but reject requests forwarded by a proxy:
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
     if path.rstrip("/") != "/latest/api/token":

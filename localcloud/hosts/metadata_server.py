@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 
-from localcloud.hosts.metadata import Answer, Credentials, Machine, Sessions, answer
+from localcloud.hosts.metadata import Answer, Credentials, Machine, Sessions, handle_request
 from localcloud.http_guard import Guarded
 
 Find = Callable[[str], Machine | None]
@@ -36,24 +36,26 @@ class _Handler(Guarded):
     server: MetadataServer
 
     def do_GET(self) -> None:
-        self._answer()
+        self._handle_request()
 
     do_HEAD = do_PUT = do_POST = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
         """Do not log requests to stderr."""
 
-    def _answer(self) -> None:
+    def _handle_request(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         self.rfile.read(length)
         machine = self.server.find(self.client_address[0])
         if machine is None:
-            return self._send(Answer(404), None)
+            return self._send_answer(Answer(404), None)
         headers = {name.lower(): value for name, value in self.headers.items()}
         lend = self.server.lend
-        self._send(answer(machine, lambda: lend(machine), self.server.sessions, self.command, self.path, headers), machine)
+        self._send_answer(
+            handle_request(machine, lambda: lend(machine), self.server.sessions, self.command, self.path, headers), machine
+        )
 
-    def _send(self, answer: Answer, machine: Machine | None) -> None:
+    def _send_answer(self, answer: Answer, machine: Machine | None) -> None:
         if answer.is_token and machine is not None:
             # As on EC2, the IP TTL of a token response is the instance's hop limit.
             self.connection.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, machine.hop_limit)

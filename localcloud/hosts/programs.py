@@ -21,12 +21,12 @@ class Programs:
     built on first use."""
 
 
-def prepare(report: Report) -> Programs:
+def prepare_programs(report: Report) -> Programs:
     """Download and build everything that is not cached. Raises BuildError or ImageError."""
-    roots.node(report)
+    roots.ensure_node_layer(report)
     return Programs(
         nspawn=debian.ensure(debian.NSPAWN, report) / "systemd-nspawn",
         dnsmasq=debian.ensure(debian.DNSMASQ, report) / "dnsmasq",
-        bare=roots.bare(report),
-        node=partial(roots.node, report),
+        bare=roots.ensure_bare_root(report),
+        node=partial(roots.ensure_node_layer, report),
     )

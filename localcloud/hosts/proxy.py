@@ -36,7 +36,7 @@ class Forbidden(Exception):
     """The destination is a loopback, link-local, multicast or unspecified address."""
 
 
-def outside(host: str, port: int) -> tuple[str, int]:
+def resolve_destination(host: str, port: int) -> tuple[str, int]:
     """Resolve the destination of a request. Raises Forbidden or OSError."""
     for *_, socket_address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         address = ipaddress.ip_address(socket_address[0])
@@ -51,13 +51,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_CONNECT(self) -> None:
         host, _, port = self.path.rpartition(":")
-        far = self._connect(host.strip("[]"), int(port) if port.isdigit() else 443)
+        far = self._open_connection(host.strip("[]"), int(port) if port.isdigit() else 443)
         if far is None:
             return
         with far:
             self.send_response(200, "Connection established")
             self.end_headers()
-            pump(self.connection, far, IDLE_SECONDS)
+            relay(self.connection, far, IDLE_SECONDS)
 
     def do_GET(self) -> None:
         """Forward a plain HTTP request. Each connection carries one request."""
@@ -65,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         if parts.scheme != "http" or not parts.hostname:
             return self.send_error(400, "the proxy supports only absolute http URLs and CONNECT")
-        far = self._connect(parts.hostname, parts.port or 80)
+        far = self._open_connection(parts.hostname, parts.port or 80)
         if far is None:
             return None
         with far:
@@ -79,9 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_POST = do_GET
 
-    def _connect(self, host: str, port: int) -> socket.socket | None:
+    def _open_connection(self, host: str, port: int) -> socket.socket | None:
         try:
-            far = socket.create_connection(outside(host, port), CONNECT_SECONDS)
+            far = socket.create_connection(resolve_destination(host, port), CONNECT_SECONDS)
         except Forbidden:
             self.send_error(403, "the proxy does not connect to loopback, link-local or multicast addresses")
         except OSError as error:
@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
 
-def pump(near: socket.socket, far: socket.socket, idle_seconds: float | None) -> None:
+def relay(near: socket.socket, far: socket.socket, idle_seconds: float | None) -> None:
     """Copy data in both directions until both sides have closed the connection or the idle timeout expires."""
     ends = {near: far, far: near}
     open_ends = [near, far]

@@ -32,7 +32,7 @@ from localcloud.hosts.vpc import Serving, Vpc
 log = logging.getLogger(__name__)
 
 
-def _ami(openmpi: str) -> OwnImage:
+def _define_ami(openmpi: str) -> OwnImage:
     return OwnImage(
         name=f"gpumpi-ec2-openmpi{openmpi}-debian",
         description=f"Open MPI {openmpi} without CUDA on Debian, built with the provisioners in amis/",
@@ -41,7 +41,7 @@ def _ami(openmpi: str) -> OwnImage:
     )
 
 
-AMIS = {openmpi: _ami(openmpi) for openmpi in ("4", "5")}
+AMIS = {openmpi: _define_ami(openmpi) for openmpi in ("4", "5")}
 """Major version of Open MPI -> AMI that is preregistered in the account in place of an AMI built with Packer."""
 AMI = AMIS["4"]
 Key = tuple[str, str, str]
@@ -58,7 +58,7 @@ class Member:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"host-{machine.instance_id}")
 
-    def work(self, action: Callable[[], object]) -> "Future[object]":
+    def enqueue(self, action: Callable[[], object]) -> "Future[object]":
         with self._lock:
             self.pending += 1
 
@@ -71,7 +71,7 @@ class Member:
 
         return self._pool.submit(run_counted)
 
-    def finish(self) -> None:
+    def wait_for_actions(self) -> None:
         """Wait until all requested actions have finished."""
         self._pool.shutdown(wait=True)
 
@@ -94,8 +94,8 @@ class Realizer:
     ) -> None:
         self._folder, self._file_systems, self._programs, self._limit = folder, file_systems, programs, limit
         self._lender = Lender()
-        self._serving = Serving(serve, self._lender.lend, secrets.token_urlsafe())
-        self._layers = Layers(folder, self._roots_of)
+        self._serving = Serving(serve, self._lender.get_credentials, secrets.token_urlsafe())
+        self._layers = Layers(folder, self._find_base_roots)
         self._members: dict[str, Member] = {}
         self._neighbours = Neighbours()
         self._images: dict[str, Future[object]] = {}
@@ -104,32 +104,32 @@ class Realizer:
         self._makers = ThreadPoolExecutor(2, thread_name_prefix="images-of-hosts")
         self._sessions = SessionServer()
         for image in AMIS.values():
-            images.give(image)
+            images.add_own_image(image)
         self._closing = [
             events.register(self.hear, self.progress),
-            power.show_console(self.console),
-            ssm_sessions.connect_by(self.open_session),
+            power.register_console(self.console),
+            ssm_sessions.register_session_opener(self.open_session),
         ]
-        patching.on_reset(self.end_all)
+        patching.on_reset(self.stop_all)
 
     def close(self) -> None:
         """Ignore further events and terminate all hosts. Return once all hosts have been removed."""
         for close in self._closing:
             close()
         members = list(self._members.values())
-        self.end_all()
+        self.stop_all()
         for member in members:
-            member.finish()
+            member.wait_for_actions()
         self._makers.shutdown(wait=True)
         self._sessions.close()
 
-    def end_all(self) -> None:
+    def stop_all(self) -> None:
         """Start powering off all hosts, each in its own thread. Do not wait for the threads, since they may need the
         lock that the caller holds."""
         for member in list(self._members.values()):
-            self._end(member, shuts_down=False)
+            self._start_termination(member, shuts_down=False)
         for image_id in list(self._images):
-            self._forget_image(image_id)
+            self._delete_image(image_id)
 
     # Callbacks that the local AWS calls.
 
@@ -137,9 +137,9 @@ class Realizer:
         """Handle an event from the local AWS without blocking the request that caused it: each host runs its actions in
         its own thread."""
         if event.kind == "image":
-            self._hear_image(event)
+            self._handle_image(event)
         elif event.kind == "instance":
-            self._hear_instance(event)
+            self._handle_instance(event)
 
     def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
         if kind == "instance":
@@ -167,66 +167,66 @@ class Realizer:
 
     # Instances.
 
-    def _hear_instance(self, event: Event) -> None:
+    def _handle_instance(self, event: Event) -> None:
         member = self._members.get(event.name)
-        if event.action == "created" and member is None and instances.is_ours(event.details):
-            self._appear(event)
+        if event.action == "created" and member is None and instances.is_local_host(event.details):
+            self._add_host(event)
         elif member is None or member.phase in ("record", "ending"):
             if member is not None and event.action == "gone":
-                self._drop(member)
+                self._remove_member(member)
         elif event.action == "gone":
-            self._end(member, shuts_down=True)
+            self._start_termination(member, shuts_down=True)
         elif event.action in ("stopping", "starting", "rebooting"):
             action = {"stopping": self._power_off, "starting": self._power_on, "rebooting": self._reboot}[event.action]
-            member.work(partial(self._attempt, member, partial(action, member)))
+            member.enqueue(partial(self._run_action, member, partial(action, member)))
 
-    def _appear(self, event: Event) -> None:
-        machine = instances.machine_of(event)
+    def _add_host(self, event: Event) -> None:
+        machine = instances.build_machine(event)
         alive = sum(member.phase not in ("record", "ending") for member in self._members.values())
         if alive >= self._limit:
             problem = f"only an API record: this local cloud runs at most {self._limit} hosts. Set GPUMPI_LOCAL_HOSTS to run more"
             self._members[machine.instance_id] = Member(machine, "record", problem)
             log.warning("instance %s is %s", machine.instance_id, problem)
-            return self._save()
+            return self._save_states()
         member = self._members[machine.instance_id] = Member(machine, "starting")
         self._count += 1
-        key, number, cidr = (event.account, event.region, machine.vpc), self._count, instances.cidr_of(event)
+        key, number, cidr = (event.account, event.region, machine.vpc), self._count, instances.find_vpc_cidr(event)
 
-        def make_vpc() -> Vpc:
-            name = f"{prefix_of(self._folder)}{number}"
+        def create_vpc() -> Vpc:
+            name = f"{build_namespace_prefix(self._folder)}{number}"
             folder = self._folder / f"{number}-{machine.vpc}"
             return Vpc(cidr, machine.region, folder, name, self._programs.dnsmasq, self._serving)
 
-        member.work(partial(self._attempt, member, lambda: self._first_start(member, key, make_vpc)))
-        return self._save()
+        member.enqueue(partial(self._run_action, member, lambda: self._create_host(member, key, create_vpc)))
+        return self._save_states()
 
-    def _first_start(self, member: Member, key: Key, make_vpc: Callable[[], Vpc]) -> None:
+    def _create_host(self, member: Member, key: Key, make_vpc: Callable[[], Vpc]) -> None:
         machine = member.machine
         vpc = self._neighbours.enter(key, machine.instance_id, make_vpc)
         layer = self._folder / "hardware" / machine.region
-        hardware.write(layer, machine.region, self._file_systems, self._serving.control_token)
+        hardware.write_layer(layer, machine.region, self._file_systems, self._serving.control_token)
         disk = self._layers.disk(machine.instance_id)
-        below = [layer, *self._layers.prepare_for_disk(disk, machine.image_id)]
+        below = [layer, *self._layers.prepare_disk_layers(disk, machine.image_id)]
         member.host = Host(
-            vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._handle_end, member)
+            vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._handle_exit, member)
         )
         self._power_on(member)
 
     def _power_on(self, member: Member) -> None:
         assert member.host is not None
         member.host.start()
-        self._become(member, "running")
+        self._set_phase(member, "running")
 
     def _power_off(self, member: Member) -> None:
         assert member.host is not None
         member.host.power_off()
-        self._become(member, "stopped")
+        self._set_phase(member, "stopped")
 
     def _reboot(self, member: Member) -> None:
         assert member.host is not None
         member.host.reboot()
 
-    def _attempt(self, member: Member, action: Callable[[], None]) -> None:
+    def _run_action(self, member: Member, action: Callable[[], None]) -> None:
         """Run an action. If it fails, log the error and mark the host as failed."""
         if member.phase == "ending":
             return
@@ -235,14 +235,14 @@ class Realizer:
         except Exception as error:
             member.problem = str(error) or repr(error)
             log.exception("instance %s as a host", member.machine.instance_id)
-            self._become(member, "failed")
+            self._set_phase(member, "failed")
 
-    def _end(self, member: Member, *, shuts_down: bool) -> None:
+    def _start_termination(self, member: Member, *, shuts_down: bool) -> None:
         if member.phase == "record":
-            return self._drop(member)
+            return self._remove_member(member)
         if member.phase != "ending":
-            self._become(member, "ending")
-            member.work(partial(self._terminate, member, shuts_down))
+            self._set_phase(member, "ending")
+            member.enqueue(partial(self._terminate, member, shuts_down))
         return None
 
     def _terminate(self, member: Member, shuts_down: bool) -> None:
@@ -252,21 +252,21 @@ class Realizer:
                 member.host.terminate(shuts_down=shuts_down)
             self._neighbours.leave(name)
         except Exception as error:
-            problems.report(f"the termination of host {name}", error)
-        self._lender.forget(name)
-        self._drop(member)
+            problems.report_problem(f"the termination of host {name}", error)
+        self._lender.drop_session(name)
+        self._remove_member(member)
 
-    def _drop(self, member: Member) -> None:
+    def _remove_member(self, member: Member) -> None:
         if self._members.get(member.machine.instance_id) is member:
             del self._members[member.machine.instance_id]
-        self._save()
+        self._save_states()
 
-    def _handle_end(self, member: Member, code: int) -> None:
+    def _handle_exit(self, member: Member, code: int) -> None:
         """Handle a host that shut down by itself or was killed."""
         try:
             self._stop_or_terminate(member, code)
         except Exception as error:
-            problems.report(f"the end of host {member.machine.instance_id}", error)
+            problems.report_problem(f"the end of host {member.machine.instance_id}", error)
 
     def _stop_or_terminate(self, member: Member, code: int) -> None:
         """Stop or terminate the instance, depending on its InstanceInitiatedShutdownBehavior."""
@@ -276,25 +276,27 @@ class Realizer:
                 return
             instance = instance_calls.find(backend_of("ec2", machine.account, machine.region), [machine.instance_id])[0]
             if code:
-                log.error("host %s ended with %d; the end of its console:\n%s", machine.instance_id, code, _tail(member))
+                log.error(
+                    "host %s ended with %d; the end of its console:\n%s", machine.instance_id, code, _read_console_tail(member)
+                )
             if instance.instance_initiated_shutdown_behavior == "terminate":
                 instance_events.terminate([instance])
                 groups = backend_of("autoscaling", machine.account, machine.region)
-                capacity.instances_gone(groups, [machine.instance_id])
+                capacity.replace_terminated_instances(groups, [machine.instance_id])
             else:
                 power.stop(instance, _CRASHED if code else _SHUT_DOWN)
 
     # Images.
 
-    def _hear_image(self, event: Event) -> None:
+    def _handle_image(self, event: Event) -> None:
         if event.action == "gone":
-            return self._forget_image(event.name)
+            return self._delete_image(event.name)
         if event.action != "created":
             return None
         member = self._members.get(event.details.get("SourceInstanceId") or "")
         if member is not None and member.phase not in ("record", "ending"):
             reboots = not event.details["NoReboot"]
-            self._images[event.name] = member.work(partial(self._make_image, member, event.name, reboots))
+            self._images[event.name] = member.enqueue(partial(self._make_image, member, event.name, reboots))
         elif source := event.details.get("SourceImageId"):
             self._images[event.name] = self._makers.submit(self._copy_image, source, event.name)
         return None
@@ -307,7 +309,7 @@ class Realizer:
         runs = member.phase == "running"
         if runs and reboots:
             self._power_off(member)
-        self._layers.save(host.disk, host.lower[1:], image_id)
+        self._layers.save_image(host.disk, host.lower[1:], image_id)
         if runs and reboots:
             self._power_on(member)
 
@@ -316,12 +318,12 @@ class Realizer:
             source.result()
         self._layers.copy(source_id, image_id)
 
-    def _forget_image(self, image_id: str) -> None:
+    def _delete_image(self, image_id: str) -> None:
         snapshot = self._images.pop(image_id, None)
         if snapshot is not None:
-            snapshot.add_done_callback(lambda _: self._layers.forget(image_id))
+            snapshot.add_done_callback(lambda _: self._layers.delete_image(image_id))
 
-    def _roots_of(self, image_id: str) -> list[Path]:
+    def _find_base_roots(self, image_id: str) -> list[Path]:
         """Return the root file systems of an AMI that was not created in this local cloud: the node layer and the bare
         root for this project's AMIs, only the bare root for other AMIs."""
         regions = {member.machine.region for member in list(self._members.values())}
@@ -332,18 +334,18 @@ class Realizer:
 
     # State file.
 
-    def _become(self, member: Member, phase: Phase) -> None:
+    def _set_phase(self, member: Member, phase: Phase) -> None:
         if member.phase != "ending":
             member.phase = phase
-        self._save()
+        self._save_states()
 
-    def _save(self) -> None:
+    def _save_states(self) -> None:
         with self._saving:
             if self._folder.is_dir():
-                state.save([member.describe() for member in list(self._members.values())], self._folder)
+                state.save_host_states([member.describe() for member in list(self._members.values())], self._folder)
 
 
-def prefix_of(folder: Path) -> str:
+def build_namespace_prefix(folder: Path) -> str:
     """Return the prefix of a local cloud's network namespace names. `folder`: folder of its hosts."""
     return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
@@ -352,6 +354,6 @@ _SHUT_DOWN = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"
 _CRASHED = "Server.InternalError: Server internal error"
 
 
-def _tail(member: Member) -> str:
+def _read_console_tail(member: Member) -> str:
     text: Any = member.host.console() if member.host else b""
     return "\n".join(text.decode(errors="replace").splitlines()[-12:])

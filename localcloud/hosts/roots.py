@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from localcloud.images import build, root
-from localcloud.images.recipes import Provisioned, versions
+from localcloud.images.recipes import Provisioned, read_pinned_versions
 from localcloud.images.root import AMIS, ImageError
 from localcloud.tools.build import Report, hold_lock
 
@@ -69,86 +69,88 @@ FORM = 1
 """Format version. Increase it when a code change makes the same recipe produce different root file systems."""
 
 
-def folder() -> Path:
+def roots_folder() -> Path:
     return build.cache_folder().parent / "roots"
 
 
-def bare(report: Report) -> Path:
+def ensure_bare_root(report: Report) -> Path:
     """Return the bare root, for use as a read-only lower layer. Raises ImageError if the build fails."""
-    recipe = repr((FORM, versions()["debian_suite"], root.OPTIONS, PACKAGES, _SETTLE))
-    target = folder() / f"bare-{_digest(recipe)}"
-    with hold_lock(folder() / "locks" / target.name):
+    recipe = repr((FORM, read_pinned_versions()["debian_suite"], root.OPTIONS, PACKAGES, _SETTLE))
+    target = roots_folder() / f"bare-{_hash_recipe(recipe)}"
+    with hold_lock(roots_folder() / "locks" / target.name):
         if not target.exists():
-            _report_time(report, "a Debian root for local hosts", lambda: _make_bare(target, report))
+            _build_and_report_time(report, "a Debian root for local hosts", lambda: _build_bare_root(target, report))
     return target
 
 
-def node(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path:
+def ensure_node_layer(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path:
     """Return the node layer that contains this major version of Open MPI. Raises ImageError if the build fails."""
-    below, settings = bare(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
+    below, settings = ensure_bare_root(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
     recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
-    target = folder() / f"node-{_digest(recipe)}"
-    with hold_lock(folder() / "locks" / target.name):
+    target = roots_folder() / f"node-{_hash_recipe(recipe)}"
+    with hold_lock(roots_folder() / "locks" / target.name):
         if not target.exists():
             what = f"the EC2 cluster AMI for local hosts with Open MPI {openmpi}"
-            _report_time(report, what, lambda: _make_node(target, below, settings))
+            _build_and_report_time(report, what, lambda: _build_node_layer(target, below, settings))
     return target
 
 
-def _report_time(report: Report, what: str, make: Callable[[], None]) -> None:
-    report(f"building {what} (once; kept in {folder()})")
+def _build_and_report_time(report: Report, what: str, make: Callable[[], None]) -> None:
+    report(f"building {what} (once; kept in {roots_folder()})")
     started = time.monotonic()
     make()
     report(f"built {what} in {time.monotonic() - started:.0f} s")
 
 
-def _make_bare(target: Path, report: Report) -> None:
-    root.require()
-    part = _empty(target.with_name(f"{target.name}.part"))
+def _build_bare_root(target: Path, report: Report) -> None:
+    root.check_requirements()
+    part = _create_empty_folder(target.with_name(f"{target.name}.part"))
     part.rmdir()
-    root.make(part, versions()["debian_suite"], report, PACKAGES)
-    done = root.run(part, ["/bin/sh", "-ec", _SETTLE], {}, AMIS)
+    root.build_root(part, read_pinned_versions()["debian_suite"], report, PACKAGES)
+    done = root.run_in_root(part, ["/bin/sh", "-ec", _SETTLE], {}, AMIS)
     if done.returncode:
-        raise ImageError(f"cannot configure the Debian root for local hosts:\n{root.tail(done.stderr)}")
+        raise ImageError(f"cannot configure the Debian root for local hosts:\n{root.get_last_lines(done.stderr)}")
     part.rename(target)
 
 
-def _make_node(target: Path, below: Path, own: Mapping[str, str]) -> None:
-    root.require()
-    layer = _empty(target.with_name(f"{target.name}.part"))
-    wheels = build.downloads()
+def _build_node_layer(target: Path, below: Path, own: Mapping[str, str]) -> None:
+    root.check_requirements()
+    layer = _create_empty_folder(target.with_name(f"{target.name}.part"))
+    wheels = build.download_wheels()
     for script in NODE_SCRIPTS:
-        root.provision(_mount_point(layer), script, own, wheels, within=_overlay(layer, [below]))
-    run_on(layer, [below], ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels)
+        root.provision(_get_mount_point(layer), script, own, wheels, within=_build_overlay_command(layer, [below]))
+    run_in_overlay(
+        layer, [below], ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels
+    )
     for scratch in (".work", ".root"):
         shutil.rmtree(layer.with_name(layer.name + scratch))
     layer.rename(target)
 
 
-def run_on(
+def run_in_overlay(
     layer: Path, below: Sequence[Path], command: Sequence[str], environment: Mapping[str, str], wheels: Path
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command in the merged root of `layer` and the layers `below` (top first). Changes go to `layer`."""
-    return root.run(_mount_point(layer), command, environment, wheels, within=_overlay(layer, below))
+    return root.run_in_root(_get_mount_point(layer), command, environment, wheels, within=_build_overlay_command(layer, below))
 
 
-def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
+def _build_overlay_command(layer: Path, below: Sequence[Path]) -> list[str]:
     lower = ":".join(map(str, below))
     return ["unshare", "--mount", "--propagation=private", "sh", "-ec", _OVERLAY, "overlay", lower, str(layer)]
 
 
-def _mount_point(layer: Path) -> Path:
+def _get_mount_point(layer: Path) -> Path:
     """Return the mount point of the layer's overlay. The overlay is mounted only while a command runs in it."""
     return layer.with_name(f"{layer.name}.root")
 
 
-def _empty(path: Path) -> Path:
+def _create_empty_folder(path: Path) -> Path:
     for leftover in (path, *path.parent.glob(f"{path.name}.*")):
         shutil.rmtree(leftover, ignore_errors=True)
     path.mkdir(parents=True)
     return path
 
 
-def _digest(recipe: str) -> str:
+def _hash_recipe(recipe: str) -> str:
     return hashlib.sha256(recipe.encode()).hexdigest()[:12]

@@ -16,7 +16,7 @@ import sys
 import threading
 from urllib.parse import urlsplit
 
-from localcloud.hosts.proxy import pump
+from localcloud.hosts.proxy import relay
 
 VERSION = "1.2.764.0"
 """Version that the emulator reports: the oldest version that the AWS CLI does not consider outdated."""
@@ -30,17 +30,17 @@ def main(arguments: list[str]) -> int:
     response = json.loads(os.environ.get(arguments[0]) or arguments[0])
     session = json.loads(arguments[4]) if len(arguments) > 4 else {}
     if session.get("DocumentName") == "AWS-StartSSHSession":
-        with _connect(response) as far:
-            _carry(far)
+        with _open_connection(response) as far:
+            _relay_stdio(far)
     elif session.get("DocumentName") == "AWS-StartPortForwardingSession":
-        _forward(response, int(session["Parameters"]["localPortNumber"][0]))
+        _forward_port(response, int(session["Parameters"]["localPortNumber"][0]))
     else:
         print(f"the local session-manager-plugin does not support this session: {session!r}", file=sys.stderr)
         return 2
     return 0
 
 
-def _connect(response: dict[str, str]) -> socket.socket:
+def _open_connection(response: dict[str, str]) -> socket.socket:
     """Open a new connection for the session."""
     address = urlsplit(response["StreamUrl"])
     far = socket.create_connection((address.hostname or "", address.port or 0))
@@ -48,20 +48,20 @@ def _connect(response: dict[str, str]) -> socket.socket:
     return far
 
 
-def _forward(response: dict[str, str], port: int) -> None:
+def _forward_port(response: dict[str, str], port: int) -> None:
     with socket.create_server(("127.0.0.1", port)) as listener:
         print(f"Port {port} opened for sessionId {response['SessionId']}.\nWaiting for connections...", flush=True)
         while True:
             near, _ = listener.accept()
-            threading.Thread(target=_join, args=(near, response), daemon=True).start()
+            threading.Thread(target=_relay_connection, args=(near, response), daemon=True).start()
 
 
-def _join(near: socket.socket, response: dict[str, str]) -> None:
-    with near, _connect(response) as far:
-        pump(near, far, idle_seconds=None)
+def _relay_connection(near: socket.socket, response: dict[str, str]) -> None:
+    with near, _open_connection(response) as far:
+        relay(near, far, idle_seconds=None)
 
 
-def _carry(far: socket.socket) -> None:
+def _relay_stdio(far: socket.socket) -> None:
     """Copy data between stdin/stdout and the host until the host closes the connection. Forward end-of-file on stdin to
     the host."""
     ends: list[int] = [0, far.fileno()]
@@ -77,10 +77,10 @@ def _carry(far: socket.socket) -> None:
             elif not data:
                 return
             else:
-                _write(data)
+                _write_to_stdout(data)
 
 
-def _write(data: bytes) -> None:
+def _write_to_stdout(data: bytes) -> None:
     while data:
         data = data[os.write(1, data) :]
 

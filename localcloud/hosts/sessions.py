@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from localcloud.hosts.proxy import pump
+from localcloud.hosts.proxy import relay
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class SessionServer:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sessions: dict[str, Connect] = {}
-        threading.Thread(target=self._serve, name="sessions", daemon=True).start()
+        threading.Thread(target=self._accept_connections, name="sessions", daemon=True).start()
 
     def open(self, instance_id: str, connect: Connect) -> tuple[str, str]:
         """Return the URL and token of a new session. Clients can open several connections with the same token."""
@@ -36,30 +36,30 @@ class SessionServer:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def _serve(self) -> None:
+    def _accept_connections(self) -> None:
         while True:
             try:
                 near, _ = self._listener.accept()
             except OSError:  # closed
                 return
-            threading.Thread(target=self._carry, args=(near,), name="session", daemon=True).start()
+            threading.Thread(target=self._relay_connection, args=(near,), name="session", daemon=True).start()
 
-    def _carry(self, near: socket.socket) -> None:
+    def _relay_connection(self, near: socket.socket) -> None:
         with near:
             near.settimeout(SECONDS)
             try:
-                connect = self._sessions.get(_line(near))
+                connect = self._sessions.get(_read_line(near))
                 if connect is None:
                     return
                 with connect() as far:
                     near.settimeout(None)
                     far.settimeout(None)
-                    pump(near, far, idle_seconds=None)
+                    relay(near, far, idle_seconds=None)
             except OSError as error:
                 log.info("session: %s", error)
 
 
-def _line(near: socket.socket) -> str:
+def _read_line(near: socket.socket) -> str:
     text = b""
     while not text.endswith(b"\n"):
         more = near.recv(1)

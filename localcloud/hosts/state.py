@@ -26,14 +26,14 @@ class HostState:
     """Path of the console log."""
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         return self.phase != "failed"
 
 
-def save(hosts: Iterable[HostState], folder: Path) -> None:
-    whole_file.write(folder / FILE, json.dumps([asdict(host) for host in hosts], indent=1))
+def save_host_states(hosts: Iterable[HostState], folder: Path) -> None:
+    whole_file.write_atomically(folder / FILE, json.dumps([asdict(host) for host in hosts], indent=1))
 
 
-def load(folder: Path) -> list[HostState]:
+def load_host_states(folder: Path) -> list[HostState]:
     file = folder / FILE
     return [HostState(**entry) for entry in json.loads(file.read_text())] if file.exists() else []

@@ -55,16 +55,16 @@ class Vpc:
     def start(self) -> None:
         """Create the network and start all services. Raises StartError or OSError."""
         self.ledger.add("namespace", self.namespace)
-        network.create(self.namespace)
+        network.create_namespace(self.namespace)
         own = [IPv4Interface((address, self.cidr.prefixlen)) for address in (self.cidr[1], self.cidr[2])]
         shared = [IPv4Interface((address, 32)) for address in (AWS_ADDRESS, METADATA_ADDRESS)]
         network.make_bridge(self.namespace, [*own, *shared])
-        metadata = MetadataServer(self._listen(str(METADATA_ADDRESS), 80), self.machine_at, self._serving.lend)
-        proxy = Proxy(self._listen(str(AWS_ADDRESS), PROXY_PORT))
+        metadata = MetadataServer(self._open_listener(str(METADATA_ADDRESS), 80), self.find_machine, self._serving.lend)
+        proxy = Proxy(self._open_listener(str(AWS_ADDRESS), PROXY_PORT))
         offer = Offer(MOUNTS, self._serving.control_token)
-        self._closing = [metadata.close, proxy.close, self._serving.aws(self._listen(str(AWS_ADDRESS), AWS_PORT), offer)]
-        self._write_names()
-        self._start_dns()
+        self._closing = [metadata.close, proxy.close, self._serving.aws(self._open_listener(str(AWS_ADDRESS), AWS_PORT), offer)]
+        self._write_host_files()
+        self._start_dnsmasq()
 
     def stop(self) -> None:
         """Remove the network, its services and any remaining hosts."""
@@ -77,36 +77,38 @@ class Vpc:
         """Add a host to the DHCP server, the DNS server and IMDS."""
         with self._lock:
             self._machines[machine.address] = machine
-            self._write_names()
-        self._reload()
+            self._write_host_files()
+        self._reload_dnsmasq()
 
     def remove(self, machine: Machine) -> None:
         """Remove the host and its DHCP lease. dnsmasq does not release the address by itself, so edit the lease
         file."""
         with self._lock:
             self._machines.pop(machine.address, None)
-            self._write_names()
+            self._write_host_files()
             if self._machines:
                 self.supervisor.stop("dnsmasq")
                 leases = self.folder / "leases"
                 if leases.exists():
-                    _replace(leases, (line for line in leases.read_text().splitlines() if machine.mac not in line.split()))
-                self._start_dns()
+                    _replace_file(leases, (line for line in leases.read_text().splitlines() if machine.mac not in line.split()))
+                self._start_dnsmasq()
 
-    def machine_at(self, address: str) -> Machine | None:
+    def find_machine(self, address: str) -> Machine | None:
         with self._lock:
             return self._machines.get(address)
 
-    def _listen(self, address: str, port: int) -> socket.socket:
+    def _open_listener(self, address: str, port: int) -> socket.socket:
         return network.listen(self.namespace, address, port)
 
-    def _write_names(self) -> None:
+    def _write_host_files(self) -> None:
         """Rewrite dnsmasq's host files. The caller must hold the lock, except while the VPC starts."""
         machines = sorted(self._machines.values(), key=lambda host: host.address)
-        _replace(self.folder / "dhcp-hosts", (f"{host.mac},{host.address},{host.hostname.split('.')[0]}" for host in machines))
-        _replace(self.folder / "dns-hosts", (f"{host.address} {host.hostname}" for host in machines))
+        _replace_file(
+            self.folder / "dhcp-hosts", (f"{host.mac},{host.address},{host.hostname.split('.')[0]}" for host in machines)
+        )
+        _replace_file(self.folder / "dns-hosts", (f"{host.address} {host.hostname}" for host in machines))
 
-    def _start_dns(self) -> None:
+    def _start_dnsmasq(self) -> None:
         """Start dnsmasq as the VPC's DHCP server and resolver. The resolver's address is the base of the VPC CIDR plus
         two. dnsmasq resolves only names in the VPC; the proxy resolves all other names."""
         domain = f"{self.region}.compute.internal"
@@ -131,22 +133,22 @@ class Vpc:
             "--user=root",
         ]
         self.supervisor.start("dnsmasq", [self._dnsmasq, *options])
-        self.supervisor.await_ready("dnsmasq", self._dns_answers, START_SECONDS)
+        self.supervisor.await_ready("dnsmasq", self._is_dns_answering, START_SECONDS)
 
-    def _dns_answers(self) -> bool:
+    def _is_dns_answering(self) -> bool:
         try:
             network.connect(self.namespace, str(self.cidr[2]), 53, timeout=1.0).close()
         except OSError:
             return False
         return True
 
-    def _reload(self) -> None:
+    def _reload_dnsmasq(self) -> None:
         for server in self.supervisor.running():
             if server.name == "dnsmasq":
                 os.kill(server.pid, signal.SIGHUP)
 
 
-def _replace(file: Path, lines: Iterable[str]) -> None:
+def _replace_file(file: Path, lines: Iterable[str]) -> None:
     part = file.with_name(f".{file.name}")
     part.write_text("".join(f"{line}\n" for line in lines))
     part.replace(file)

@@ -25,12 +25,12 @@ class Blob:
     size: int
 
     @classmethod
-    def of_file(cls, path: Path) -> "Blob":
+    def from_file(cls, path: Path) -> "Blob":
         with path.open("rb") as file:
             return cls(f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}", path.stat().st_size)
 
     @classmethod
-    def of_bytes(cls, content: bytes) -> "Blob":
+    def from_bytes(cls, content: bytes) -> "Blob":
         return cls(f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
 
     def descriptor(self, media_type: str) -> dict[str, Any]:
@@ -41,9 +41,9 @@ def write_layout(folder: Path, layers: Sequence[Path], settings: Mapping[str, An
     """Write an image with these layers (bottom first) and container settings."""
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
-    contents = [Blob.of_file(layer) for layer in layers]
+    contents = [Blob.from_file(layer) for layer in layers]
     for layer, content in zip(layers, contents, strict=True):
-        _share(layer, blobs / content.digest.removeprefix("sha256:"))
+        _link_or_copy(layer, blobs / content.digest.removeprefix("sha256:"))
     config = {
         "architecture": architecture,
         "os": "linux",
@@ -54,12 +54,12 @@ def write_layout(folder: Path, layers: Sequence[Path], settings: Mapping[str, An
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
-        "config": _put(blobs, config).descriptor(CONFIG),
+        "config": _write_document(blobs, config).descriptor(CONFIG),
         "layers": [content.descriptor(LAYER) for content in contents],
     }
-    index = {"schemaVersion": 2, "manifests": [_put(blobs, manifest).descriptor(MANIFEST)]}
-    (folder / "index.json").write_text(_json(index))
-    (folder / "oci-layout").write_text(_json({"imageLayoutVersion": "1.0.0"}))
+    index = {"schemaVersion": 2, "manifests": [_write_document(blobs, manifest).descriptor(MANIFEST)]}
+    (folder / "index.json").write_text(_to_json(index))
+    (folder / "oci-layout").write_text(_to_json({"imageLayoutVersion": "1.0.0"}))
 
 
 def manifest_digest(layout: Path) -> str:
@@ -78,18 +78,18 @@ def layer_paths(layout: Path) -> list[Path]:
     return [blob_path(layout, layer["digest"]) for layer in manifest["layers"]]
 
 
-def _put(blobs: Path, document: Mapping[str, Any]) -> Blob:
-    content = _json(document).encode()
-    blob = Blob.of_bytes(content)
+def _write_document(blobs: Path, document: Mapping[str, Any]) -> Blob:
+    content = _to_json(document).encode()
+    blob = Blob.from_bytes(content)
     (blobs / blob.digest.removeprefix("sha256:")).write_bytes(content)
     return blob
 
 
-def _json(document: Mapping[str, Any]) -> str:
+def _to_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-def _share(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     """Hard-link a layer into the image, or copy it if linking fails."""
     if target.exists():
         return

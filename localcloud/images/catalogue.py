@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from localcloud import published
-from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, versions
+from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, read_pinned_versions
 from localcloud.tools.catalogue import (
     ALERTMANAGER,
     EFA_DEVICE_PLUGIN,
@@ -99,7 +99,7 @@ PLAIN = Image(
 """Common base of the job images. The registry does not serve the base itself."""
 
 
-def _job(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
+def _define_job_image(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
     return Image(
         name,
         f"{implementation} {version}, {PLAIN.content}",
@@ -124,7 +124,7 @@ def _add_boto3(name: str, job: Image) -> Image:
     return replace(job, name=name, content=f"{job.content}, boto3", layers=(*job.layers, Frameworks("boto3")))
 
 
-def _pi(tag: str, job: Image) -> Image:
+def _define_pi_image(tag: str, job: Image) -> Image:
     """Return an emulator of mpi-operator's example image `pi`. The emulator contains a Python program instead of a
     compiled program."""
     return Image(
@@ -139,7 +139,7 @@ def _pi(tag: str, job: Image) -> Image:
     )
 
 
-def _workload(name: str, workload: str, job: Image, *more: Layer, content: str, **environment: str) -> Image:
+def _define_workload_image(name: str, workload: str, job: Image, *more: Layer, content: str, **environment: str) -> Image:
     """Return a job image with a framework and a program from `workloads/`."""
     return Image(
         name,
@@ -153,7 +153,7 @@ def _workload(name: str, workload: str, job: Image, *more: Layer, content: str, 
     )
 
 
-def _manager(repository: str, tool: Tool) -> Image:
+def _define_manager_image(repository: str, tool: Tool) -> Image:
     return Image(
         f"{repository}:v{tool.version}",
         "upstream program",
@@ -164,17 +164,17 @@ def _manager(repository: str, tool: Tool) -> Image:
 
 
 _KUEUE = "registry.k8s.io/kueue/kueue"
-_VERSIONS = versions()
-OPENMPI_4 = _job("openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
-OPENMPI_5 = _job("openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
+_VERSIONS = read_pinned_versions()
+OPENMPI_4 = _define_job_image("openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
+OPENMPI_5 = _define_job_image("openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
 MPI_RECIPE = replace(OPENMPI_5, name="mpi:*", content=f"{OPENMPI_5.content}; no CUDA, NCCL or EFA", stands_in=True)
 """Emulates images built from `images/mpi`, which uses an AWS image as its base."""
 OPENMPI_5_BOTO3 = _add_boto3("openmpi-boto3:5", OPENMPI_5)
-MPICH = _job("mpich:5", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
-INTEL_MPI = _job("intel-mpi:2021", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
-CHAINERMN = _workload("chainermn:1", "chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
+MPICH = _define_job_image("mpich:5", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
+INTEL_MPI = _define_job_image("intel-mpi:2021", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
+CHAINERMN = _define_workload_image("chainermn:1", "chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
 _HOROVOD = (Frameworks("tensorflow"), Frameworks("horovod", "install-horovod.sh"))
-HOROVOD = _workload(
+HOROVOD = _define_workload_image(
     "horovod:1",
     "horovod-mnist",
     OPENMPI_4,
@@ -185,8 +185,8 @@ HOROVOD = _workload(
     PIP_BREAK_SYSTEM_PACKAGES="1",
     PIP_DISABLE_PIP_VERSION_CHECK="1",
 )
-TENSORFLOW = _workload("tensorflow:1", "tensorflow-benchmarks", OPENMPI_4, *_HOROVOD, content="TensorFlow, Horovod")
-PYTORCH = _workload(
+TENSORFLOW = _define_workload_image("tensorflow:1", "tensorflow-benchmarks", OPENMPI_4, *_HOROVOD, content="TensorFlow, Horovod")
+PYTORCH = _define_workload_image(
     "pytorch:1",
     "pytorch-ddp",
     PLAIN,
@@ -212,8 +212,8 @@ FSDP = Image(
     folder="/home/mpiuser",
     environment={"USE_LIBUV": "0", "PYTHONUNBUFFERED": "1"},  # Debian builds PyTorch without libuv
 )
-JAX = _workload("jax:1", "jax-mnist", OPENMPI_5, Frameworks("jax"), content="JAX")
-MPI_BENCHMARKS = _workload("mpi-benchmarks:1", "mpi-benchmarks", OPENMPI_5, content="benchmark programs")
+JAX = _define_workload_image("jax:1", "jax-mnist", OPENMPI_5, Frameworks("jax"), content="JAX")
+MPI_BENCHMARKS = _define_workload_image("mpi-benchmarks:1", "mpi-benchmarks", OPENMPI_5, content="benchmark programs")
 WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, FSDP, JAX, MPI_BENCHMARKS)
 JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
@@ -240,7 +240,7 @@ PLATFORM_IMAGES = (
         entrypoint=("/opt/mpi-operator",),
         command=("--help",),
     ),
-    _manager(_KUEUE, KUEUE),
+    _define_manager_image(_KUEUE, KUEUE),
     Image(
         "nvcr.io/nvidia/k8s-device-plugin:v0.*",
         f"upstream program v{NVIDIA_DEVICE_PLUGIN.version}, with our NVML library for simulated GPUs",
@@ -280,27 +280,29 @@ PLATFORM_IMAGES = (
     ),
 )
 """Images of platform components, which nodes pull before any job runs."""
-KUEUE_0_15 = _manager(_KUEUE, KUEUE_BEFORE)
+KUEUE_0_15 = _define_manager_image(_KUEUE, KUEUE_BEFORE)
 """Image of the Kueue version that an earlier release of this program installs. Platform upgrades start from this
 version."""
 
 TRAINER_IMAGES = (
-    _manager("registry.k8s.io/jobset/jobset", JOBSET),
-    _manager("ghcr.io/kubeflow/trainer/trainer-controller-manager", TRAINER),
+    _define_manager_image("registry.k8s.io/jobset/jobset", JOBSET),
+    _define_manager_image("ghcr.io/kubeflow/trainer/trainer-controller-manager", TRAINER),
 )
 """Additional images of platforms with `platform.trainer`."""
 
 
-def _program(repository: str, tool: Tool, path: str, user: str = "65534:65534") -> Image:
+def _define_program_image(repository: str, tool: Tool, path: str, user: str = "65534:65534") -> Image:
     """Return an image with one upstream program. `user`: user of the upstream image (default: `nobody`)."""
     return Image(f"{repository}:v*", "upstream program", (Program(tool, path),), entrypoint=(f"/{path}",), user=user)
 
 
 MONITORING_IMAGES = (
-    _program("quay.io/prometheus/prometheus", PROMETHEUS, "bin/prometheus"),
-    _program("quay.io/prometheus/alertmanager", ALERTMANAGER, "bin/alertmanager"),
-    _program("quay.io/prometheus/node-exporter", NODE_EXPORTER, "bin/node_exporter"),
-    _program("registry.k8s.io/kube-state-metrics/kube-state-metrics", KUBE_STATE_METRICS, "kube-state-metrics", NOBODY),
+    _define_program_image("quay.io/prometheus/prometheus", PROMETHEUS, "bin/prometheus"),
+    _define_program_image("quay.io/prometheus/alertmanager", ALERTMANAGER, "bin/alertmanager"),
+    _define_program_image("quay.io/prometheus/node-exporter", NODE_EXPORTER, "bin/node_exporter"),
+    _define_program_image(
+        "registry.k8s.io/kube-state-metrics/kube-state-metrics", KUBE_STATE_METRICS, "kube-state-metrics", NOBODY
+    ),
     Image(
         "nvcr.io/nvidia/k8s/dcgm-exporter:4.*",
         "our exporter with DCGM's metric names, using our NVML library for simulated GPUs",
@@ -322,9 +324,9 @@ IMAGES = (
     MPI_RECIPE,
     OPENMPI_5_BOTO3,
     # Not Open MPI 5, which ignores the operator's variables and would start all ranks on the launcher.
-    _pi("openmpi", OPENMPI_4),
-    _pi("intel", INTEL_MPI),
-    _pi("mpich", MPICH),
+    _define_pi_image("openmpi", OPENMPI_4),
+    _define_pi_image("intel", INTEL_MPI),
+    _define_pi_image("mpich", MPICH),
     *WORKLOAD_IMAGES,
 )
 
@@ -341,16 +343,16 @@ under example.com that a local stack can set as `platform.imageRepository`. The 
 https://www.rfc-editor.org/rfc/rfc2606"""
 
 
-def find(name: str) -> Image | None:
+def find_image(name: str) -> Image | None:
     """Return the image with this full reference, which may start with a mirror's host name and path:
     `mirror.example.com/all/docker.io/mpioperator/mpi-operator:0.8.2`.
 
     An image from a public registry exists only with the tags listed in localcloud/published/images.yaml."""
-    image = next((image for image in IMAGES if is_name_of(name, image.name)), None)
+    image = next((image for image in IMAGES if matches_image_name(name, image.name)), None)
     return image if image is not None and (image.is_own or name.rpartition(":")[2] in image.tags) else None
 
 
-def is_name_of(name: str, pattern: str) -> bool:
+def matches_image_name(name: str, pattern: str) -> bool:
     """Return whether a client's image or repository name matches `pattern`, a name in the catalog."""
     if "/" not in pattern:
         match = _REPOSITORY.fullmatch(name)
@@ -359,7 +361,7 @@ def is_name_of(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) or (through_mirror and fnmatchcase(name, f"*/{pattern}"))
 
 
-def whole_name(name: str, registry: str = "") -> str:
+def add_registry(name: str, registry: str = "") -> str:
     """Add the registry to an image name, as clients do: `mpioperator/mpi-pi` becomes `docker.io/mpioperator/mpi-pi`."""
     first, slash, _ = name.partition("/")
     if not registry and slash and ("." in first or ":" in first or first == "localhost"):

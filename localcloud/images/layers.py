@@ -43,7 +43,7 @@ Snapshot = Mapping[str, Stamp]
 
 def snapshot(root: Path) -> Snapshot:
     """Return the signatures of all files in a root, keyed by path."""
-    return {path: _stamp(root / path) for path in _paths(root)}
+    return {path: _read_signature(root / path) for path in _list_paths(root)}
 
 
 def write_difference(root: Path, before: Snapshot, target: Path) -> None:
@@ -51,13 +51,13 @@ def write_difference(root: Path, before: Snapshot, target: Path) -> None:
     whole root."""
     after = snapshot(root)
     changed = [path for path, stamp in after.items() if before.get(path) != stamp and not _is_same_folder(path, before, stamp)]
-    gone = [path for path in before if path not in after and _is_highest_gone(path, before, after)]
+    gone = [path for path in before if path not in after and _needs_whiteout(path, before, after)]
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
-        for path in sorted([*changed, *map(_whiteout, gone)]):
+        for path in sorted([*changed, *map(_build_whiteout_path, gone)]):
             if path.rpartition("/")[2].startswith(WHITEOUT):
                 archive.addfile(_make_entry(path))
             else:
-                _add(archive, root / path, path)
+                _add_to_archive(archive, root / path, path)
 
 
 def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
@@ -82,29 +82,29 @@ def unpack(layer: Path, root: Path) -> None:
         for member in archive:
             folder, _, name = member.name.rpartition("/")
             if name.startswith(WHITEOUT):
-                _remove(root / folder / name.removeprefix(WHITEOUT))
+                _remove_path(root / folder / name.removeprefix(WHITEOUT))
                 continue
             existing = root / member.name
             if existing.is_symlink() or (existing.exists() and not (existing.is_dir() and member.isdir())):
-                _remove(existing)  # do not write through symbolic or hard links
+                _remove_path(existing)  # do not write through symbolic or hard links
             archive.extract(member, root, numeric_owner=True, filter="fully_trusted")
 
 
-def _paths(root: Path) -> Iterator[str]:
+def _list_paths(root: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
         relative = os.path.relpath(folder, root)
         prefix = "" if relative == "." else f"{relative}/"
         for name in (*folders, *files):
             path = prefix + name
-            if _belongs_into_image(path, name in folders and not (root / path).is_symlink()):
+            if _is_image_content(path, name in folders and not (root / path).is_symlink()):
                 yield path
 
 
-def _belongs_into_image(path: str, is_folder: bool) -> bool:
+def _is_image_content(path: str, is_folder: bool) -> bool:
     return path not in UNWANTED and not path.startswith(EMPTY) and (is_folder or not path.startswith(ONLY_FOLDERS))
 
 
-def _stamp(path: Path) -> Stamp:
+def _read_signature(path: Path) -> Stamp:
     status = path.lstat()
     return Stamp(status.st_ino, status.st_mode, (status.st_uid, status.st_gid), status.st_ctime_ns)
 
@@ -115,20 +115,20 @@ def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
     return was is not None and stat.S_ISDIR(now.mode) and replace(was, changed=now.changed) == now
 
 
-def _is_highest_gone(path: str, before: Snapshot, after: Snapshot) -> bool:
+def _needs_whiteout(path: str, before: Snapshot, after: Snapshot) -> bool:
     """Return whether a removed file needs its own whiteout. If its folder was removed too, the folder's whiteout covers
     the file."""
     parent = path.rpartition("/")[0]
     return not parent or (parent in after and stat.S_ISDIR(after[parent].mode))
 
 
-def _whiteout(path: str) -> str:
+def _build_whiteout_path(path: str) -> str:
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}{WHITEOUT}{name}"
 
 
-def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
-    info = _anonymize(archive.gettarinfo(source, path))
+def _add_to_archive(archive: tarfile.TarFile, source: Path, path: str) -> None:
+    info = _remove_user_names(archive.gettarinfo(source, path))
     if info.isreg():
         with source.open("rb") as content:
             archive.addfile(info, content)
@@ -136,7 +136,7 @@ def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
         archive.addfile(info)
 
 
-def _anonymize(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _remove_user_names(info: tarfile.TarInfo) -> tarfile.TarInfo:
     """Remove this machine's user names. Keep mtimes, since compiled Python files refer to the mtime of their source."""
     info.uname = info.gname = ""
     info.mtime = int(info.mtime)
@@ -150,10 +150,10 @@ def _make_entry(path: str) -> tarfile.TarInfo:
     return info
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         for child in path.iterdir():
-            _remove(child)
+            _remove_path(child)
         path.rmdir()
     else:
         path.unlink(missing_ok=True)

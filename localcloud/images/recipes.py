@@ -26,7 +26,7 @@ class Root:
 
     @property
     def suite(self) -> str:
-        return versions()[self.pin]
+        return read_pinned_versions()[self.pin]
 
     def recipe(self) -> str:
         return repr((self.suite, OPTIONS))
@@ -42,11 +42,11 @@ class Provisioned:
     def recipe(self) -> str:
         """Return the scripts' names, environment and contents, the contents of the files that they use, and all version
         pins that these files mention."""
-        texts = {path.name: path.read_text() for path in self._sources()}
-        named = {key: value for key, value in versions().items() if any(key in text for text in texts.values())}
+        texts = {path.name: path.read_text() for path in self._find_source_files()}
+        named = {key: value for key, value in read_pinned_versions().items() if any(key in text for text in texts.values())}
         return repr((self.scripts, self.environment, texts, named))
 
-    def _sources(self) -> Sequence[Path]:
+    def _find_source_files(self) -> Sequence[Path]:
         used = {AMIS / "provisioners" / script for script in self.scripts}
         all_files = [*AMIS.glob("provisioners/*"), *AMIS.glob("files/*")]
         while more := [file for file in all_files if file not in used and any(file.name in path.read_text() for path in used)]:
@@ -64,7 +64,7 @@ class Frameworks:
     """Provisioner that installs the packages."""
 
     @property
-    def lock(self) -> Path:
+    def lock_file(self) -> Path:
         return AMIS / "frameworks" / f"{self.name}.txt"
 
     @property
@@ -72,7 +72,7 @@ class Frameworks:
         return Provisioned((self.script,), (("FRAMEWORKS", self.name),))
 
     def recipe(self) -> str:
-        return repr((self.step.recipe(), self.lock.read_text()))
+        return repr((self.step.recipe(), self.lock_file.read_text()))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Packages:
 
     names: tuple[str, ...]
 
-    def requirements(self) -> str:
+    def read_requirements(self) -> str:
         """Return the lock file entries of the packages, including checksums."""
         entries = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", LOCK.read_text(), re.MULTILINE)
         chosen = [entry for entry in entries if entry.partition("==")[0] in self.names]
@@ -120,13 +120,13 @@ class Packages:
         return "\n".join(chosen) + "\n"
 
     def recipe(self) -> str:
-        return self.requirements()
+        return self.read_requirements()
 
 
 Layer = Root | Provisioned | Frameworks | Program | Source | Packages
 
 
-def digests(layers: Sequence[Layer]) -> list[str]:
+def compute_digests(layers: Sequence[Layer]) -> list[str]:
     """Return the digest of each layer's recipe. The digest of a provisioned layer also depends on all layers below
     it."""
     layer_digests: list[str] = []
@@ -138,6 +138,6 @@ def digests(layers: Sequence[Layer]) -> list[str]:
     return layer_digests
 
 
-def versions() -> dict[str, str]:
+def read_pinned_versions() -> dict[str, str]:
     """Return the versions and checksums pinned in `amis/`."""
     return dict(re.findall(r'^(\w+)="(.*)"$', VERSIONS.read_text(), re.MULTILINE))

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from localcloud.http_guard import Guarded
 from localcloud.images import build
 from localcloud.images.archive import MANIFEST, blob_path, manifest_digest
-from localcloud.images.catalogue import IMAGES, REGISTRIES, Image, find, is_name_of, whole_name
+from localcloud.images.catalogue import IMAGES, REGISTRIES, Image, add_registry, find_image, matches_image_name
 from localcloud.images.root import ImageError
 from localcloud.tools.build import Report
 
@@ -64,7 +64,7 @@ class Registry:
         """Serve requests on a listening socket in a new thread until `close` is called. The socket may be in any
         network namespace."""
         address = listening.getsockname()[:2]
-        server = ThreadingHTTPServer(address, _handler(self), bind_and_activate=False)
+        server = ThreadingHTTPServer(address, _create_handler_class(self), bind_and_activate=False)
         server.socket.close()
         server.socket, server.daemon_threads, server.block_on_close = listening, True, False
         self._servers.append(server)
@@ -93,14 +93,14 @@ class Registry:
                 if manifest_digest(layout) == reference:
                     return blob_path(layout, reference)
             raise NotKnown("MANIFEST_UNKNOWN")
-        image = find(f"{name}:{reference}") if _TAG.fullmatch(reference) else None
+        image = find_image(f"{name}:{reference}") if _TAG.fullmatch(reference) else None
         if image is None:
             self._report(f"registry: no image {name}:{reference}")
             raise NotKnown("MANIFEST_UNKNOWN")
-        layout = self._layout(image)
+        layout = self._ensure_layout(image)
         return blob_path(layout, manifest_digest(layout))
 
-    def blob(self, name: str, digest: str) -> Path:
+    def find_blob(self, name: str, digest: str) -> Path:
         """Return the path of a layer or configuration of an image in a repository."""
         for layout in self._find_layouts(name) if _DIGEST.fullmatch(digest) else ():
             if (path := blob_path(layout, digest)).exists():
@@ -109,31 +109,31 @@ class Registry:
 
     def tags(self, name: str) -> list[str]:
         """Return the tags of a repository. The tag of a project image can also be a pattern, as in `mpi:*`."""
-        tags = sorted(tag for image in _images_of(name) for tag in image.tags)
+        tags = sorted(tag for image in _find_images(name) for tag in image.tags)
         if not tags:
             raise NotKnown("NAME_UNKNOWN")
         return tags
 
     def _find_layouts(self, name: str) -> Iterator[Path]:
-        for image in _images_of(name):
+        for image in _find_images(name):
             layout = self._layouts.get(image.name) or build.cached_path(image)
             if layout.exists():
                 yield layout
 
-    def _layout(self, image: Image) -> Path:
+    def _ensure_layout(self, image: Image) -> Path:
         layout = self._layouts.get(image.name)
         if layout is None or not layout.exists():
             layout = self._layouts[image.name] = self._ensure(image, self._report)
         return layout
 
 
-def _images_of(name: str) -> Iterator[Image]:
+def _find_images(name: str) -> Iterator[Image]:
     for image in IMAGES:
-        if is_name_of(name, image.name.rpartition(":")[0]):
+        if matches_image_name(name, image.name.rpartition(":")[0]):
             yield image
 
 
-def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
+def _create_handler_class(registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(_Handler):
         served = registry
 
@@ -147,43 +147,43 @@ class _Handler(Guarded):
 
     def do_GET(self) -> None:
         try:
-            self._answer()
+            self._handle_request()
         except NotKnown as error:
-            self._error(HTTPStatus.NOT_FOUND, str(error), "not found here")
+            self._send_error_document(HTTPStatus.NOT_FOUND, str(error), "not found here")
         except PullRefused as error:
-            self._error(HTTPStatus.GATEWAY_TIMEOUT, "UNAVAILABLE", str(error))
+            self._send_error_document(HTTPStatus.GATEWAY_TIMEOUT, "UNAVAILABLE", str(error))
         except ImageError as error:
             self.served._report(f"registry: {error}")
-            self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "UNKNOWN", str(error))
+            self._send_error_document(HTTPStatus.INTERNAL_SERVER_ERROR, "UNKNOWN", str(error))
         except ConnectionError:
             self.close_connection = True  # the client disconnected
 
     do_HEAD = do_GET
 
-    def _refuse(self) -> None:
+    def _reject_write(self) -> None:
         self.close_connection = True  # the request body has not been read
-        self._error(HTTPStatus.METHOD_NOT_ALLOWED, "UNSUPPORTED", "the registry of the local cloud is read-only")
+        self._send_error_document(HTTPStatus.METHOD_NOT_ALLOWED, "UNSUPPORTED", "the registry of the local cloud is read-only")
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = _refuse
+    do_POST = do_PUT = do_PATCH = do_DELETE = _reject_write
 
-    def _answer(self) -> None:
+    def _handle_request(self) -> None:
         url = urlsplit(self.path)
         # In requests to a mirror, containerd passes the upstream registry in the query parameter `ns`:
         # https://github.com/containerd/containerd/blob/main/docs/hosts.md
         registry = parse_qs(url.query).get("ns", [""])[0]
         if url.path in ("/v2", "/v2/"):
-            self._send(b"{}", "application/json")
+            self._send_content(b"{}", "application/json")
         elif match := _MANIFESTS.fullmatch(url.path):
-            name = whole_name(match["name"], registry)
+            name = add_registry(match["name"], registry)
             self.served.admit(self.client_address[0], name, is_layer=False)
             self._send_file(self.served.manifest(name, match["reference"]), MANIFEST)
         elif match := _BLOBS.fullmatch(url.path):
-            name = whole_name(match["name"], registry)
+            name = add_registry(match["name"], registry)
             self.served.admit(self.client_address[0], name, is_layer=True)
-            self._send_file(self.served.blob(name, match["digest"]), "application/octet-stream")
+            self._send_file(self.served.find_blob(name, match["digest"]), "application/octet-stream")
         elif match := _TAGS.fullmatch(url.path):
-            tags = self.served.tags(whole_name(match["name"], registry))
-            self._send(json.dumps({"name": match["name"], "tags": tags}).encode(), "application/json")
+            tags = self.served.tags(add_registry(match["name"], registry))
+            self._send_content(json.dumps({"name": match["name"], "tags": tags}).encode(), "application/json")
         else:
             raise NotKnown("NAME_UNKNOWN")
 
@@ -195,27 +195,33 @@ class _Handler(Guarded):
         end = min(int(match[2]) if match and match[2] else size - 1, size - 1)
         headers = {"Content-Type": content_type, "Docker-Content-Digest": digest, "ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
         if match and (start >= size or end < start):
-            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}", "Content-Length": "0"})
+            self._send_head(
+                HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}", "Content-Length": "0"}
+            )
             return
         if match:
             headers["Content-Range"] = f"bytes {start}-{end}/{size}"
-        self._head(HTTPStatus.PARTIAL_CONTENT if match else HTTPStatus.OK, {**headers, "Content-Length": str(end - start + 1)})
+        self._send_head(
+            HTTPStatus.PARTIAL_CONTENT if match else HTTPStatus.OK, {**headers, "Content-Length": str(end - start + 1)}
+        )
         if self.command == "GET":
             with path.open("rb") as file:
                 self.connection.sendfile(file, start, end - start + 1)
 
-    def _send(self, content: bytes, content_type: str, status: HTTPStatus = HTTPStatus.OK, reason: str | None = None) -> None:
-        self._head(status, {"Content-Type": content_type, "Content-Length": str(len(content))}, reason)
+    def _send_content(
+        self, content: bytes, content_type: str, status: HTTPStatus = HTTPStatus.OK, reason: str | None = None
+    ) -> None:
+        self._send_head(status, {"Content-Type": content_type, "Content-Length": str(len(content))}, reason)
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def _error(self, status: HTTPStatus, code: str, message: str) -> None:
+    def _send_error_document(self, status: HTTPStatus, code: str, message: str) -> None:
         document = {"errors": [{"code": code, "message": message, "detail": self.path}]}
         # containerd reports only the status line of an error, so include the reason there for the pod's events
         reason = " ".join(message.split())[:REASON_CHARACTERS].encode("ascii", "replace").decode()
-        self._send(json.dumps(document).encode(), "application/json", status, reason)
+        self._send_content(json.dumps(document).encode(), "application/json", status, reason)
 
-    def _head(self, status: HTTPStatus, headers: dict[str, str], reason: str | None = None) -> None:
+    def _send_head(self, status: HTTPStatus, headers: dict[str, str], reason: str | None = None) -> None:
         self.send_response(status, reason)
         for name, value in {"Docker-Distribution-API-Version": "registry/2.0", **headers}.items():
             self.send_header(name, value)

@@ -68,7 +68,7 @@ class ImageError(Exception):
     """An image cannot be built on this machine. The message contains the reason and the fix."""
 
 
-def require() -> None:
+def check_requirements() -> None:
     """Raise ImageError if this machine cannot build roots."""
     if os.geteuid() != 0:
         raise ImageError("building container images requires root. Start the local cloud as root, or without Kubernetes")
@@ -77,7 +77,7 @@ def require() -> None:
             raise ImageError(f"{program} is not on PATH, but image provisioners need it. Install the package util-linux")
 
 
-def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
+def build_root(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
     """Build a minimal Debian system in a new folder, with these additional packages."""
     try:
         programs = debian.ensure(MMDEBSTRAP, report)
@@ -90,7 +90,7 @@ def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ())
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
         keys = "" if KEYRING.exists() else f" ({KEYRING} is missing; install the package debian-archive-keyring)"
-        raise ImageError(f"mmdebstrap could not build Debian {suite}{keys}:\n{tail(result.stderr)}")
+        raise ImageError(f"mmdebstrap could not build Debian {suite}{keys}:\n{get_last_lines(result.stderr)}")
     resolver = folder / "etc/resolv.conf"
     resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's file; systemd-resolved later creates a symlink
     resolver.write_text("")
@@ -107,7 +107,7 @@ def wrap_command(root: Path, command: Sequence[str], environment: Mapping[str, s
     return [*_WITH_US, "unshare", *namespaces, *enter, *command]
 
 
-def run(
+def run_in_root(
     root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a root file system and wait until the command exits. `within`: prefix of the command line."""
@@ -119,10 +119,12 @@ def provision(root: Path, script: str, environment: Mapping[str, str], downloads
     """Run one provisioner from `amis/` in a root. Raises ImageError if the provisioner fails."""
     proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
     settings = {**proxies, **WHEELS_ONLY, **environment}
-    result = run(root, [f"/tmp/amis/provisioners/{script}"], settings, downloads, within=within)
+    result = run_in_root(root, [f"/tmp/amis/provisioners/{script}"], settings, downloads, within=within)
     if result.returncode:
-        raise ImageError(f"amis/provisioners/{script} failed with {result.returncode}:\n{tail(result.stdout + result.stderr)}")
+        raise ImageError(
+            f"amis/provisioners/{script} failed with {result.returncode}:\n{get_last_lines(result.stdout + result.stderr)}"
+        )
 
 
-def tail(text: str, lines: int = 15) -> str:
+def get_last_lines(text: str, lines: int = 15) -> str:
     return "\n".join(text.strip().splitlines()[-lines:])

@@ -61,13 +61,13 @@ class Addresses:
             )
         return pod_network
 
-    def pods_of_node(self, number: int) -> IPv4Network:
+    def node_pod_cidr(self, number: int) -> IPv4Network:
         """Return the pod CIDR of the node with this number. Node numbers start at 1."""
         if not 1 <= number <= 255:
             raise ValueError(f"a local cluster supports at most 255 nodes with a pod CIDR (got node number {number})")
         return list(self.pods.subnets(new_prefix=24))[number]
 
-    def node_of_pod(self, address: IPv4Address) -> int | None:
+    def find_node_number(self, address: IPv4Address) -> int | None:
         """Return the number of the node whose pod CIDR contains the address."""
         return (int(address) - int(self.pods.network_address)) >> 8 if address in self.pods else None
 

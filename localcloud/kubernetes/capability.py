@@ -32,14 +32,14 @@ class Capability:
 def examine() -> Capability:
     """Check this machine without changing it."""
     uses = "each has its own network namespace, mounts and cgroups"
-    return Capability(capability.obstacles("real nodes", uses, _programs, capability.namespaces, _cgroups))
+    return Capability(capability.find_obstacles("real nodes", uses, _check_programs, capability.check_namespaces, _check_cgroups))
 
 
-def _programs() -> str:
-    return capability.programs("nsenter", "unshare", "mount")
+def _check_programs() -> str:
+    return capability.check_programs("nsenter", "unshare", "mount")
 
 
-def _cgroups() -> str:
+def _check_cgroups() -> str:
     if (GROUPS / "cgroup.controllers").exists():
         offered = (GROUPS / "cgroup.controllers").read_text().split()
     else:

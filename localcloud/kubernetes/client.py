@@ -87,20 +87,20 @@ class Api:
         """Close idle connections, which would keep the network namespace alive. Connections are not reused after
         that."""
         self._is_closed = True
-        while (connection := self._take_idle()) is not None:
+        while (connection := self._take_idle_connection()) is not None:
             connection.close()
 
     def is_ready(self) -> bool:
         """https://kubernetes.io/docs/reference/using-api/health-checks/"""
         try:
-            return self._send("GET", "/readyz", None, {})[0] == 200
+            return self._send_request("GET", "/readyz", None, {})[0] == 200
         except OSError:
             return False
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: Any) -> Any:
         """Send a request and return the parsed response. Raises ApiError; OSError if the API server is unreachable."""
         target = f"{path}?{urlencode(query)}" if query else path
-        text = _RETRYING(self._answer, method, target, body, {"Content-Type": content_type})
+        text = _RETRYING(self._send_and_check, method, target, body, {"Content-Type": content_type})
         return json.loads(text) if text else None
 
     def get(self, path: str, **query: Any) -> Any:
@@ -131,13 +131,13 @@ class Api:
 
     def apply(self, item: Json) -> Any:
         """Apply an object server-side. Force conflicts: take over fields that other field managers own."""
-        path = self.path_of(item)
+        path = self.build_path(item)
         return self.request("PATCH", path, item, "application/apply-patch+yaml", fieldManager=FIELD_MANAGER, force="true")
 
-    def path_of(self, item: Json) -> str:
+    def build_path(self, item: Json) -> str:
         """Return an object's API path, derived from its apiVersion, kind, namespace and name."""
         version, metadata = item["apiVersion"], item["metadata"]
-        plural, namespaced = self._plural(version, item["kind"])
+        plural, namespaced = self._find_plural(version, item["kind"])
         base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         where = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""
         return f"{base}{where}/{plural}/{metadata['name']}"
@@ -145,15 +145,15 @@ class Api:
     def watch(self, path: str, *, seconds: int = 300, **query: Any) -> Iterator[Json]:
         """Yield watch events (`type`, `object`) for `seconds`, or until the API server closes the watch."""
         target = f"{path}?{urlencode({**query, 'watch': 'true', 'timeoutSeconds': seconds})}"
-        with closing(self._connection(seconds + TIMEOUT_SECONDS)) as connection:
+        with closing(self._create_connection(seconds + TIMEOUT_SECONDS)) as connection:
             connection.request("GET", target)
             response = connection.getresponse()
             if response.status >= 400:
-                raise ApiError(response.status, _message(response.read()))
+                raise ApiError(response.status, _parse_error_message(response.read()))
             for line in response:
                 yield json.loads(line)
 
-    def _plural(self, version: str, kind: str) -> tuple[str, bool]:
+    def _find_plural(self, version: str, kind: str) -> tuple[str, bool]:
         if (version, kind) not in self._plurals:
             resource_list = self.get(f"/api/{version}" if "/" not in version else f"/apis/{version}")
             for resource in resource_list["resources"]:
@@ -163,23 +163,23 @@ class Api:
             raise ApiError(404, f"the API server has no kind {kind} in {version}")
         return self._plurals[(version, kind)]
 
-    def _connection(self, timeout: float = TIMEOUT_SECONDS) -> _Connection:
+    def _create_connection(self, timeout: float = TIMEOUT_SECONDS) -> _Connection:
         return _Connection(self._namespace, self._host, self._port, self._context, timeout)
 
-    def _answer(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> bytes:
-        status, text = self._send(method, target, body, headers)
+    def _send_and_check(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> bytes:
+        status, text = self._send_request(method, target, body, headers)
         if status < 400:
             return text
-        message = _message(text) or f"{method} {target}: status {status}"
+        message = _parse_error_message(text) or f"{method} {target}: status {status}"
         raise (_GoingAway if _GoingAway.TEXT in message else ApiError)(status, message)
 
-    def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    def _send_request(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
         data = None if body is None else json.dumps(body).encode()
         request = method, target, data, {"Accept": "application/json", **headers}
-        while (connection := self._take_idle()) is not None:
+        while (connection := self._take_idle_connection()) is not None:
             with suppress(ConnectionError):  # the API server closes idle connections, and all connections on a restart
                 return self._exchange(connection, *request)
-        return self._exchange(self._connection(), *request)
+        return self._exchange(self._create_connection(), *request)
 
     def _exchange(
         self, connection: _Connection, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
@@ -197,15 +197,15 @@ class Api:
         except OSError:
             connection.close()
             raise
-        self._keep(connection)
+        self._keep_connection(connection)
         return answer
 
-    def _take_idle(self) -> _Connection | None:
+    def _take_idle_connection(self) -> _Connection | None:
         with suppress(queue.Empty):
             return self._idle.get_nowait()
         return None
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep_connection(self, connection: _Connection) -> None:
         if self._is_closed or connection.sock is None:
             connection.close()
             return
@@ -215,7 +215,7 @@ class Api:
             connection.close()
 
 
-def _message(text: bytes) -> str:
+def _parse_error_message(text: bytes) -> str:
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):

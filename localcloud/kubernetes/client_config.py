@@ -6,7 +6,7 @@ from pathlib import Path
 from localcloud.kubernetes.pki import Certificate
 
 
-def kubeconfig(cluster: str, server: str, authority: Path, user: str, certificate: Certificate) -> str:
+def format_kubeconfig(cluster: str, server: str, authority: Path, user: str, certificate: Certificate) -> str:
     """Return the text of a kubeconfig with one user. The text is JSON, which is valid YAML."""
     document = {
         "apiVersion": "v1",

@@ -25,7 +25,7 @@ from localcloud.control import Control
 from localcloud.kubernetes import addresses, dns, loopback
 from localcloud.kubernetes.addresses import Addresses
 from localcloud.kubernetes.client import Api
-from localcloud.kubernetes.client_config import kubeconfig
+from localcloud.kubernetes.client_config import format_kubeconfig
 from localcloud.kubernetes.control_plane import API_SERVER, DAEMONS, ControlPlane
 from localcloud.kubernetes.network_policy.part import NetworkPolicies
 from localcloud.kubernetes.part import Part
@@ -78,7 +78,7 @@ class Cluster:
         self.is_public = is_public
         self.folder = folder / self.id
         self.folder.mkdir(parents=True, mode=0o700)
-        self.namespace = namespace_of(folder, number) if namespaces else None
+        self.namespace = build_namespace_name(folder, number) if namespaces else None
         self.addresses = Addresses(vpc, services)
         self.ledger = Ledger(self.folder / LEDGER)
         self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self.publish)
@@ -97,9 +97,9 @@ class Cluster:
         self._administrator = self.pki.issue("kubernetes-admin", organizations=(MASTERS,), file="admin")
         self.api = Api(self.control_plane.url, self.namespace, self.pki.certificate, self._administrator)
         self._closers: list[Callable[[], None]] = [self.api.close]
-        self.admin_kubeconfig = self.kubeconfig_for(self._administrator, "admin")
+        self.admin_kubeconfig = self.write_kubeconfig(self._administrator, "admin")
         self._parts: list[Part] = []
-        self._thread = threading.Thread(target=self._run, name=f"cluster-{self.id}", daemon=True)
+        self._thread = threading.Thread(target=self._run_actions, name=f"cluster-{self.id}", daemon=True)
 
     # Used by parts and other modules
 
@@ -130,7 +130,7 @@ class Cluster:
         return self._is_gone
 
     @property
-    def away_file(self) -> Path:
+    def restart_marker_file(self) -> Path:
         """File that exists while the API server restarts."""
         return self.folder / "api-server.away"
 
@@ -142,10 +142,10 @@ class Cluster:
         self._closers.append(listener.close)
         return listener
 
-    def kubeconfig_for(self, certificate: Certificate, file: str) -> Path:
+    def write_kubeconfig(self, certificate: Certificate, file: str) -> Path:
         """Write a kubeconfig with the client certificate, for a program inside the namespace."""
         path = self.folder / f"{file}.kubeconfig"
-        path.write_text(kubeconfig(self.name, self.control_plane.url, self.pki.certificate.file, file, certificate))
+        path.write_text(format_kubeconfig(self.name, self.control_plane.url, self.pki.certificate.file, file, certificate))
         return path
 
     def part(self, kind: type[P]) -> P:
@@ -155,28 +155,28 @@ class Cluster:
     # Used by the realizer
 
     def start(self) -> None:
-        self._enqueue(self._bring_up)
+        self._enqueue(self._start_components)
         self._thread.start()
 
     def handle(self, event: Event) -> None:
         """Pass an event about a node group, an add-on or an instance to all parts."""
 
-        def pass_on() -> None:
-            failed = [problem for part in self._parts if (problem := self._notify_parts(part, event))]
+        def notify_all_parts() -> None:
+            failed = [problem for part in self._parts if (problem := self._notify_part(part, event))]
             if failed and event.action != "gone":
                 self._failed_events[(event.kind, event.name)] = failed[0]
             else:
                 self._failed_events.pop((event.kind, event.name), None)
             self.publish()
 
-        self._enqueue(pass_on)
+        self._enqueue(notify_all_parts)
 
-    def _notify_parts(self, part: Part, event: Event) -> str:
+    def _notify_part(self, part: Part, event: Event) -> str:
         """Pass an event to a part. If the part fails, return the reason; the other parts still receive the event."""
         try:
-            part.event(event)
+            part.on_event(event)
         except Exception as error:
-            return problems.report(
+            return problems.report_problem(
                 f"{type(part).__name__} of cluster {self.name} ({event.kind} {event.name} {event.action})", error
             )
         return ""
@@ -184,23 +184,23 @@ class Cluster:
     def restart_api_server(self) -> None:
         self._enqueue(self.control_plane.restart_api_server)
 
-    def mend(self) -> None:
+    def schedule_repair(self) -> None:
         """Restart crashed processes."""
-        self._enqueue(self._mend)
+        self._enqueue(self._restart_crashed_processes)
 
-    def set_public(self, is_public: bool) -> None:
-        def change() -> None:
+    def set_public_access(self, is_public: bool) -> None:
+        def apply_access() -> None:
             self.is_public = is_public
-            self._open_or_close_loopback()
+            self._update_loopback_proxy()
 
-        self._enqueue(change)
+        self._enqueue(apply_access)
 
     def end(self) -> None:
         """Abandon the current work, then stop and remove the whole cluster in the cluster's thread."""
         if not self._is_ending:
             self._is_ending = True
             self.supervisor.close()
-            self._enqueue(self._end)
+            self._enqueue(self._stop_and_remove)
             self._work.put(None)
 
     def wait(self) -> None:
@@ -246,18 +246,18 @@ class Cluster:
             self._pending += 1
         self._work.put(action)
 
-    def _run(self) -> None:
+    def _run_actions(self) -> None:
         while (action := self._work.get()) is not None:
             try:
-                if action == self._end or not (self._is_ending or self._phase == "failed"):
+                if action == self._stop_and_remove or not (self._is_ending or self._phase == "failed"):
                     action()
             except Exception as error:
-                self._fail(error)
+                self._record_failure(error)
             finally:
                 with self._counting:
                     self._pending -= 1
 
-    def _fail(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         if self._is_ending:
             log.info("while stopping cluster %s: %r", self.id, error)
             return
@@ -267,17 +267,17 @@ class Cluster:
         try:
             self.publish()
         except Exception as unpublished:  # the thread must continue, so that the cluster can be deleted
-            problems.report(f"publishing the failure of cluster {self.name}", unpublished)
+            problems.report_problem(f"publishing the failure of cluster {self.name}", unpublished)
 
-    def _bring_up(self) -> None:
+    def _start_components(self) -> None:
         self.publish()
         if self.namespace:
             self._make_network(self.namespace)
-        self._offer_control_api()
+        self._serve_control_api()
         self._parts = [part(self) for part in PARTS]
         for part in self._parts:
             part.network()
-        self._open_or_close_loopback()
+        self._update_loopback_proxy()
         self.control_plane.start([option for part in self._parts for option in part.options()])
         if self.namespace:
             dns.start(self)
@@ -287,19 +287,19 @@ class Cluster:
 
     def _make_network(self, namespace: str) -> None:
         self.ledger.add("namespace", namespace)
-        network.create(namespace)
+        network.create_namespace(namespace)
         plan = self.addresses
         own = [IPv4Interface(f"{plan.router}/{plan.vpc.prefixlen}"), IPv4Interface(f"{plan.dns}/32")]
         network.make_bridge(namespace, [*own, *(IPv4Interface(f"{address}/32") for address in addresses.LINK_LOCAL)])
         self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT), NOTHING))
 
-    def _offer_control_api(self) -> None:
+    def _serve_control_api(self) -> None:
         listener = self.listen(str(addresses.CONTROL_ADDRESS), addresses.CONTROL_PORT)
         self.control = Control("http://{}:{}".format(*listener.getsockname()), secrets.token_urlsafe())
         paths = ("efs/mounts", "fsx/mounts", f"kubernetes/{self.region}/{self.name}/")
         self._closers.append(self._serve(listener, Offer(paths, self.control.token)))
 
-    def _open_or_close_loopback(self) -> None:
+    def _update_loopback_proxy(self) -> None:
         """Start the proxy on 127.0.0.1 if the endpoint is public; otherwise stop the proxy."""
         if self.namespace is None:
             return
@@ -309,9 +309,9 @@ class Cluster:
             self.publish()
             return
         if not self._port:
-            self._start_loopback(self.namespace)
+            self._start_loopback_proxy(self.namespace)
 
-    def _start_loopback(self, namespace: str) -> None:
+    def _start_loopback_proxy(self, namespace: str) -> None:
         """Start the proxy. After a crash, use its previous port."""
         ready = self.folder / f"{loopback.NAME}.ready"
         ready.unlink(missing_ok=True)
@@ -319,7 +319,7 @@ class Cluster:
         command = [sys.executable, "-m", "localcloud.kubernetes.loopback", "--namespace", namespace, "--to", target]
         self.supervisor.start(
             loopback.NAME,
-            [*command, "--port", str(self._port), "--ready-file", ready, "--away-file", self.away_file],
+            [*command, "--port", str(self._port), "--ready-file", ready, "--away-file", self.restart_marker_file],
             outside=True,
             environment={"PYTHONPATH": str(ROOT)},
         )
@@ -327,19 +327,19 @@ class Cluster:
         self._port = int(json.loads(ready.read_text())["port"])
         self.publish()
 
-    def _mend(self) -> None:
+    def _restart_crashed_processes(self) -> None:
         """Restart crashed processes: first the control plane, which nodes need. Restarted processes may crash again."""
         self._problem = ""
         try:
-            for name in self._list_crashed(*DAEMONS):
+            for name in self._list_crashed_processes(*DAEMONS):
                 self.supervisor.restart(name)
                 self.control_plane.await_ready(name)
             self.control_plane.await_ready(API_SERVER)
-            if self.namespace and self._list_crashed(loopback.NAME):
-                self._start_loopback(self.namespace)
+            if self.namespace and self._list_crashed_processes(loopback.NAME):
+                self._start_loopback_proxy(self.namespace)
             for part in self._parts:
-                part.mend()
-            for name in self._list_crashed():
+                part.restart_crashed()
+            for name in self._list_crashed_processes():
                 self.supervisor.restart(name)
         except (OSError, StartError) as error:
             log.error("cluster %s: %s", self.id, error)
@@ -348,12 +348,12 @@ class Cluster:
             self._repairs += 1
             self.publish()
 
-    def _list_crashed(self, *only: str) -> list[str]:
+    def _list_crashed_processes(self, *only: str) -> list[str]:
         names = [crash.name for crash in self.supervisor.crashes() if not only or crash.name in only]
         log.info("cluster %s: crashed processes to restart: %s", self.id, ", ".join(names) or "none")
         return names
 
-    def _end(self) -> None:
+    def _stop_and_remove(self) -> None:
         self._enter("stopping")
         for part in reversed(self._parts):
             try:
@@ -389,11 +389,11 @@ class Cluster:
         self._on_change(self)
 
 
-def namespace_of(folder: Path, number: int) -> str:
+def build_namespace_name(folder: Path, number: int) -> str:
     """Return the name of a cluster's network namespace: it contains a hash of the folder and the cluster's number."""
     return f"{PREFIX}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-{number}"
 
 
-def certificate_authority(cluster: Cluster) -> str:
+def read_ca_certificate(cluster: Cluster) -> str:
     """Return the CA certificate in the format that EKS uses: base64-encoded PEM."""
     return base64.b64encode(cluster.pki.certificate.file.read_bytes()).decode()

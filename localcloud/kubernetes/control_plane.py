@@ -51,7 +51,7 @@ class Ports:
     scheduler: int = 10259
 
 
-def free_ports() -> Ports:
+def find_free_ports() -> Ports:
     """Return ports that are currently free on 127.0.0.1."""
     sockets = [socket.create_server((LOCAL, 0)) for _ in range(5)]
     try:
@@ -67,7 +67,7 @@ class ControlPlane:
     def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
         self._options: Sequence[str] = ()
-        self.ports = Ports() if cluster.namespace else free_ports()
+        self.ports = Ports() if cluster.namespace else find_free_ports()
 
     @property
     def url(self) -> str:
@@ -83,21 +83,21 @@ class ControlPlane:
             (CONTROLLER_MANAGER, self.ports.controller_manager),
             (SCHEDULER, self.ports.scheduler),
         ):
-            self._start_follower(name, port)
+            self._start_controller_daemon(name, port)
         supervisor, needs = self._cluster.supervisor, (ETCD, API_SERVER)
         supervisor.await_ready(CONTROLLER_MANAGER, self._has_service_account, READY_SECONDS, needs=needs)
 
     def restart_api_server(self) -> None:
         """Restart the API server, as a control plane upgrade does."""
-        self._cluster.away_file.touch()
+        self._cluster.restart_marker_file.touch()
         try:
             self._cluster.supervisor.stop(API_SERVER, seconds=RESTART_SECONDS)
             self._start_api_server(self._api_command)
-            self._establish_definitions()
+            self._mark_crds_established()
         finally:
-            self._cluster.away_file.unlink(missing_ok=True)
+            self._cluster.restart_marker_file.unlink(missing_ok=True)
 
-    def _establish_definitions(self) -> None:
+    def _mark_crds_established(self) -> None:
         """Set the condition Established of CRDs whose names were accepted just before the restart. On EKS, another API
         server does this.
 
@@ -159,11 +159,11 @@ class ControlPlane:
         signing, public = make_key_pair(folder, "service-accounts")
         self._api_command: list[str | Path] = [
             ensure(KUBE_APISERVER, log.info),
-            *self._listening(),
+            *self._build_listen_flags(),
             f"--etcd-servers=https://{LOCAL}:{self.ports.etcd}",
             f"--etcd-cafile={pki.certificate.file}",
-            *_files("etcd-certfile", "etcd-keyfile", etcd),
-            *_files("tls-cert-file", "tls-private-key-file", serving),
+            *_format_certificate_flags("etcd-certfile", "etcd-keyfile", etcd),
+            *_format_certificate_flags("tls-cert-file", "tls-private-key-file", serving),
             f"--client-ca-file={pki.certificate.file}",
             "--anonymous-auth=false",
             # EKS enables ExtendedResourceToleration: pods that request GPUs tolerate a taint with the resource's name.
@@ -175,10 +175,10 @@ class ControlPlane:
             f"--api-audiences={cluster.issuer},https://kubernetes.default.svc",
             f"--service-account-key-file={public}",
             f"--service-account-signing-key-file={signing}",
-            *_files("kubelet-client-certificate", "kubelet-client-key", kubelet),
+            *_format_certificate_flags("kubelet-client-certificate", "kubelet-client-key", kubelet),
             f"--kubelet-certificate-authority={pki.certificate.file}",
             "--kubelet-preferred-address-types=InternalIP",  # the API server cannot resolve node names
-            *_front_proxy(folder / "front-proxy"),
+            *_create_front_proxy_flags(folder / "front-proxy"),
             "--enable-aggregator-routing=true",  # call webhooks at pod IPs, because no kube-proxy runs beside the API server
             "--max-requests-inflight=1600",  # EKS spreads requests over several API servers
             "--max-mutating-requests-inflight=800",
@@ -189,7 +189,7 @@ class ControlPlane:
             self._api_command.append("--authorization-mode=Node,RBAC")
         return self._api_command
 
-    def _listening(self) -> list[str]:
+    def _build_listen_flags(self) -> list[str]:
         if self._cluster.namespace:
             where = f"--advertise-address={self._cluster.addresses.router}"
             return ["--bind-address=0.0.0.0", where, f"--secure-port={self.ports.api}"]
@@ -200,32 +200,32 @@ class ControlPlane:
         self._cluster.supervisor.start(API_SERVER, command)
         self.await_ready(API_SERVER)
 
-    def _start_follower(self, name: str, port: int) -> None:
+    def _start_controller_daemon(self, name: str, port: int) -> None:
         pki = self._cluster.pki
         serving = pki.issue(name, names=("localhost",), addresses=(LOCAL,), file=f"{name}-serving")
-        own = self._cluster.kubeconfig_for(pki.issue(f"system:{name}"), name)
+        own = self._cluster.write_kubeconfig(pki.issue(f"system:{name}"), name)
         program = {CONTROLLER_MANAGER: KUBE_CONTROLLER_MANAGER, SCHEDULER: KUBE_SCHEDULER}[name]
         command: list[str | Path] = [
             ensure(program, log.info),
             *(f"--{kind}kubeconfig={own}" for kind in ("", "authentication-", "authorization-")),
             f"--bind-address={LOCAL}",
             f"--secure-port={port}",
-            *_files("tls-cert-file", "tls-private-key-file", serving),
+            *_format_certificate_flags("tls-cert-file", "tls-private-key-file", serving),
             "--leader-elect=false",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
         ]
         if name == CONTROLLER_MANAGER:
-            command += self._controller_options()
+            command += self._build_controller_flags()
         self._cluster.supervisor.start(name, command)
 
-    def _controller_options(self) -> list[str]:
+    def _build_controller_flags(self) -> list[str]:
         pki = self._cluster.pki
         return [
             "--use-service-account-credentials=true",
             f"--service-account-private-key-file={pki.folder / 'service-accounts.key'}",
             f"--root-ca-file={pki.certificate.file}",
-            *_files("cluster-signing-cert-file", "cluster-signing-key-file", pki.certificate),
+            *_format_certificate_flags("cluster-signing-cert-file", "cluster-signing-key-file", pki.certificate),
             f"--service-cluster-ip-range={self._cluster.addresses.services}",
         ]
 
@@ -237,7 +237,7 @@ class ControlPlane:
             return False
 
 
-def _front_proxy(folder: Path) -> list[str]:
+def _create_front_proxy_flags(folder: Path) -> list[str]:
     """Return the flags with which the API server authenticates to aggregated API servers and forwards user identities.
 
     https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
@@ -249,9 +249,9 @@ def _front_proxy(folder: Path) -> list[str]:
         "--requestheader-username-headers=X-Remote-User",
         "--requestheader-group-headers=X-Remote-Group",
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-        *_files("proxy-client-cert-file", "proxy-client-key-file", front.issue("front-proxy-client")),
+        *_format_certificate_flags("proxy-client-cert-file", "proxy-client-key-file", front.issue("front-proxy-client")),
     ]
 
 
-def _files(certificate_flag: str, key_flag: str, certificate: Certificate) -> list[str]:
+def _format_certificate_flags(certificate_flag: str, key_flag: str, certificate: Certificate) -> list[str]:
     return [f"--{certificate_flag}={certificate.file}", f"--{key_flag}={certificate.key}"]

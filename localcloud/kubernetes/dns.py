@@ -24,16 +24,18 @@ RECORD_SECONDS = 2
 
 def start(cluster: RunningCluster) -> None:
     """Start CoreDNS and wait until it is ready. Raises StartError."""
-    for item in _objects(cluster):
+    for item in _build_objects(cluster):
         cluster.api.apply(item)
-    kubeconfig = cluster.kubeconfig_for(cluster.pki.issue(USER), NAME)
+    kubeconfig = cluster.write_kubeconfig(cluster.pki.issue(USER), NAME)
     corefile = cluster.folder / "Corefile"
-    corefile.write_text(corefile_text(str(cluster.addresses.router), str(cluster.addresses.dns), str(kubeconfig), cluster.region))
+    corefile.write_text(
+        build_corefile(str(cluster.addresses.router), str(cluster.addresses.dns), str(kubeconfig), cluster.region)
+    )
     cluster.supervisor.start(NAME, [ensure(COREDNS, log.info), "-conf", corefile])
     cluster.supervisor.await_ready(NAME, lambda: _is_ready(cluster), READY_SECONDS)
 
 
-def corefile_text(router: str, service: str, kubeconfig: str, region: str) -> str:
+def build_corefile(router: str, service: str, kubeconfig: str, region: str) -> str:
     """Return the Corefile. CoreDNS resolves the names of pods and services with data from the API server, and node
     names from the IP address in the name."""
     zone = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
@@ -71,7 +73,7 @@ def _is_ready(cluster: RunningCluster) -> bool:
         return False
 
 
-def _objects(cluster: RunningCluster) -> list[dict[str, Any]]:
+def _build_objects(cluster: RunningCluster) -> list[dict[str, Any]]:
     readable = [("", ("endpoints", "services", "pods", "namespaces")), ("discovery.k8s.io", ("endpointslices",))]
     rules = [{"apiGroups": [group], "resources": list(kinds), "verbs": ["list", "watch"]} for group, kinds in readable]
     rbac, ports = "rbac.authorization.k8s.io", [("dns", "UDP"), ("dns-tcp", "TCP")]

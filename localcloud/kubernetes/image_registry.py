@@ -17,21 +17,21 @@ class ImageRegistry(Part):
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
-        self._registry = Registry(log.info, refuse=self._refuse)
+        self._registry = Registry(log.info, refuse=self._find_pull_problem)
 
     def network(self) -> None:
         if self.cluster.namespace:  # without a namespace, all nodes are simulated and pull no images
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
 
-    def _refuse(self, address: str, repository: str, is_layer: bool) -> str:
+    def _find_pull_problem(self, address: str, repository: str, is_layer: bool) -> str:
         """Return why the node with this address cannot pull from the repository. The pause image is never refused,
         because EKS's AMIs contain it:
         awslabs/amazon-eks-ami@30ec3eb:templates/shared/provisioners/cache-pause-container.sh.
         """
-        cluster = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
+        cluster = joining.find_cluster(self.cluster.account, self.cluster.region, self.cluster.name)
         if cluster is None or repository == PAUSE_IMAGE.rpartition(":")[0]:
             return ""
-        return joining.pull_problem(cluster, address, repository.partition("/")[0], is_layer=is_layer)
+        return joining.find_pull_problem(cluster, address, repository.partition("/")[0], is_layer=is_layer)
 
     def stop(self) -> None:
         self._registry.close()

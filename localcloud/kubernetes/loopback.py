@@ -33,22 +33,22 @@ def main() -> int:
     arguments = parser.parse_args()
     address, port = arguments.to.rsplit(":", 1)
     listener = network.listen(None, "127.0.0.1", arguments.port)
-    network.enter(arguments.namespace)
-    whole_file.write(arguments.ready_file, json.dumps({"port": listener.getsockname()[1]}))
-    asyncio.run(_serve(listener, address, int(port), arguments.away_file))
+    network.enter_namespace(arguments.namespace)
+    whole_file.write_atomically(arguments.ready_file, json.dumps({"port": listener.getsockname()[1]}))
+    asyncio.run(_serve_proxy(listener, address, int(port), arguments.away_file))
     return 0
 
 
-async def _serve(listener: socket.socket, address: str, port: int, away: Path) -> None:
+async def _serve_proxy(listener: socket.socket, address: str, port: int, away: Path) -> None:
     async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _wait_while_away(away)
+        await _wait_for_restart(away)
         try:
             far_reader, far_writer = await asyncio.open_connection(address, port)
         except OSError:  # the API server is not listening
             writer.close()
             return
         try:
-            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+            await asyncio.gather(_copy_stream(reader, far_writer), _copy_stream(far_reader, writer))
         finally:
             for end in (writer, far_writer):
                 end.close()
@@ -58,7 +58,7 @@ async def _serve(listener: socket.socket, address: str, port: int, away: Path) -
         await server.serve_forever()
 
 
-async def _wait_while_away(away: Path) -> None:
+async def _wait_for_restart(away: Path) -> None:
     """Wait until the API server has restarted, but at most AWAY_SECONDS."""
     for _ in range(int(AWAY_SECONDS / POLL_SECONDS)):
         if not away.exists():
@@ -66,7 +66,7 @@ async def _wait_while_away(away: Path) -> None:
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy data in one direction until the sender closes its stream. The other direction may stay open."""
     try:
         while data := await reader.read(CHUNK):

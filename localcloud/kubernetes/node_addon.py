@@ -29,53 +29,53 @@ class NodeAddon(Part):
     def uninstall(self) -> None:
         """Delete the add-on's objects, after its processes have stopped."""
 
-    def start_on(self, node: Node, first: int) -> None:
+    def start_on_node(self, node: Node, first: int) -> None:
         """Start the process on a node. `first`: pid, on this machine, of the process that is PID 1 on the node."""
         raise NotImplementedError
 
-    def process_name(self, node: Node) -> str:
+    def get_process_name(self, node: Node) -> str:
         """Return the supervisor name of the process on a node."""
         raise NotImplementedError
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind != "add-on" or event.name != f"{self.cluster.name}/{self.addon}":
             return
         if event.action == "gone":
-            self._uninstall()
+            self._stop_and_uninstall()
         elif not self._installed:
-            self._install()
+            self._install_and_start()
 
-    def node_up(self, node: Node) -> None:
+    def on_node_up(self, node: Node) -> None:
         """Start the process on a real node whose kubelet is running. Runs in the node's own thread."""
         with self._lock:
             self._nodes[node.machine.id] = node
             if self._installed:
-                self._start(node)
+                self._start_on_running_node(node)
 
-    def node_down(self, node: Node) -> None:
+    def on_node_down(self, node: Node) -> None:
         """Stop the process on a node before the node stops."""
         with self._lock:
             self._nodes.pop(node.machine.id, None)
-        self.cluster.supervisor.stop(self.process_name(node))
+        self.cluster.supervisor.stop(self.get_process_name(node))
 
-    def _install(self) -> None:
+    def _install_and_start(self) -> None:
         self.install()
         with self._lock:
             self._installed = True
             for node in self._nodes.values():
-                self._start(node)
+                self._start_on_running_node(node)
 
-    def _uninstall(self) -> None:
+    def _stop_and_uninstall(self) -> None:
         with self._lock:
             self._installed = False
             nodes = list(self._nodes.values())
         for node in nodes:
-            self.cluster.supervisor.stop(self.process_name(node))
+            self.cluster.supervisor.stop(self.get_process_name(node))
         self.uninstall()
 
-    def _start(self, node: Node) -> None:
+    def _start_on_running_node(self, node: Node) -> None:
         first = node.process("machine")
         if first is None:
-            log.warning("node %s has stopped; not starting %s", node.machine.name, self.process_name(node))
+            log.warning("node %s has stopped; not starting %s", node.machine.name, self.get_process_name(node))
             return
-        self.start_on(node, first.pid)
+        self.start_on_node(node, first.pid)

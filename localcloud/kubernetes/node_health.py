@@ -26,7 +26,7 @@ class NodeHealth(Part):
 
     def ready(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"node-health-{self.cluster.id}", daemon=True)
+            self._thread = threading.Thread(target=self._run_checks, name=f"node-health-{self.cluster.id}", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -34,18 +34,18 @@ class NodeHealth(Part):
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
+    def _run_checks(self) -> None:
         while not self._ending.wait(LOOK_SECONDS):
             try:
-                self._look()
+                self._check_nodes()
             except (ApiError, OSError) as error:
                 log.info("cannot check node conditions: %s", error)
 
-    def _look(self) -> None:
-        cluster = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
-        if cluster is None or not repair.is_wanted(cluster):
+    def _check_nodes(self) -> None:
+        cluster = joining.find_cluster(self.cluster.account, self.cluster.region, self.cluster.name)
+        if cluster is None or not repair.is_repair_enabled(cluster):
             return
         for node in self.cluster.api.get("/api/v1/nodes")["items"]:
             instance = str(node["spec"].get("providerID", "")).rpartition("/")[2]
             if instance:
-                repair.report(instance, node["status"].get("conditions", ()))
+                repair.record_conditions(instance, node["status"].get("conditions", ()))

@@ -22,14 +22,14 @@ class Part:
     def ready(self) -> None:
         """Called when the API server is ready, before the EKS cluster becomes ACTIVE."""
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Called when a node group, add-on or instance of this cluster was created, changed or deleted."""
 
     def progress(self, kind: Kind, name: str) -> Progress:
         """Return DONE once all events so far have taken effect. The caller holds the local AWS's lock."""
         return DONE
 
-    def mend(self) -> None:
+    def restart_crashed(self) -> None:
         """Called before the cluster restarts crashed processes. Replace processes that cannot be restarted
         unchanged."""
 

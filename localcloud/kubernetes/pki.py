@@ -34,11 +34,11 @@ class Authority:
         self.certificate = Certificate(folder / "ca.crt", folder / "ca.key")
         if not self.certificate.file.exists():
             key = ec.generate_private_key(ec.SECP256R1())
-            builder = _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]), key)
+            builder = _create_builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]), key)
             builder = builder.issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
             builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            builder = builder.add_extension(_key_usage(authority=True), critical=True)
-            _write(self.certificate, builder.sign(key, hashes.SHA256()), key)
+            builder = builder.add_extension(_build_key_usage(authority=True), critical=True)
+            _write_certificate(self.certificate, builder.sign(key, hashes.SHA256()), key)
         loaded = serialization.load_pem_private_key(self.certificate.key.read_bytes(), None)
         assert isinstance(loaded, ec.EllipticCurvePrivateKey)  # created above
         self._key = loaded
@@ -58,16 +58,16 @@ class Authority:
         issued = Certificate(self.folder / f"{stem}.crt", self.folder / f"{stem}.key")
         key = ec.generate_private_key(ec.SECP256R1())
         subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organizations]
-        builder = _builder(x509.Name([*subject, x509.NameAttribute(NameOID.COMMON_NAME, common_name)]), key)
+        builder = _create_builder(x509.Name([*subject, x509.NameAttribute(NameOID.COMMON_NAME, common_name)]), key)
         builder = builder.issuer_name(self._issuer.subject)
-        builder = builder.add_extension(_key_usage(authority=False), critical=True)
+        builder = builder.add_extension(_build_key_usage(authority=False), critical=True)
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         if names or addresses:
             alternative_names: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
             alternative_names += [x509.IPAddress(IPv4Address(address)) for address in addresses]
             builder = builder.add_extension(x509.SubjectAlternativeName(alternative_names), critical=False)
-        _write(issued, builder.sign(self._key, hashes.SHA256()), key)
+        _write_certificate(issued, builder.sign(self._key, hashes.SHA256()), key)
         return issued
 
 
@@ -75,13 +75,13 @@ def make_key_pair(folder: Path, name: str) -> tuple[Path, Path]:
     """Create a key pair for signing tokens and return the files of the private key and the public key."""
     key = ec.generate_private_key(ec.SECP256R1())
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
-    _write_private(private, key)
+    _write_private_key(private, key)
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, form))
     return private, public
 
 
-def _builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _create_builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -93,7 +93,7 @@ def _builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.Certif
     )
 
 
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
+def _build_key_usage(*, authority: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=authority,
@@ -107,12 +107,12 @@ def _key_usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def _write(target: Certificate, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+def _write_certificate(target: Certificate, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
     target.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    _write_private(target.key, key)
+    _write_private_key(target.key, key)
 
 
-def _write_private(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+def _write_private_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     path.touch(mode=0o600)
     path.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

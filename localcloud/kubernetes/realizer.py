@@ -17,9 +17,9 @@ from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG
 from localcloud.aws.eks.state import Eks
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
 from localcloud.aws.listening import Serve
-from localcloud.aws.patching import state_of
+from localcloud.aws.patching import get_state
 from localcloud.kubernetes import capability, node_templates
-from localcloud.kubernetes.cluster import Cluster, certificate_authority
+from localcloud.kubernetes.cluster import Cluster, read_ca_certificate
 from localcloud.kubernetes.nodes import ranks
 from localcloud.kubernetes.nodes.fleet import Fleet
 
@@ -47,11 +47,11 @@ class Realizer:
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         self._unshown: dict[str, str] = {}
         """ID of a cluster -> reason why its state could not be reported to EKS."""
-        self._publisher = threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True)
+        self._publisher = threading.Thread(target=self._publish_changes, name="kubernetes-realizer", daemon=True)
         self._publisher.start()
         log.info("%s", self._capability)
         self._unregister = events.register(self.handle, self.progress)
-        patching.on_reset(self.end_all)
+        patching.on_reset(self.stop_all)
         _realizers.append(self)
 
     def clusters(self) -> list[Cluster]:
@@ -61,15 +61,15 @@ class Realizer:
         """Unregister, stop all clusters and wait until they are removed."""
         self._unregister()
         _realizers.remove(self)
-        self.end_all()
+        self.stop_all()
         for cluster in self._ending:
             cluster.wait()
 
-    def end_all(self) -> None:
+    def stop_all(self) -> None:
         """Start stopping all clusters, each in its own thread. Do not wait for the threads, since they may need the
         lock that the caller holds."""
         for cluster in self.clusters():
-            self._end(cluster)
+            self._stop_cluster(cluster)
         self._clusters.clear()
         self._start_errors.clear()
         self._instances.clear()
@@ -97,7 +97,7 @@ class Realizer:
             return Progress(True, problem or (f"cluster {key[2]} is not running" if kind in ("node-group", "add-on") else ""))
         if (problem := self._unshown.get(cluster.id, "")) or not self._publisher.is_alive():
             return Progress(True, problem or "the thread that publishes the state of clusters has ended")
-        if cluster.phase == "ready" and self._shown.get(cluster.id) != _published_state(cluster):
+        if cluster.phase == "ready" and self._shown.get(cluster.id) != _build_published_state(cluster):
             return WAIT  # EKS must not report ACTIVE with an outdated endpoint
         return cluster.progress(kind, name)
 
@@ -106,7 +106,7 @@ class Realizer:
         cluster = self._clusters.get(key)
         if event.action == "created":
             try:
-                self._clusters[key] = self._begin(event)
+                self._clusters[key] = self._create_cluster(event)
                 self._start_errors.pop(key, None)
             except Exception as error:
                 log.exception("cluster %s failed to start", event.name)
@@ -114,20 +114,20 @@ class Realizer:
         elif cluster is None:
             return
         elif event.action == "updating":
-            self._update(cluster, event.details)
+            self._start_update(cluster, event.details)
         elif event.action == "gone":
-            self._end(self._clusters.pop(key))
+            self._stop_cluster(self._clusters.pop(key))
         elif event.details["status"] == "DELETING":
-            self._end(cluster)
+            self._stop_cluster(cluster)
 
-    def _end(self, cluster: Cluster) -> None:
+    def _stop_cluster(self, cluster: Cluster) -> None:
         self._ending = [other for other in self._ending if not other.is_gone]
         self._ending.append(cluster)
         cluster.end()
 
-    def _begin(self, event: Event) -> Cluster:
+    def _create_cluster(self, event: Event) -> Cluster:
         vpc = event.details["resourcesVpcConfig"]
-        eks_cluster = state_of(backend_of("eks", event.account, event.region), Eks).clusters[event.name]
+        eks_cluster = get_state(backend_of("eks", event.account, event.region), Eks).clusters[event.name]
         ec2 = backend_of("ec2", event.account, event.region)
         self._count += 1
         cluster = Cluster(
@@ -148,13 +148,13 @@ class Realizer:
         cluster.start()
         return cluster
 
-    def _update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
+    def _start_update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
         """Start an update. EKS reports the update as InProgress until it has finished."""
         params = {item["type"]: item["value"] for item in update["params"]}
         if update["type"] == "VersionUpdate":
             cluster.restart_api_server()
         elif update["type"] == "EndpointAccessUpdate":
-            cluster.set_public(params["EndpointPublicAccess"] == "true")
+            cluster.set_public_access(params["EndpointPublicAccess"] == "true")
 
     def _handle_instance(self, event: Event) -> None:
         tags = {tag["Key"]: tag["Value"] for tag in event.details.get("Tags", [])}
@@ -168,7 +168,7 @@ class Realizer:
         if event.action == "gone":
             del self._instances[event.name]
 
-    def _show_changes(self) -> None:
+    def _publish_changes(self) -> None:
         """Publish changes from a separate thread. Several changes of a cluster are published together.
 
         A cluster's thread must never wait for the local AWS's lock, because the lock's owner may be waiting for
@@ -182,25 +182,25 @@ class Realizer:
             for cluster in changed:
                 try:
                     with gateway.LOCK:
-                        self._show(cluster)
+                        self._publish_state(cluster)
                     self._unshown.pop(cluster.id, None)
                 except Exception as error:
-                    self._unshown[cluster.id] = problems.report(f"publishing the state of cluster {cluster.name}", error)
+                    self._unshown[cluster.id] = problems.report_problem(f"publishing the state of cluster {cluster.name}", error)
 
-    def _show(self, cluster: Cluster) -> None:
+    def _publish_state(self, cluster: Cluster) -> None:
         """Make EKS report a cluster's endpoint and problems."""
         where = cluster.account, cluster.region, cluster.name
         if cluster.phase != "ready" or self._clusters.get(where) is not cluster:
             return
-        new = endpoint, crashes = _published_state(cluster)
+        new = endpoint, crashes = _build_published_state(cluster)
         if self._shown.get(cluster.id) != new:
-            eks_clusters.set_endpoint(*where, endpoint, certificate_authority(cluster))
-            eks_clusters.set_problems(*where, crashes)
+            eks_clusters.set_endpoint(*where, endpoint, read_ca_certificate(cluster))
+            eks_clusters.set_health_issues(*where, crashes)
             self._shown[cluster.id] = new
-        node_templates.update(*where, cluster.part(Fleet).has_room)
+        node_templates.update_template_tags(*where, cluster.part(Fleet).has_room)
 
 
-def _published_state(cluster: Cluster) -> tuple[str, list[str]]:
+def _build_published_state(cluster: Cluster) -> tuple[str, list[str]]:
     """Return the endpoint and the crash reports of a cluster."""
     return cluster.endpoint, [str(crash) for crash in cluster.supervisor.crashes()]
 
@@ -211,7 +211,7 @@ def _restart_crashed(_: Any) -> Any:
     for realizer in _realizers:
         for running in realizer.clusters():
             if running.supervisor.crashes():
-                running.mend()
+                running.schedule_repair()
     return {}
 
 
@@ -226,7 +226,7 @@ def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
 
 
 @control_actions.action("POST", "kubernetes/nodes/{node}/{part}")
-def _switch(body: Any, node: str, part: str) -> Any:
+def _switch_node_part(body: Any, node: str, part: str) -> Any:
     """Switch a node's `kubelet` or `link` off or back on."""
     ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
     real_node = next(filter(None, (running.part(Fleet).node(node) for running in ready)), None)

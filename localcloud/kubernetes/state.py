@@ -30,11 +30,11 @@ class ClusterState:
     """Number of completed requests to restart crashed processes."""
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         return self.phase != "failed" and not self.crashes and not self.problem
 
     def save(self, folder: Path) -> None:
-        whole_file.write(folder / FILE, json.dumps(asdict(self), indent=1))
+        whole_file.write_atomically(folder / FILE, json.dumps(asdict(self), indent=1))
 
 
 def load_all(folder: Path) -> list[ClusterState]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from localcloud.machine import network
 
 
-def obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...]:
+def find_obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...]:
     """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks change nothing. They are
     skipped, and the reason is returned, if the system is not Linux or the user is not root."""
     if sys.platform != "linux":
@@ -18,15 +18,15 @@ def obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...
     return tuple(reason for check in checks if (reason := check()))
 
 
-def programs(*names: str) -> str:
+def check_programs(*names: str) -> str:
     """Check that these util-linux programs are on PATH."""
     missing = [program for program in names if shutil.which(program) is None]
     return f"{', '.join(missing)} not found on PATH; install the package util-linux" if missing else ""
 
 
-def namespaces() -> str:
+def check_namespaces() -> str:
     try:
-        network.try_out()
+        network.check_network_support()
     except OSError as error:
         return f"cannot create network namespaces and bridges ({error}); start the container with --privileged"
     return ""

@@ -22,19 +22,19 @@ class Cgroups:
     mount: Path = MOUNT
 
     @property
-    def unified(self) -> bool:
+    def is_unified(self) -> bool:
         """Whether cgroup v2 is the only hierarchy. In hybrid mode, cgroup v2 is one of several hierarchies."""
         return (self.mount / "cgroup.controllers").exists()
 
     def folders(self, name: str) -> list[Path]:
         """Return the folders of a top-level cgroup, one per hierarchy."""
-        return [tree / name for tree in self._trees()]
+        return [tree / name for tree in self._list_hierarchies()]
 
     def create(self, name: str) -> None:
         """Create an empty cgroup. With cgroup v2, the kubelet enables the cgroup's controllers."""
         for folder in self.folders(name):
             folder.mkdir(exist_ok=True)
-            if not self.unified:
+            if not self.is_unified:
                 _inherit_cpus(folder)
 
     def remove(self, name: str) -> None:
@@ -43,8 +43,8 @@ class Cgroups:
         for folder in self.folders(name):
             remove_tree(folder)
 
-    def _trees(self) -> list[Path]:
-        if self.unified:
+    def _list_hierarchies(self) -> list[Path]:
+        if self.is_unified:
             return [self.mount]
         return [path for path in sorted(self.mount.iterdir()) if not path.is_symlink() and (path / "cgroup.procs").exists()]
 

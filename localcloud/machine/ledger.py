@@ -43,11 +43,11 @@ class Ledger:
         self._lock = threading.Lock()
 
     def add(self, kind: Kind, name: str | Path) -> None:
-        self._write("+", Entry(kind, str(name)))
+        self._append_line("+", Entry(kind, str(name)))
 
     def remove(self, kind: Kind, name: str | Path) -> None:
         """Record that the resource no longer exists."""
-        self._write("-", Entry(kind, str(name)))
+        self._append_line("-", Entry(kind, str(name)))
 
     def entries(self) -> list[Entry]:
         """Return the entries of resources that have not been removed, oldest first."""
@@ -81,19 +81,19 @@ class Ledger:
                 network.unmount(Path(entry.name))
         for entry in reversed(entries):
             if entry.kind == "cgroup":
-                remove_group(Path(entry.name))
+                remove_cgroup(Path(entry.name))
             elif entry.kind == "namespace":
-                network.remove(entry.name)
+                network.remove_namespace(entry.name)
             elif entry.kind == "trace":
-                remove_trace(Path(entry.name))
+                remove_leftover(Path(entry.name))
         self._file.unlink(missing_ok=True)
 
-    def _write(self, sign: str, entry: Entry) -> None:
+    def _append_line(self, sign: str, entry: Entry) -> None:
         with self._lock, self._file.open("a") as file:
             file.write(json.dumps([sign, entry.kind, entry.name]) + "\n")
 
 
-def remove_trace(path: Path) -> None:
+def remove_leftover(path: Path) -> None:
     """Remove a file or folder that a killed program left behind outside the local cloud's folder."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
@@ -101,7 +101,7 @@ def remove_trace(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def process_name(pid: int, started: float) -> str:
+def build_process_name(pid: int, started: float) -> str:
     """Return the name under which the ledger records a process. It includes the start time, because the kernel reuses
     pids."""
     return f"{pid} {started!r}"
@@ -109,7 +109,7 @@ def process_name(pid: int, started: float) -> str:
 
 def _kill_all(entries: list[Entry]) -> list[int]:
     """Kill the processes that are still running. Return their pids."""
-    pids = set(_members(entries))
+    pids = set(_list_pids(entries))
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -120,17 +120,17 @@ def _kill_all(entries: list[Entry]) -> list[int]:
     return sorted(pids)
 
 
-def _members(entries: list[Entry]) -> Iterator[int]:
+def _list_pids(entries: list[Entry]) -> Iterator[int]:
     namespaces = {entry.name for entry in entries if entry.kind == "namespace"}
-    yield from network.processes_in(namespaces)
+    yield from network.list_processes(namespaces)
     for entry in entries:
         if entry.kind == "process":
-            yield from _family(entry.name)
+            yield from _list_process_tree(entry.name)
         elif entry.kind == "cgroup":
-            yield from _group_members(Path(entry.name))
+            yield from _list_cgroup_pids(Path(entry.name))
 
 
-def _family(name: str) -> Iterator[int]:
+def _list_process_tree(name: str) -> Iterator[int]:
     pid, started = name.split()
     try:
         process = psutil.Process(int(pid))
@@ -143,7 +143,7 @@ def _family(name: str) -> Iterator[int]:
         return
 
 
-def _group_members(folder: Path) -> Iterator[int]:
+def _list_cgroup_pids(folder: Path) -> Iterator[int]:
     for path, _, _ in os.walk(folder):  # os.walk skips cgroups that disappear during the walk
         try:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
@@ -151,7 +151,7 @@ def _group_members(folder: Path) -> Iterator[int]:
             continue
 
 
-def remove_group(folder: Path) -> None:
+def remove_cgroup(folder: Path) -> None:
     """Remove a cgroup and its descendants. Raises StillThere."""
     try:
         cgroups.remove_tree(folder, GROUP_SECONDS)
@@ -159,7 +159,7 @@ def remove_group(folder: Path) -> None:
         raise StillThere(f"cannot remove the cgroup {folder} of the local cloud") from error
 
 
-def clean_all(folder: Path) -> None:
+def remove_all_resources(folder: Path) -> None:
     """Remove all resources in the ledgers below a folder, then remove the folder."""
     for file in sorted(folder.glob("*/ledger")):
         Ledger(file).clean()

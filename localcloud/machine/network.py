@@ -26,43 +26,43 @@ MNT_DETACH = 2
 Result = TypeVar("Result")
 
 
-def path_of(name: str) -> Path:
+def build_namespace_path(name: str) -> Path:
     return RUN / name
 
 
-def inode_of(name: str) -> int | None:
+def read_namespace_inode(name: str) -> int | None:
     """Return the inode of a named namespace, which changes when the namespace is recreated. Return None if it does not
     exist, also while its file is still or already an ordinary file: `create` makes the file before the kernel mounts the
     namespace on it, and `remove` deletes the file after the namespace.
     """
     try:
-        status = path_of(name).stat()
+        status = build_namespace_path(name).stat()
     except FileNotFoundError:
         return None
     return status.st_ino if status.st_dev == Path("/proc/self/ns/net").stat().st_dev else None
 
 
-def create(name: str) -> None:
+def create_namespace(name: str) -> None:
     """Create a named namespace and bring up its loopback interface. The namespace exists until `remove` is called."""
     RUN.mkdir(parents=True, exist_ok=True)
-    path_of(name).touch(exist_ok=False)
+    build_namespace_path(name).touch(exist_ok=False)
 
-    def make() -> None:
-        _call("unshare", CLONE_NEWNET)
-        _call("mount", b"/proc/thread-self/ns/net", os.fsencode(path_of(name)), b"none", MS_BIND, None)
+    def create_and_mount() -> None:
+        _call_libc("unshare", CLONE_NEWNET)
+        _call_libc("mount", b"/proc/thread-self/ns/net", os.fsencode(build_namespace_path(name)), b"none", MS_BIND, None)
         from pyroute2 import IPRoute  # slow to import
 
         with IPRoute() as route:
             route.link("set", index=1, state="up")
 
-    _in_own_thread(make)
+    _run_in_thread(create_and_mount)
 
 
-def try_out() -> None:
+def check_network_support() -> None:
     """Check that namespaces and bridges can be created, without leaving any behind. Raises OSError."""
 
-    def make() -> None:
-        _call("unshare", CLONE_NEWNET)
+    def try_bridge() -> None:
+        _call_libc("unshare", CLONE_NEWNET)
         from pyroute2 import IPRoute, NetlinkError
 
         try:
@@ -72,37 +72,37 @@ def try_out() -> None:
         except NetlinkError as error:
             raise OSError(error.code, str(error)) from error
 
-    _in_own_thread(make)
+    _run_in_thread(try_bridge)
 
 
-def remove(name: str) -> None:
+def remove_namespace(name: str) -> None:
     """Remove a namespace. The kernel removes its links and addresses after the last process in the namespace exits."""
-    unmount(path_of(name))
+    unmount(build_namespace_path(name))
     try:
-        path_of(name).unlink(missing_ok=True)
+        build_namespace_path(name).unlink(missing_ok=True)
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
-        _in_own_thread(lambda: _remove_below(path_of(name)))
+        _run_in_thread(lambda: _remove_hidden_file(build_namespace_path(name)))
 
 
-def inside(name: str | None, action: Callable[[], Result]) -> Result:
+def run_in_namespace(name: str | None, action: Callable[[], Result]) -> Result:
     """Call `action` inside the namespace and return the result. If `name` is None, use the current namespace."""
     if name is None:
         return action()
 
     def run_inside() -> Result:
-        enter(name)
+        enter_namespace(name)
         return action()
 
-    return _in_own_thread(run_inside)
+    return _run_in_thread(run_inside)
 
 
-def enter(name: str) -> None:
+def enter_namespace(name: str) -> None:
     """Move the calling thread into the namespace. The thread stays in the namespace until the thread ends."""
-    descriptor = os.open(path_of(name), os.O_RDONLY)
+    descriptor = os.open(build_namespace_path(name), os.O_RDONLY)
     try:
-        _call("setns", descriptor, CLONE_NEWNET)
+        _call_libc("setns", descriptor, CLONE_NEWNET)
     finally:
         os.close(descriptor)
 
@@ -110,7 +110,7 @@ def enter(name: str) -> None:
 def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
     """Create the namespace's bridge with these addresses, and enable IP forwarding."""
 
-    def make() -> None:
+    def add_bridge() -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
@@ -123,13 +123,13 @@ def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
             route.link("set", index=index, state="up")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # affects only this thread's network namespace
 
-    inside(name, make)
+    run_in_namespace(name, add_bridge)
 
 
 def listen(name: str | None, address: str, port: int) -> socket.socket:
     """Return a TCP socket that listens inside the namespace. Any thread of this process can use the socket."""
 
-    def make() -> socket.socket:
+    def bind_socket() -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -140,34 +140,34 @@ def listen(name: str | None, address: str, port: int) -> socket.socket:
             raise
         return listener
 
-    return inside(name, make)
+    return run_in_namespace(name, bind_socket)
 
 
 def connect(name: str | None, address: str, port: int, timeout: float) -> socket.socket:
     """Open a TCP connection from inside the namespace."""
-    return inside(name, lambda: socket.create_connection((address, port), timeout=timeout))
+    return run_in_namespace(name, lambda: socket.create_connection((address, port), timeout=timeout))
 
 
-def processes_in(names: Iterable[str]) -> Iterator[int]:
+def list_processes(names: Iterable[str]) -> Iterator[int]:
     """Yield the pids of all processes in these network namespaces."""
-    identities = {identity for name in names if (identity := _identity(path_of(name))) is not None}
+    identities = {identity for name in names if (identity := _read_file_identity(build_namespace_path(name))) is not None}
     if not identities:
         return
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and _identity(entry / "ns" / "net") in identities:
+        if entry.name.isdigit() and _read_file_identity(entry / "ns" / "net") in identities:
             yield int(entry.name)
 
 
 def unmount(path: Path) -> None:
     """Unmount all mounts at the path, if any."""
-    while _unmount_one(path):
+    while _unmount_topmost(path):
         pass
 
 
-def _unmount_one(path: Path) -> bool:
+def _unmount_topmost(path: Path) -> bool:
     """Unmount the topmost mount at the path; return False if nothing is mounted there."""
     try:
-        _call("umount2", os.fsencode(path), MNT_DETACH)
+        _call_libc("umount2", os.fsencode(path), MNT_DETACH)
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ENOENT):
             return False
@@ -175,7 +175,7 @@ def _unmount_one(path: Path) -> bool:
     return True
 
 
-def _remove_below(path: Path) -> None:
+def _remove_hidden_file(path: Path) -> None:
     """Remove the file of a namespace whose mount is hidden below another mount of RUN.
 
     The first `ip netns add` on a machine bind-mounts RUN, with all mounts in it, over itself (`netns_add` in
@@ -184,17 +184,17 @@ def _remove_below(path: Path) -> None:
     namespace. Removing a file there also unmounts that file in all other mount namespaces:
     https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
     """
-    _call("unshare", CLONE_NEWNS)
-    _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    _call_libc("unshare", CLONE_NEWNS)
+    _call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
     while True:
         unmount(path)
         with suppress(OSError):
             path.unlink()
-        if not _unmount_one(RUN):
+        if not _unmount_topmost(RUN):
             return
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _read_file_identity(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:
@@ -202,7 +202,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _in_own_thread(action: Callable[[], Result]) -> Result:
+def _run_in_thread(action: Callable[[], Result]) -> Result:
     results: list[Result] = []
     errors: list[BaseException] = []
 
@@ -220,7 +220,7 @@ def _in_own_thread(action: Callable[[], Result]) -> Result:
     return results[0]
 
 
-def _call(name: str, *arguments: object) -> None:
+def _call_libc(name: str, *arguments: object) -> None:
     """Call a function of the C library. Raises OSError if the function returns -1."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments) == -1:

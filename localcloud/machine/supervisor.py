@@ -17,8 +17,8 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 
 from localcloud import problems
 from localcloud.machine import network
-from localcloud.machine.ledger import Ledger, process_name
-from localcloud.processes import Server, StartError, tail
+from localcloud.machine.ledger import Ledger, build_process_name
+from localcloud.processes import Server, StartError, read_tail
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Supervisor:
         path = self._logs / f"{name}.log"
         inside = None if outside else namespace or self._namespace
         # nsenter replaces itself with the program (exec), so the child's pid is the program's pid.
-        enter = [] if inside is None else ["nsenter", f"--net={network.path_of(inside)}", "--"]
+        enter = [] if inside is None else ["nsenter", f"--net={network.build_namespace_path(inside)}", "--"]
         own = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
         options: dict[str, Any] = {"namespace": namespace, "outside": outside, "environment": environment, "folder": folder}
         with path.open("ab") as output:
@@ -92,13 +92,13 @@ class Supervisor:
                 start_new_session=True,
             )
         server = Server(name, process.pid, psutil.Process(process.pid).create_time(), 0, str(path))
-        self._ledger.add("process", process_name(server.pid, server.started))
+        self._ledger.add("process", build_process_name(server.pid, server.started))
         with self._lock:
             self._running[name] = process, server
             self._starts[name] = partial(self.start, name, command, **options)
             self._wanted.add(name)
             self._crashes.pop(name, None)
-        threading.Thread(target=self._watch, args=(name, process, server), name=f"watch-{name}", daemon=True).start()
+        threading.Thread(target=self._wait_for_exit, args=(name, process, server), name=f"watch-{name}", daemon=True).start()
         self._on_change()
         return server
 
@@ -114,7 +114,7 @@ class Supervisor:
         if entry is None:
             return
         process, server = entry
-        family = _descendants(server)
+        family = _list_descendants(server)
         process.terminate()
         try:
             process.wait(seconds)
@@ -145,7 +145,7 @@ class Supervisor:
         contains the end of the log.
         """
 
-        def state() -> str:
+        def check_state() -> str:
             if self._closed:
                 raise Ended(f"stopped waiting for {name}: the cluster is stopping")
             for needed in (*needs, name):  # check dependencies first, so that the error names the root cause
@@ -154,10 +154,10 @@ class Supervisor:
             return "" if check() else "waiting"
 
         try:
-            Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(seconds))(state)
+            Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(seconds))(check_state)
         except RetryError:
             path = self._logs / f"{name}.log"
-            raise StartError(f"{name} was not ready within {seconds:.0f} s; the end of {path}:\n{tail(path)}") from None
+            raise StartError(f"{name} was not ready within {seconds:.0f} s; the end of {path}:\n{read_tail(path)}") from None
 
     def running(self) -> list[Server]:
         with self._lock:
@@ -169,24 +169,24 @@ class Supervisor:
         with self._lock:
             return [self._crashes[name] for name in self._starts if name in self._crashes]
 
-    def _watch(self, name: str, process: "subprocess.Popen[bytes]", server: Server) -> None:
+    def _wait_for_exit(self, name: str, process: "subprocess.Popen[bytes]", server: Server) -> None:
         code = process.wait()
         with self._lock:
             crashed = name in self._wanted and self._running.get(name, (None,))[0] is process
             if self._running.get(name, (None,))[0] is process:
                 del self._running[name]
             if crashed:
-                self._crashes[name] = Crash(name, code, server.log, tail(Path(server.log)))
+                self._crashes[name] = Crash(name, code, server.log, read_tail(Path(server.log)))
         if crashed:
             log.error("%s", self._crashes[name])
         try:
-            self._ledger.remove("process", process_name(server.pid, server.started))
+            self._ledger.remove("process", build_process_name(server.pid, server.started))
             self._on_change()
         except Exception as error:
-            problems.report(f"the supervisor of {name}", error)
+            problems.report_problem(f"the supervisor of {name}", error)
 
 
-def _descendants(server: Server) -> list[psutil.Process]:
+def _list_descendants(server: Server) -> list[psutil.Process]:
     """Return all descendants of a process, or an empty list if the process has exited."""
     try:
         process = server.process()

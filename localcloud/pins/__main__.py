@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from localcloud.pins import recorded, registries
-from localcloud.pins.collect import Pin, every_pin
+from localcloud.pins.collect import Pin, collect_pins
 
 UNKNOWN: Final = "unknown"
 PARALLEL: Final = 4
@@ -27,19 +27,19 @@ class Line:
     """Release date if the registry reports it, otherwise the date on which the newest version was looked up."""
 
 
-def line(pin: Pin) -> Line:
-    newest, source, date = _answer(pin)
+def build_line(pin: Pin) -> Line:
+    newest, source, date = _find_newest_version(pin)
     return Line(pin.name, pin.version, pin.file, newest, source, date)
 
 
-def _answer(pin: Pin) -> tuple[str, str, str]:
+def _find_newest_version(pin: Pin) -> tuple[str, str, str]:
     if pin.registry is not None:
         asked = f"{pin.registry}: {pin.package}"
         try:
-            answer = registries.newest(pin)
+            answer = registries.find_newest_version(pin)
         except registries.NotAnswered as reason:
             return UNKNOWN, f"{asked}: {reason}", ""
-        if _numbers(answer.version) < _numbers(pin.version):  # an incomplete mirror
+        if _parse_version(answer.version) < _parse_version(pin.version):  # an incomplete mirror
             return UNKNOWN, f"{asked}: lists only {answer.version}, older than the pin", ""
         return answer.version, asked, answer.released or f"{datetime.now(UTC):%Y-%m-%d}"
     if pin.name in recorded.RECORDED:
@@ -49,11 +49,11 @@ def _answer(pin: Pin) -> tuple[str, str, str]:
     return UNKNOWN, f"not recorded; look it up: {place}" if place else "no source is recorded in localcloud/pins", ""
 
 
-def _numbers(version: str) -> list[int]:
+def _parse_version(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def table(lines: Sequence[Line]) -> str:
+def format_table(lines: Sequence[Line]) -> str:
     rows = [("pin", "version", "newest", "date", "source", "file")]
     rows += [(line.pin, line.version, line.newest, line.date, line.source, line.file) for line in lines]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only pins whose name contains this text")
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     chosen = parser.parse_args(arguments)
-    pins = [pin for pin in every_pin() if not chosen.names or any(name in pin.name for name in chosen.names)]
+    pins = [pin for pin in collect_pins() if not chosen.names or any(name in pin.name for name in chosen.names)]
     with ThreadPoolExecutor(PARALLEL) as threads:
-        lines = list(threads.map(line, pins))
-    print(json.dumps([asdict(pin_line) for pin_line in lines], indent=2) if chosen.json else table(lines))
+        lines = list(threads.map(build_line, pins))
+    print(json.dumps([asdict(pin_line) for pin_line in lines], indent=2) if chosen.json else format_table(lines))
     return 0
 
 

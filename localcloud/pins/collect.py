@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from infra import versions
 from localcloud.images.recipes import VERSIONS as IMAGE_PINS
-from localcloud.images.recipes import versions as image_pins
+from localcloud.images.recipes import read_pinned_versions as image_pins
 from localcloud.mirror import MODULES
 from localcloud.processes import ROOT
 from localcloud.tools.catalogue import ON_DEMAND, TOOLS, Module
@@ -49,7 +49,7 @@ class Pin:
     """Prefix of the versions to consider, such as `4.`."""
 
 
-def every_pin() -> list[Pin]:
+def collect_pins() -> list[Pin]:
     return [*_collect_program_pins(), *_collect_image_pins(), *_collect_tool_pins(), *_collect_requirement_pins()]
 
 
@@ -70,7 +70,7 @@ def _collect_program_pins() -> Iterator[Pin]:
     yield Pin("node-exporter", versions.NODE_EXPORTER, file, "Go", "github.com/prometheus/node_exporter")
     yield Pin("dcgm-exporter", versions.DCGM_EXPORTER, file)
     for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:
-        yield Pin(f"cluster-autoscaler {kubernetes}", versions.cluster_autoscaler(kubernetes), file)
+        yield Pin(f"cluster-autoscaler {kubernetes}", versions.choose_autoscaler_version(kubernetes), file)
 
 
 def _collect_image_pins() -> Iterator[Pin]:
@@ -109,10 +109,10 @@ def _collect_module_pins(module: Module) -> Iterator[Pin]:
 def _collect_requirement_pins() -> Iterator[Pin]:
     files = [*(ROOT / name for name in REQUIREMENTS), *(path for name in MORE_REQUIREMENTS for path in sorted(ROOT.glob(name)))]
     for file in files:
-        for name, version in _requirements(file):
+        for name, version in _parse_requirements(file):
             yield Pin(name, version, str(file.relative_to(ROOT)), "PyPI", name)
 
 
-def _requirements(file: Path) -> list[tuple[str, str]]:
+def _parse_requirements(file: Path) -> list[tuple[str, str]]:
     """Return the name and version of each exact requirement: `moto[server]==5.2.5` gives moto and 5.2.5."""
     return re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([\w.]+)", file.read_text(), re.MULTILINE)

@@ -35,12 +35,12 @@ class Newest:
     """Release date, if the registry reports it."""
 
 
-def newest(pin: Pin) -> Newest:
+def find_newest_version(pin: Pin) -> Newest:
     """Return the newest version of the pin's package. Raises NotAnswered."""
-    return _query_index(pin.package, pin.series) if pin.registry == "PyPI" else _query_proxy(pin.package)
+    return _query_package_index(pin.package, pin.series) if pin.registry == "PyPI" else _query_go_proxy(pin.package)
 
 
-def _query_index(package: str, series: str) -> Newest:
+def _query_package_index(package: str, series: str) -> Newest:
     text = _run([sys.executable, "-m", "pip", "--retries", "1", "--timeout", "10", "index", "versions", package])
     match = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
     versions = [version for version in (match[1].split(", ") if match else ()) if version.startswith(series)]
@@ -49,7 +49,7 @@ def _query_index(package: str, series: str) -> Newest:
     return Newest(versions[0])
 
 
-def _query_proxy(module: str) -> Newest:
+def _query_go_proxy(module: str) -> Newest:
     go = shutil.which("go")
     if go is None:
         raise NotAnswered("go is not on PATH")
@@ -67,11 +67,11 @@ def _run(command: list[str]) -> str:
         except subprocess.TimeoutExpired:
             raise NotAnswered(f"no answer after {LIMIT_SECONDS} s") from None
     if done.returncode:
-        raise NotAnswered(_reason(done.stderr))
+        raise NotAnswered(_extract_error(done.stderr))
     return done.stdout
 
 
-def _reason(text: str) -> str:
+def _extract_error(text: str) -> str:
     """Extract the cause of a failure from a client's output, without the addresses of this machine's mirrors."""
     if match := CAUSES.search(text):
         return match[0].lower()

@@ -29,12 +29,12 @@ class Proof:
     """False if the entry is an assumption. `source` then gives the reason for it."""
 
 
-def proof(entry: Mapping[str, Any]) -> Proof:
+def parse_proof(entry: Mapping[str, Any]) -> Proof:
     return Proof(str(entry["source"]), str(entry["date"]), bool(entry.get("verified", True)))
 
 
 @cache
-def table(name: str) -> dict[str, Any]:
+def load_table(name: str) -> dict[str, Any]:
     """Return the parsed content of `<name>.yaml`."""
     content: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     return content
@@ -42,4 +42,4 @@ def table(name: str) -> dict[str, Any]:
 
 def image_tags(repository: str) -> dict[str, Proof]:
     """Return the tags of an image in a public registry. `repository` is its name in localcloud.images' catalog."""
-    return {str(tag): proof(entry) for tag, entry in table("images").get(repository, {}).items()}
+    return {str(tag): parse_proof(entry) for tag, entry in load_table("images").get(repository, {}).items()}

@@ -7,21 +7,21 @@ from localcloud.tools.build import BuildError, ensure
 from localcloud.tools.catalogue import TOOLS
 
 
-def report(line: str) -> None:
+def print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def main() -> int:
     try:
         for tool in TOOLS:
-            print(ensure(tool, report))
-        print(language_exec.ensure(report))
+            print(ensure(tool, print_progress))
+        print(language_exec.ensure_script(print_progress))
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
     for package in debian.PACKAGES:
         try:
-            print(debian.ensure(package, report))
+            print(debian.ensure(package, print_progress))
         except BuildError as error:  # continue: only local Kubernetes needs the package, and it reports the error again
             print(error, file=sys.stderr)
     return 0

@@ -13,7 +13,7 @@ from localcloud.tools.build import BuildError, Report, cache_folder, hold_lock
 LOCK = Path(__file__).parent / "aws-cli" / "requirements.lock"
 
 
-def ensure(report: Report) -> Path:
+def ensure_installed(report: Report) -> Path:
     """Return the path of `aws`, installing it into the cache if needed."""
     digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
     base = cache_folder() / f"aws-cli-{digest}"

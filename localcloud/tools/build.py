@@ -70,28 +70,38 @@ def _build(module: Module, target: Path, report: Report) -> None:
         if sources := sorted(module.folder.glob("*.c")):
             _compile(title, sources, output / module.programs[0])
         else:
-            _build_go(title, module, output, report)
+            _build_go_programs(title, module, output, report)
         output.replace(target)
     report(f"built {title} in {time.monotonic() - started:.0f} s")
 
 
-def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
+def _build_go_programs(title: str, module: Module, output: Path, report: Report) -> None:
     go = shutil.which("go")
     if go is None:
         raise BuildError(f"{title} is built from source and needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
     if module.loads_libraries:
-        _c_compiler(title)
+        _find_c_compiler(title)
     # Without CGO, the programs need no C library and run on any Linux, even in an empty container image.
     cgo = "1" if module.loads_libraries else "0"
     source = "vendor" if module.added else "readonly"
     environment = os.environ | {"CGO_ENABLED": cgo, "GOFLAGS": f"-mod={source} -trimpath -buildvcs=false"}
     report(f"building {title}: fetching its Go modules (once; cached in {cache_folder()})")
     folder = _vendor(go, module, output.parent / "source") if module.added else module.folder
-    packages = _package_count(go, module, folder, environment)
+    packages = _count_packages(go, module, folder, environment)
     flags = ["-s", "-w", *(f"-X {variable}" for variable in module.variables)]
     # Lazy binding: the libraries are loaded at run time, so their symbols cannot be resolved at startup.
     flags += ["-extldflags=-Wl,-z,lazy"] if module.loads_libraries else []
-    command = [go, "build", "-v", *_tags(module), "-ldflags", " ".join(flags), "-o", f"{output}{os.sep}", *module.packages]
+    command = [
+        go,
+        "build",
+        "-v",
+        *_get_build_tags(module),
+        "-ldflags",
+        " ".join(flags),
+        "-o",
+        f"{output}{os.sep}",
+        *module.packages,
+    ]
     _run_with_progress(command, module, folder, environment, packages, report)
 
 
@@ -107,7 +117,9 @@ def _vendor(go: str, module: Module, folder: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     if result.returncode or not (folder / "vendor" / "modules.txt").exists():
-        raise BuildError(f"{module.name} {module.version}: its Go modules could not be fetched:\n{_tail(result.stderr)}")
+        raise BuildError(
+            f"{module.name} {module.version}: its Go modules could not be fetched:\n{_get_last_lines(result.stderr)}"
+        )
     return folder
 
 
@@ -116,29 +128,31 @@ def _compile(title: str, sources: list[Path], output: Path) -> None:
     # Newer C standards need functions that the C library in the images lacks.
     options = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
     library = ["-shared", "-fPIC", f"-Wl,-soname,{output.name}"]
-    command = [_c_compiler(title), *options, *library, "-o", str(output), *map(str, sources)]
+    command = [_find_c_compiler(title), *options, *library, "-o", str(output), *map(str, sources)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise BuildError(f"{title}: the C compiler failed with exit code {result.returncode}:\n{_tail(result.stderr)}")
+        raise BuildError(f"{title}: the C compiler failed with exit code {result.returncode}:\n{_get_last_lines(result.stderr)}")
 
 
-def _c_compiler(title: str) -> str:
+def _find_c_compiler(title: str) -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise BuildError(f"{title} needs a C compiler on PATH. Install gcc with your system's package manager")
     return compiler
 
 
-def _tags(module: Module) -> list[str]:
+def _get_build_tags(module: Module) -> list[str]:
     return ["-tags", ",".join(module.tags)] if module.tags else []
 
 
-def _package_count(go: str, module: Module, folder: Path, environment: dict[str, str]) -> int:
+def _count_packages(go: str, module: Module, folder: Path, environment: dict[str, str]) -> int:
     """Fetch the modules and return the number of packages that the build compiles."""
-    command = [go, "list", "-deps", *_tags(module), *module.packages]
+    command = [go, "list", "-deps", *_get_build_tags(module), *module.packages]
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise BuildError(f"{module.name} {module.version}: its Go modules could not be fetched:\n{_tail(result.stderr)}")
+        raise BuildError(
+            f"{module.name} {module.version}: its Go modules could not be fetched:\n{_get_last_lines(result.stderr)}"
+        )
     return len(result.stdout.splitlines())
 
 
@@ -159,8 +173,8 @@ def _run_with_progress(
                 report(f"building {module.name} {module.version}: {len(lines)} of {packages} packages compiled")
     if process.returncode:
         ended = f"go build failed with exit code {process.returncode}"
-        raise BuildError(f"{module.name} {module.version}: {ended}:\n{_tail(''.join(lines))}")
+        raise BuildError(f"{module.name} {module.version}: {ended}:\n{_get_last_lines(''.join(lines))}")
 
 
-def _tail(text: str, lines: int = 15) -> str:
+def _get_last_lines(text: str, lines: int = 15) -> str:
     return "\n".join(text.strip().splitlines()[-lines:])

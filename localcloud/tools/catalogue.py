@@ -50,57 +50,61 @@ class Tool:
         return self.module.version
 
 
-def _commands(repository: str, *names: str) -> tuple[str, ...]:
+def _build_command_paths(repository: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{repository}/cmd/{name}" for name in names)
 
 
-def _version(name: str, package: str) -> str:
+def _read_module_version(name: str, package: str) -> str:
     """Return the version of the Go module that contains a package, from the go.mod of a wrapper module."""
     lines = re.finditer(r"^\s*(?:require )?(\S+) v(\S+)", (HERE / name / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
     return next(line[2] for line in lines if f"{package}/".startswith(f"{line[1]}/"))
 
 
-def _upstream(name: str, *packages: str, variables: tuple[str, ...] = (), **more: Any) -> Module:
+def _define_upstream_module(name: str, *packages: str, variables: tuple[str, ...] = (), **more: Any) -> Module:
     """Return the wrapper of an upstream Go module. In `variables`, `{version}` is the version of that module."""
-    version = _version(name, packages[0])
+    version = _read_module_version(name, packages[0])
     return Module(name, version, packages, tuple(each.format(version=version) for each in variables), **more)
 
 
-def _kubernetes(name: str, *programs: str) -> Module:
+def _define_kubernetes_module(name: str, *programs: str) -> Module:
     # Without these variables, clients cannot parse the server's version and kubeadm looks up a version on the internet.
-    major, minor, _ = _version(name, "k8s.io/kubernetes").split(".")
+    major, minor, _ = _read_module_version(name, "k8s.io/kubernetes").split(".")
     items = ("gitVersion=v{version}", f"gitMajor={major}", f"gitMinor={minor}", "gitTreeState=clean")
     variables = tuple(f"k8s.io/component-base/version.{item}" for item in items)
-    return _upstream(name, *_commands("k8s.io/kubernetes", *programs), variables=variables)
+    return _define_upstream_module(name, *_build_command_paths("k8s.io/kubernetes", *programs), variables=variables)
 
 
-def _kueue(name: str) -> Module:
+def _define_kueue_module(name: str) -> Module:
     variables = ("sigs.k8s.io/kueue/pkg/version.GitVersion=v{version}",)
-    return _upstream(name, *_commands("sigs.k8s.io/kueue", "kueue"), variables=variables)
+    return _define_upstream_module(name, *_build_command_paths("sigs.k8s.io/kueue", "kueue"), variables=variables)
 
 
-_PULUMI = _upstream(
+_PULUMI = _define_upstream_module(
     "pulumi",
     "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
     variables=("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{version}",),
 )
-_KUBERNETES = _kubernetes(
+_KUBERNETES = _define_kubernetes_module(
     "kubernetes", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"
 )
-_KUBELET_BEFORE = _kubernetes("kubelet-1.34", "kubelet")
+_KUBELET_BEFORE = _define_kubernetes_module("kubelet-1.34", "kubelet")
 _ETCD = Module(name="etcd", version="3.6.8", packages=("gpumpi/tools/etcd",))
 _COREDNS = Module(name="coredns", version="1.15.0", packages=("gpumpi/tools/coredns",))
-_MPI_OPERATOR = _upstream(
+_MPI_OPERATOR = _define_upstream_module(
     "mpi-operator",
-    *_commands("github.com/kubeflow/mpi-operator", "mpi-operator"),
+    *_build_command_paths("github.com/kubeflow/mpi-operator", "mpi-operator"),
     variables=("github.com/kubeflow/mpi-operator/pkg/version.Version=v{version}",),
 )
-_KUEUE, _KUEUE_BEFORE = _kueue("kueue"), _kueue("kueue-0.15")
-_JOBSET = _upstream("jobset", "sigs.k8s.io/jobset")
-_TRAINER = _upstream("trainer", *_commands("github.com/kubeflow/trainer/v2", "trainer-controller-manager"))
-_KWOK = _upstream("kwok", *_commands("sigs.k8s.io/kwok", "kwok"), variables=("sigs.k8s.io/kwok/pkg/consts.Version=v{version}",))
+_KUEUE, _KUEUE_BEFORE = _define_kueue_module("kueue"), _define_kueue_module("kueue-0.15")
+_JOBSET = _define_upstream_module("jobset", "sigs.k8s.io/jobset")
+_TRAINER = _define_upstream_module(
+    "trainer", *_build_command_paths("github.com/kubeflow/trainer/v2", "trainer-controller-manager")
+)
+_KWOK = _define_upstream_module(
+    "kwok", *_build_command_paths("sigs.k8s.io/kwok", "kwok"), variables=("sigs.k8s.io/kwok/pkg/consts.Version=v{version}",)
+)
 _PAUSE = Module(name="pause", version="1.0.0", packages=("gpumpi/tools/pause",))
-_NVIDIA_DEVICE_PLUGIN = _upstream(
+_NVIDIA_DEVICE_PLUGIN = _define_upstream_module(
     "nvidia-device-plugin",
     "github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",
     variables=("github.com/NVIDIA/k8s-device-plugin/internal/info.version=v{version}",),
@@ -109,25 +113,25 @@ _NVIDIA_DEVICE_PLUGIN = _upstream(
 _NODE_PROBLEM_DETECTOR = Module(name="node-problem-detector", version="1.36.0", packages=("gpumpi/tools/node-problem-detector",))
 _NVML = Module(name="nvml", version="1.0.0", packages=("libnvidia-ml.so.1",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
-_PROMETHEUS = _upstream(
+_PROMETHEUS = _define_upstream_module(
     "prometheus",
     "github.com/prometheus/prometheus/cmd/prometheus",
     variables=("github.com/prometheus/common/version.Version=3.13.1",),  # release of the Go module v0.313.1
     tags=("remove_all_sd", "enable_kubernetes_sd"),  # without these tags, compiling the clients of all clouds would take minutes
 )
-_ALERTMANAGER = _upstream(
+_ALERTMANAGER = _define_upstream_module(
     "alertmanager",
     "github.com/prometheus/alertmanager/cmd/alertmanager",
     variables=("github.com/prometheus/common/version.Version={version}",),
     # Releases contain web pages that npm builds from Elm sources; this page replaces them.
     added=(("github.com/prometheus/alertmanager/ui/app/dist/index.html", "This build has no pages. Use its API.\n"),),
 )
-_KUBE_STATE_METRICS = _upstream("kube-state-metrics", "k8s.io/kube-state-metrics/v2")
-_NODE_EXPORTER = _upstream("node-exporter", "github.com/prometheus/node_exporter")
+_KUBE_STATE_METRICS = _define_upstream_module("kube-state-metrics", "k8s.io/kube-state-metrics/v2")
+_NODE_EXPORTER = _define_upstream_module("node-exporter", "github.com/prometheus/node_exporter")
 _GPU_EXPORTER = Module(name="gpu-exporter", version="1.0.0", packages=("gpumpi/tools/gpu-exporter",), loads_libraries=True)
 
-_PACKER = _upstream("packer", "github.com/hashicorp/packer")
-_PACKER_AMAZON = _upstream("packer-plugin-amazon", "github.com/hashicorp/packer-plugin-amazon")
+_PACKER = _define_upstream_module("packer", "github.com/hashicorp/packer")
+_PACKER_AMAZON = _define_upstream_module("packer-plugin-amazon", "github.com/hashicorp/packer-plugin-amazon")
 
 PULUMI = Tool("pulumi", _PULUMI)
 KUBE_APISERVER = Tool("kube-apiserver", _KUBERNETES)

@@ -57,35 +57,35 @@ PACKAGES = (CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN
 def ensure(package: Package, report: Report) -> Path:
     """Return a folder that contains the package's programs. Raises BuildError, which explains how to install the
     package."""
-    return _installed(package) or _unpack(package, report)
+    return _find_installed(package) or _unpack(package, report)
 
 
-def _installed(package: Package) -> Path | None:
+def _find_installed(package: Package) -> Path | None:
     """Return an installed folder that contains all programs of the package, or None. CNI plugins set `installed`, so
     they are never looked up on PATH."""
     beside = package.installed or (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS)
-    return next((Path(folder) for folder in beside if folder and _has_all(Path(folder), package)), None)
+    return next((Path(folder) for folder in beside if folder and _has_all_programs(Path(folder), package)), None)
 
 
-def _has_all(folder: Path, package: Package) -> bool:
+def _has_all_programs(folder: Path, package: Package) -> bool:
     return all(os.access(folder / program, os.X_OK) for program in package.programs)
 
 
 def _unpack(package: Package, report: Report) -> Path:
-    target = cache_folder() / f"{package.name}-{_system()}" / "bin"
-    if _has_all(target, package):
+    target = cache_folder() / f"{package.name}-{_get_system_id()}" / "bin"
+    if _has_all_programs(target, package):
         return target
-    _must_be_debian(package)
+    _require_debian(package)
     with hold_lock(target.parent):
-        if not _has_all(target, package):
+        if not _has_all_programs(target, package):
             report(f"fetching the Debian package {package.name} (once; unpacked into {cache_folder()}, not installed)")
             root = target.parent / "root"
-            _fetch(package, root, target.parent / "debs")
-            _make_bin(package, root, target)
+            _download_and_unpack(package, root, target.parent / "debs")
+            _create_bin_folder(package, root, target)
     return target
 
 
-def _system() -> str:
+def _get_system_id() -> str:
     """Return the OS release and architecture for the cache path: other releases may need other libraries."""
     try:
         release = platform.freedesktop_os_release()
@@ -95,7 +95,7 @@ def _system() -> str:
     return f"{release.get('ID', 'linux')}-{version}-{platform.machine()}"
 
 
-def _must_be_debian(package: Package) -> None:
+def _require_debian(package: Package) -> None:
     if missing := [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]:
         raise BuildError(
             f"{', '.join(package.programs)}: not found on PATH. They are fetched automatically only on Debian-based systems "
@@ -103,14 +103,14 @@ def _must_be_debian(package: Package) -> None:
         )
 
 
-def _fetch(package: Package, root: Path, downloads: Path) -> None:
+def _download_and_unpack(package: Package, root: Path, downloads: Path) -> None:
     """Download and unpack the package and any required libraries that are not installed on this machine."""
     for folder in (root, downloads):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    for options in _ways(downloads.parent):
-        packages = [package.name] if package.alone else _missing_packages(package.name, options)
-        if packages and _run([*_apt(options), "download", *packages], downloads)[0] == 0:
+    for options in _iterate_apt_options(downloads.parent):
+        packages = [package.name] if package.alone else _list_missing_packages(package.name, options)
+        if packages and _run([*_build_apt_command(options), "download", *packages], downloads)[0] == 0:
             break
     else:
         raise BuildError(
@@ -124,33 +124,35 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
     shutil.rmtree(downloads)
 
 
-def _ways(folder: Path) -> Iterator[list[str]]:
+def _iterate_apt_options(folder: Path) -> Iterator[list[str]]:
     """Yield apt options that select the system's package lists, then options for fresh lists in `folder`."""
     yield []
     lists = folder / "lists"
     (lists / "partial").mkdir(parents=True, exist_ok=True)
     (folder / "archives" / "partial").mkdir(parents=True, exist_ok=True)
     own = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={folder}"]
-    _run([*_apt(own), "update"], folder)
+    _run([*_build_apt_command(own), "update"], folder)
     yield own
     shutil.rmtree(lists, ignore_errors=True)
 
 
-def _apt(options: list[str]) -> list[str]:
+def _build_apt_command(options: list[str]) -> list[str]:
     # Run as the current user: apt's sandbox user cannot write to the cache folder.
     return ["apt-get", "--quiet", "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=true", *options]
 
 
-def _missing_packages(name: str, options: list[str]) -> list[str]:
+def _list_missing_packages(name: str, options: list[str]) -> list[str]:
     """Return the packages that a minimal installation would add, and the package itself; empty if apt-get fails."""
-    code, text = _run([*_apt(options), "--simulate", "--no-install-recommends", "install", "--reinstall", name], Path("/"))
+    code, text = _run(
+        [*_build_apt_command(options), "--simulate", "--no-install-recommends", "install", "--reinstall", name], Path("/")
+    )
     if code:
         return []
     installed = [line.split()[1] for line in text.splitlines() if line.startswith("Inst ")]
     return [*dict.fromkeys([*installed, name])]
 
 
-def _make_bin(package: Package, root: Path, target: Path) -> None:
+def _create_bin_folder(package: Package, root: Path, target: Path) -> None:
     """Create a folder with a symlink for each program, or with wrapper scripts if libraries were unpacked."""
     programs = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
     programs |= {name: root / file for name, file in package.links}

@@ -20,22 +20,22 @@ MODULE: Final = "github.com/pulumi/pulumi/sdk/v3"
 FILE: Final = f"python/cmd/{NAME}"
 
 
-def path() -> Path:
+def cached_script_path() -> Path:
     """Return the path of the script in the cache, even if it has not been fetched yet."""
     return cache_folder() / f"{NAME}-{PULUMI.version}" / NAME
 
 
-def ensure(report: Report) -> Path:
+def ensure_script(report: Report) -> Path:
     """Return the path of the script, fetching it if needed. Raises BuildError."""
-    if not path().exists():
-        with hold_lock(path().parent):
-            if not path().exists():
+    if not cached_script_path().exists():
+        with hold_lock(cached_script_path().parent):
+            if not cached_script_path().exists():
                 report(f"fetching {NAME} {PULUMI.version}")
-                whole_file.write(path(), _fetch().read_text())
-    return path()
+                whole_file.write_atomically(cached_script_path(), _download_script().read_text())
+    return cached_script_path()
 
 
-def _fetch() -> Path:
+def _download_script() -> Path:
     """Download the module and return the path of the script in it. `go` checks the module against go.sum."""
     go = shutil.which("go")
     if go is None:

@@ -11,7 +11,7 @@ from tests.amis.machine import BUILT, STEPS, Machine
 
 
 @pytest.fixture(scope="session")
-def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def provisioned_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A machine on which all steps of the EC2 cluster AMI have run, except those that local builds skip.
 
     The compiled Open MPI is cached across test runs.
@@ -24,13 +24,13 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         "OPENMPI_ORIGIN": "debian",
         "OPENMPI_SERIES": "4",
         "OPENMPI_FLAGS": ami.OPENMPI_FLAGS,
-        "DEBIAN_MIRROR": ami.debian_mirror(),
+        "DEBIAN_MIRROR": ami.find_debian_mirror(),
         "BUILD_CACHE": f"/{BUILT}",
     }
-    machine = Machine(layer, [roots.bare(print)], settings)
-    with ami.one_at_a_time():
+    machine = Machine(layer, [roots.ensure_bare_root(print)], settings)
+    with ami.hold_build_lock():
         shutil.copytree(built_cache, layer / BUILT)
-        machine.must("run-provisioners.sh", *STEPS)
+        machine.run_checked("run-provisioners.sh", *STEPS)
         shutil.copytree(layer / BUILT, built_cache, dirs_exist_ok=True)
     yield machine
     shutil.rmtree(layer)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from localcloud.hosts import roots
 from localcloud.images import build, root
-from tests.amis.test_templates import provisioners_of
+from tests.amis.test_templates import list_provisioners
 
-STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
+STEPS = [f"{name}.sh" for name in list_provisioners("ec2")]
 BUILT = "var/cache/built"
 """Folder in a machine's root file system where `build-openmpi.sh` caches its builds."""
 
@@ -26,14 +26,14 @@ class Machine:
         """Run a program as root. A name that ends in .sh selects a provisioner."""
         program = f"/tmp/amis/provisioners/{command[0]}" if command[0].endswith(".sh") else command[0]
         merged = {**root.WHEELS_ONLY, **self.settings, **settings}
-        return roots.run_on(self.layer, self.below, [program, *command[1:]], merged, build.downloads())
+        return roots.run_in_overlay(self.layer, self.below, [program, *command[1:]], merged, build.download_wheels())
 
-    def must(self, *command: str, **settings: str) -> str:
+    def run_checked(self, *command: str, **settings: str) -> str:
         done = self.run(*command, **settings)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         return done.stdout
 
-    def on_top(self, layer: Path) -> "Machine":
+    def clone_with_layer(self, layer: Path) -> "Machine":
         """Return a machine with a new writable layer on top of this one, so that this machine does not change."""
         layer.mkdir()
         return Machine(layer, [self.layer, *self.below], self.settings)

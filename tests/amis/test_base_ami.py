@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.images.recipes import versions
+from localcloud.images.recipes import read_pinned_versions
 from tests.amis.machine import Machine
 from tests.images.conftest import needs_roots
 
@@ -53,18 +53,22 @@ CHECKS = {
 
 
 @pytest.fixture(scope="module", params=["lib", "lib64"])
-def base(provisioned: Machine, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    machine = provisioned.on_top(tmp_path_factory.mktemp("base") / "layer")
-    machine.must("/bin/bash", "-ec", STUBS, "stubs", request.param)
+def base_machine(
+    provisioned_machine: Machine, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Machine:
+    machine = provisioned_machine.clone_with_layer(tmp_path_factory.mktemp("base") / "layer")
+    machine.run_checked("/bin/bash", "-ec", STUBS, "stubs", request.param)
     return machine
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_check_passes_on_aws_layout_and_fails_without_the_part(base: Machine, tmp_path: Path, check: str) -> None:
+def test_check_passes_on_aws_layout_and_fails_if_the_component_is_missing(
+    base_machine: Machine, tmp_path: Path, check: str
+) -> None:
     printed, removal, error = CHECKS[check]
-    other = base.on_top(tmp_path / "layer")
-    assert printed in other.must(check)
-    other.must("/bin/sh", "-c", removal)
+    other = base_machine.clone_with_layer(tmp_path / "layer")
+    assert printed in other.run_checked(check)
+    other.run_checked("/bin/sh", "-c", removal)
     failed = other.run(check)
     assert failed.returncode == 1
     assert error in failed.stderr
@@ -81,17 +85,19 @@ def test_a_check_passes_on_aws_layout_and_fails_without_the_part(base: Machine, 
         ("check-ofi-nccl.sh", "rm /opt/amazon/ofi-nccl/lib*/libnccl-net.so; ldconfig", "NCCL opens this name and would use TCP"),
     ],
 )
-def test_an_old_or_unusable_part_fails_its_check(base: Machine, tmp_path: Path, check: str, change: str, error: str) -> None:
-    other = base.on_top(tmp_path / "layer")
-    other.must("/bin/sh", "-c", change)
+def test_outdated_or_unusable_component_fails_its_check(
+    base_machine: Machine, tmp_path: Path, check: str, change: str, error: str
+) -> None:
+    other = base_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("/bin/sh", "-c", change)
     failed = other.run(check)
     assert failed.returncode == 1
     assert error in failed.stderr
 
 
-def test_the_driver_check_on_eks_needs_no_loaded_or_built_module(provisioned: Machine, tmp_path: Path) -> None:
+def test_driver_check_on_eks_needs_no_loaded_or_built_module(provisioned_machine: Machine, tmp_path: Path) -> None:
     """EKS nodes build the kernel module at boot, so the AMI build host has only an archive, not a built module."""
-    eks = provisioned.on_top(tmp_path / "layer")
+    eks = provisioned_machine.clone_with_layer(tmp_path / "layer")
     stubs = (
         "mkdir -p /var/lib/dkms-archive; touch /var/lib/dkms-archive/nvidia-open.tar.gz /usr/bin/nvidia-smi;"
         "printf '#!/bin/sh\\n[ $2 = --quiet ] || echo 580.159.03\\n' >/usr/local/bin/rpm;"
@@ -99,9 +105,9 @@ def test_the_driver_check_on_eks_needs_no_loaded_or_built_module(provisioned: Ma
         "printf '[Service]\\nExecStart=true\\n[Install]\\nWantedBy=multi-user.target\\n' >nvidia-kmod-load.service;"
         "systemctl enable nvidia-kmod-load.service"
     )
-    eks.must("/bin/sh", "-ec", stubs)
-    assert eks.must("check-driver.sh", NODE_KIND="eks") == "NVIDIA driver 580.159.03\n"
-    eks.must("rm", "/var/lib/dkms-archive/nvidia-open.tar.gz")
+    eks.run_checked("/bin/sh", "-ec", stubs)
+    assert eks.run_checked("check-driver.sh", NODE_KIND="eks") == "NVIDIA driver 580.159.03\n"
+    eks.run_checked("rm", "/var/lib/dkms-archive/nvidia-open.tar.gz")
     assert "/var/lib/dkms-archive is empty" in eks.run("check-driver.sh", NODE_KIND="eks").stderr
 
 
@@ -124,12 +130,12 @@ program /usr/local/bin/dkms 'if [ "$1" = install ]; then echo $5 >/stubs/gdrdrv;
 """Script that removes GDRCopy, and creates stubs of GDRCopy's source and of the build tools."""
 
 
-def test_gdrcopy_is_built_where_the_base_lacks_it(base: Machine, tmp_path: Path) -> None:
-    other = base.on_top(tmp_path / "layer")
-    other.must("/bin/bash", "-ec", GDRCOPY)
-    version = versions()["gdrcopy_version"]
-    assert f"GDRCopy: gdrdrv {version}" in other.must("/bin/bash", "/srv/amis/provisioners/install-gdrcopy.sh")
-    written = other.must("cat", f"/usr/src/gdrdrv-{version}/dkms.conf", "/etc/modules-load.d/gdrdrv.conf")
+def test_gdrcopy_is_built_if_the_base_ami_lacks_it(base_machine: Machine, tmp_path: Path) -> None:
+    other = base_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("/bin/bash", "-ec", GDRCOPY)
+    version = read_pinned_versions()["gdrcopy_version"]
+    assert f"GDRCopy: gdrdrv {version}" in other.run_checked("/bin/bash", "/srv/amis/provisioners/install-gdrcopy.sh")
+    written = other.run_checked("cat", f"/usr/src/gdrdrv-{version}/dkms.conf", "/etc/modules-load.d/gdrdrv.conf")
     assert written.split() == [version, f"{version}/build", "/kernel/drivers/misc/", "gdrdrv"]
 
 
@@ -141,10 +147,12 @@ def test_gdrcopy_is_built_where_the_base_lacks_it(base: Machine, tmp_path: Path)
         ("printf '#!/bin/sh\\n[ $1 = add ]\\n' >/usr/local/bin/dkms", "its module does not compile for kernel"),
     ],
 )
-def test_a_failed_gdrcopy_build_names_the_setting_that_skips_it(base: Machine, tmp_path: Path, fault: str, problem: str) -> None:
-    other = base.on_top(tmp_path / "layer")
-    other.must("/bin/bash", "-ec", GDRCOPY)
-    other.must("/bin/sh", "-c", fault)
+def test_failed_gdrcopy_build_names_the_setting_that_skips_it(
+    base_machine: Machine, tmp_path: Path, fault: str, problem: str
+) -> None:
+    other = base_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("/bin/bash", "-ec", GDRCOPY)
+    other.run_checked("/bin/sh", "-c", fault)
     failed = other.run("/bin/bash", "/srv/amis/provisioners/install-gdrcopy.sh")
     assert failed.returncode == 1
     assert problem in failed.stderr and "skip={" in failed.stderr
@@ -153,7 +161,7 @@ def test_a_failed_gdrcopy_build_names_the_setting_that_skips_it(base: Machine, t
 def test_the_pinned_gdrcopy_compiles_for_the_kernels_of_the_base_amis() -> None:
     """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md lists for 2.5.2: "Fix build errors on recent kernels
     (v6.15+)"."""
-    assert tuple(map(int, versions()["gdrcopy_version"].split("."))) >= (2, 5, 2)
+    assert tuple(map(int, read_pinned_versions()["gdrcopy_version"].split("."))) >= (2, 5, 2)
 
 
 AWS_MPI = "mkdir -p /opt/amazon; cp -r $(readlink -f /opt/mpi) /opt/amazon/openmpi5; mkdir -p /opt/amazon/openmpi; rm /opt/mpi"
@@ -161,24 +169,24 @@ AWS_MPI = "mkdir -p /opt/amazon; cp -r $(readlink -f /opt/mpi) /opt/amazon/openm
 AWS = {"OPENMPI_ORIGIN": "aws", "OPENMPI_SERIES": "5"}
 
 
-def test_awss_open_mpi_is_selected_if_it_is_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
-    other.must("/bin/sh", "-ec", AWS_MPI + "; echo /opt/amazon/openmpi/lib >/etc/ld.so.conf.d/000_efa.conf")
-    other.must("select-openmpi.sh", **AWS)
-    assert other.must(
+def test_aws_open_mpi_is_selected_if_it_is_cuda_aware(provisioned_machine: Machine, tmp_path: Path) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("/bin/sh", "-ec", AWS_MPI + "; echo /opt/amazon/openmpi/lib >/etc/ld.so.conf.d/000_efa.conf")
+    other.run_checked("select-openmpi.sh", **AWS)
+    assert other.run_checked(
         "/bin/sh", "-c", "readlink /opt/mpi; cat /etc/ld.so.conf.d/000_efa.conf /etc/ld.so.conf.d/mpi.conf"
     ).split() == [
         "/opt/amazon/openmpi5",
         "/opt/mpi/lib",
     ], "the linker must find only one of AWS's two Open MPIs"
-    assert "mpirun (Open MPI)" in other.must("/bin/bash", "-lc", "mpirun --version")
-    assert other.must("/bin/bash", "-lc", "command -v mpirun") == "/opt/mpi/bin/mpirun\n", "a login shell must find it"
+    assert "mpirun (Open MPI)" in other.run_checked("/bin/bash", "-lc", "mpirun --version")
+    assert other.run_checked("/bin/bash", "-lc", "command -v mpirun") == "/opt/mpi/bin/mpirun\n", "a login shell must find it"
 
 
-def test_an_open_mpi_without_cuda_fails_the_build(provisioned: Machine, tmp_path: Path) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
-    other.must("install-openmpi.sh", OPENMPI_SERIES="5")
-    other.must("/bin/sh", "-ec", AWS_MPI)
+def test_an_open_mpi_without_cuda_fails_the_build(provisioned_machine: Machine, tmp_path: Path) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("install-openmpi.sh", OPENMPI_SERIES="5")
+    other.run_checked("/bin/sh", "-ec", AWS_MPI)
     failed = other.run("select-openmpi.sh", **AWS)
     assert failed.returncode == 1
     assert "Open MPI in /opt/amazon/openmpi5 is not CUDA-aware" in failed.stderr
@@ -188,28 +196,30 @@ def test_an_open_mpi_without_cuda_fails_the_build(provisioned: Machine, tmp_path
     ("series", "error"),
     [("4", "AWS's Open MPI 4.1 in /opt/amazon/openmpi is not CUDA-aware"), ("5", "/opt/amazon/openmpi5/bin/mpirun is missing")],
 )
-def test_an_unusable_choice_of_awss_open_mpi_ends_with_its_fix(
-    provisioned: Machine, tmp_path: Path, series: str, error: str
+def test_unusable_aws_open_mpi_fails_the_build_with_a_fix(
+    provisioned_machine: Machine, tmp_path: Path, series: str, error: str
 ) -> None:
-    failed = provisioned.on_top(tmp_path / "layer").run("select-openmpi.sh", OPENMPI_ORIGIN="aws", OPENMPI_SERIES=series)
+    failed = provisioned_machine.clone_with_layer(tmp_path / "layer").run(
+        "select-openmpi.sh", OPENMPI_ORIGIN="aws", OPENMPI_SERIES=series
+    )
     assert failed.returncode != 0
     assert error in failed.stderr and "openmpi_origin=upstream" in failed.stderr
 
 
-def test_libraries_in_lib64_are_registered(provisioned: Machine, tmp_path: Path) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
-    other.must("/bin/sh", "-ec", "mkdir -p /opt/other/bin /opt/other/lib64; touch /opt/other/lib64/libmpi.so.40")
-    other.must("register-mpi.sh", "OpenMPI", "5.0.9amzn1", "/opt/other")
-    assert other.must("cat", "/etc/ld.so.conf.d/mpi.conf") == "/opt/mpi/lib64\n"
+def test_mpi_libraries_in_lib64_are_registered_with_the_dynamic_linker(provisioned_machine: Machine, tmp_path: Path) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("/bin/sh", "-ec", "mkdir -p /opt/other/bin /opt/other/lib64; touch /opt/other/lib64/libmpi.so.40")
+    other.run_checked("register-mpi.sh", "OpenMPI", "5.0.9amzn1", "/opt/other")
+    assert other.run_checked("cat", "/etc/ld.so.conf.d/mpi.conf") == "/opt/mpi/lib64\n"
 
 
-def test_kernel_and_driver_packages_are_held(provisioned: Machine, tmp_path: Path) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
+def test_kernel_and_driver_packages_are_held(provisioned_machine: Machine, tmp_path: Path) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
     record = "printf 'Package: nvidia-open-595\\nStatus: install ok installed\\nVersion: 595.91\\nArchitecture: all\\n"
     record += "Maintainer: nobody <n@example.com>\\nDescription: stub\\n\\n' >>/var/lib/dpkg/status"
-    other.must("/bin/sh", "-c", record)
-    assert "nvidia-open-595" in other.must("hold-driver.sh")
-    assert "nvidia-open-595" in other.must("apt-mark", "showhold")
+    other.run_checked("/bin/sh", "-c", record)
+    assert "nvidia-open-595" in other.run_checked("hold-driver.sh")
+    assert "nvidia-open-595" in other.run_checked("apt-mark", "showhold")
 
 
 SIGNED = r"""
@@ -223,17 +233,17 @@ gpg --list-keys --with-colons signer | awk -F : '$1 == "fpr" { print $10; exit }
 """
 
 
-def test_a_signed_file_is_fetched_only_if_the_pinned_key_signed_it(provisioned: Machine, tmp_path: Path) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
-    other.must("install-packages.sh", "gpg", "gpg-agent")
-    fingerprint = other.must("/bin/bash", "-ec", SIGNED).strip()
+def test_a_download_is_accepted_only_if_signed_with_the_pinned_key(provisioned_machine: Machine, tmp_path: Path) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("install-packages.sh", "gpg", "gpg-agent")
+    fingerprint = other.run_checked("/bin/bash", "-ec", SIGNED).strip()
     fetch = ("fetch-signed.sh", "file:///srv/file", "file:///srv/key")
-    other.must(*fetch, fingerprint, "/srv/fetched")
-    assert other.must("cat", "/srv/fetched") == "content\n"
+    other.run_checked(*fetch, fingerprint, "/srv/fetched")
+    assert other.run_checked("cat", "/srv/fetched") == "content\n"
 
     wrong = other.run(*fetch, "0" * 40, "/srv/fetched")
     assert wrong.returncode == 1 and f"is not signed by the key {'0' * 40}; found: {fingerprint}" in wrong.stderr
-    other.must("/bin/sh", "-c", "echo changed >/srv/file")
+    other.run_checked("/bin/sh", "-c", "echo changed >/srv/file")
     changed = other.run(*fetch, fingerprint, "/srv/fetched")
     assert changed.returncode == 1 and "no valid signature" in changed.stderr
     assert other.run("test", "-e", "/srv/fetched").returncode == 1, "nothing is left to be installed"
@@ -260,23 +270,30 @@ chmod +x /usr/local/bin/nvidia-smi /opt/amazon/efa/bin/fi_info /usr/local/bin/sy
 CHECK = "/usr/local/lib/gpumpi/first-boot-check"
 
 
-def result(machine: Machine) -> dict[str, object]:
+def read_check_result(machine: Machine) -> dict[str, object]:
     loaded: dict[str, object] = json.loads((machine.layer / "fake/etc/gpumpi/first-boot.json").read_text())
     return loaded
 
 
-def test_the_first_boot_check_does_nothing_without_a_gpu(provisioned: Machine, tmp_path: Path) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
-    assert "nothing to check" in other.must(CHECK, ROOT="/fake")
+def test_the_first_boot_check_does_nothing_without_a_gpu(provisioned_machine: Machine, tmp_path: Path) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
+    assert "nothing to check" in other.run_checked(CHECK, ROOT="/fake")
     assert not (other.layer / "fake").exists()
 
 
-def test_the_first_boot_check_records_a_sound_gpu_node(provisioned: Machine, tmp_path: Path) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
-    other.must("/bin/bash", "-ec", GPU)
-    printed = other.must(CHECK, ROOT="/fake")
+def test_the_first_boot_check_records_a_healthy_gpu_node(provisioned_machine: Machine, tmp_path: Path) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("/bin/bash", "-ec", GPU)
+    printed = other.run_checked(CHECK, ROOT="/fake")
     assert printed.startswith("gpumpi: 2 GPUs, driver 595.91.07, 1 EFA devices, OpenMPI ") and "is CUDA-aware" in printed
-    assert result(other) | {"mpi": ""} == {"ok": True, "gpus": 2, "efa": 1, "driver": "595.91.07", "mpi": "", "problems": []}
+    assert read_check_result(other) | {"mpi": ""} == {
+        "ok": True,
+        "gpus": 2,
+        "efa": 1,
+        "driver": "595.91.07",
+        "mpi": "",
+        "problems": [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -289,14 +306,16 @@ def test_the_first_boot_check_records_a_sound_gpu_node(provisioned: Machine, tmp
         ("sed -i s,^MPI_FOLDER=.*,MPI_FOLDER=/nowhere, /fake/etc/gpumpi/mpi", "Open MPI in /nowhere is not CUDA-aware"),
     ],
 )
-def test_the_first_boot_check_fails_for_each_fault(provisioned: Machine, tmp_path: Path, fault: str, problem: str) -> None:
-    other = provisioned.on_top(tmp_path / "layer")
-    other.must("/bin/bash", "-ec", GPU)
-    other.must("/bin/sh", "-c", fault)
+def test_the_first_boot_check_reports_each_gpu_node_fault(
+    provisioned_machine: Machine, tmp_path: Path, fault: str, problem: str
+) -> None:
+    other = provisioned_machine.clone_with_layer(tmp_path / "layer")
+    other.run_checked("/bin/bash", "-ec", GPU)
+    other.run_checked("/bin/sh", "-c", fault)
     failed = other.run(CHECK, ROOT="/fake")
     assert failed.returncode == 1
     assert problem in failed.stderr
-    report = result(other)
+    report = read_check_result(other)
     assert report["ok"] is False
     assert problem in str(report["problems"])
     assert isinstance(report["problems"], list) and len(report["problems"]) == 1, "the fault alone"

@@ -13,7 +13,7 @@ PROGRAM = ROOT / "bench" / "gpu" / "device_buffers.py"
 SIZES = [4096, 16 << 20]
 
 
-def missing() -> str:
+def find_missing_requirement() -> str:
     """Return why the test cannot run here, or an empty string if it can."""
     if not Path("/dev/nvidiactl").exists():
         return "this machine has no NVIDIA GPU"
@@ -27,7 +27,7 @@ def missing() -> str:
     return "this machine has a GPU, but its python3 lacks mpi4py or numpy" if imported.returncode else ""
 
 
-@pytest.mark.skipif(bool(missing()), reason=missing())
+@pytest.mark.skipif(bool(find_missing_requirement()), reason=find_missing_requirement())
 def test_two_ranks_exchange_gpu_buffers_and_compute_the_right_sums(tmp_path: Path) -> None:
     start = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "2", "python3", str(PROGRAM)]
     options = ["--bytes", ",".join(map(str, SIZES)), "--repeats", "3", "--json", str(tmp_path / "seen.json")]

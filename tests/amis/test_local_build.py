@@ -11,14 +11,14 @@ import boto3.session
 import pytest
 
 from localcloud.hosts import ami, realizer
-from localcloud.images.recipes import versions
+from localcloud.images.recipes import read_pinned_versions
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
 from testkit.aws_clients import REGION
 from testkit.waiting import wait_until
-from tests.amis.test_templates import provisioners_of
-from tests.hosts.cluster import remains
-from tests.hosts.conftest import able as able
+from tests.amis.test_templates import list_provisioners
+from tests.hosts.cluster import find_leftovers
+from tests.hosts.conftest import skip_if_unsupported as skip_if_unsupported
 from tests.local_aws.ec2_world import make_world
 
 pytestmark = [pytest.mark.xdist_group("packer"), pytest.mark.mission_only]
@@ -50,12 +50,12 @@ class Built:
     output: Path
     lines: list[str]
 
-    def described(self) -> dict[str, Any]:
+    def describe_image(self) -> dict[str, Any]:
         return dict(self.client("ec2").describe_images(ImageIds=[self.image])["Images"][0])
 
 
 @pytest.fixture(scope="module")
-def built(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+def built_ami(skip_if_unsupported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     folder = tmp_path_factory.mktemp("ami")
     cloud, lines = LocalCloud(folder / "cloud"), list[str]()
     cloud.start(print, hosts=True)
@@ -68,21 +68,21 @@ def built(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buil
         )
     finally:
         cloud.stop()
-    assert remains(cloud) == []
+    assert find_leftovers(cloud) == []
 
 
-def test_the_ami_is_the_newest_with_the_tags_that_stacks_search_for(built: Built) -> None:
+def test_the_built_ami_is_the_newest_with_the_tags_used_by_stacks(built_ami: Built) -> None:
     filters = [{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}, {"Name": "tag:gpumpi:openmpi", "Values": ["4"]}]
-    images = built.client("ec2").describe_images(Owners=["self"], Filters=filters)["Images"]
-    assert max(images, key=lambda image: image["CreationDate"])["ImageId"] == built.image != realizer.AMI.id(REGION)
-    tags = {tag["Key"]: tag["Value"] for tag in built.described()["Tags"]}
-    assert tags["gpumpi:openmpi-version"] == versions()["openmpi4_debian_version"]
+    images = built_ami.client("ec2").describe_images(Owners=["self"], Filters=filters)["Images"]
+    assert max(images, key=lambda image: image["CreationDate"])["ImageId"] == built_ami.image != realizer.AMI.id(REGION)
+    tags = {tag["Key"]: tag["Value"] for tag in built_ami.describe_image()["Tags"]}
+    assert tags["gpumpi:openmpi-version"] == read_pinned_versions()["openmpi4_debian_version"]
     assert tags["gpumpi:skipped"].split() == sorted(ami.SKIPPED)
-    assert built.described()["ImdsSupport"] == "v2.0"
+    assert built_ami.describe_image()["ImdsSupport"] == "v2.0"
 
 
-def test_the_build_leaves_nothing_but_the_ami_in_the_account(built: Built) -> None:
-    ec2, iam = built.client("ec2"), built.client("iam")
+def test_the_build_leaves_only_the_ami_in_the_account(built_ami: Built) -> None:
+    ec2, iam = built_ami.client("ec2"), built_ami.client("iam")
     instances = [instance for entry in ec2.describe_instances()["Reservations"] for instance in entry["Instances"]]
     assert {instance["State"]["Name"] for instance in instances} == {"terminated"}
     assert ec2.describe_key_pairs()["KeyPairs"] == []
@@ -93,46 +93,46 @@ def test_the_build_leaves_nothing_but_the_ami_in_the_account(built: Built) -> No
     assert ec2.describe_vpcs(Filters=[{"Name": "tag:Name", "Values": ["gpumpi-ami-build"]}])["Vpcs"] == []
     owned = ec2.describe_images(Owners=["self"])["Images"]
     preset = [image.id(REGION) for image in realizer.AMIS.values()]
-    assert sorted(image["ImageId"] for image in owned) == sorted([*preset, built.image]), "no unencrypted copy is left"
+    assert sorted(image["ImageId"] for image in owned) == sorted([*preset, built_ami.image]), "no unencrypted copy is left"
 
 
-def test_the_build_goes_through_session_manager_and_opens_no_port(built: Built) -> None:
-    assert any("Starting portForwarding session" in line for line in built.lines)
+def test_the_build_connects_through_session_manager_and_opens_no_port(built_ami: Built) -> None:
+    assert any("Starting portForwarding session" in line for line in built_ami.lines)
     template = (AMIS / "ec2.pkr.hcl").read_text()
     assert "temporary_security_group_source" not in template
 
 
-def test_the_build_saves_a_complete_manifest(built: Built) -> None:
-    manifest = json.loads((built.output / "ec2-openmpi4.json").read_text())
+def test_the_build_saves_a_complete_manifest(built_ami: Built) -> None:
+    manifest = json.loads((built_ami.output / "ec2-openmpi4.json").read_text())
     assert manifest["skipped"] == ami.SKIPPED
-    assert sorted([*manifest["installed"], *manifest["skipped"]]) == sorted(provisioners_of("ec2"))
+    assert sorted([*manifest["installed"], *manifest["skipped"]]) == sorted(list_provisioners("ec2"))
     assert manifest["frameworks"] == ["chainermn"]
-    assert manifest["source_image"] == versions()["dlami_ubuntu_24_04"]
-    assert ami.newest(built.output) == built.image
+    assert manifest["source_image"] == read_pinned_versions()["dlami_ubuntu_24_04"]
+    assert ami.read_built_ami_id(built_ami.output) == built_ami.image
 
 
-def test_the_compiled_open_mpi_is_cached_for_the_next_build(built: Built) -> None:
+def test_the_compiled_open_mpi_is_cached_for_the_next_build(built_ami: Built) -> None:
     cached = [file.name for file in (ami.cache_folder() / "built").iterdir()]
-    assert any(name.startswith(f"openmpi-{versions()['openmpi4_debian_version']}-") for name in cached)
+    assert any(name.startswith(f"openmpi-{read_pinned_versions()['openmpi4_debian_version']}-") for name in cached)
 
 
 @pytest.mark.mission("C", "AMI")
-def test_a_host_started_from_the_ami_is_ready_for_mpi(built: Built) -> None:
-    world = make_world(built.client)
-    instance_id = world.run(ImageId=built.image, InstanceType="c5.large", UserData=REPORT)[0]["InstanceId"]
+def test_a_host_started_from_the_ami_is_ready_for_mpi(built_ami: Built) -> None:
+    world = make_world(built_ami.client)
+    instance_id = world.run(ImageId=built_ami.image, InstanceType="c5.large", UserData=REPORT)[0]["InstanceId"]
 
-    def report() -> dict[str, str]:
-        shown = built.client("ec2").get_console_output(InstanceId=instance_id).get("Output", "")
+    def read_report() -> dict[str, str]:
+        shown = built_ami.client("ec2").get_console_output(InstanceId=instance_id).get("Output", "")
         reported = dict(re.findall(r"report: (\w+) ?(.*?)\r?$", shown, re.MULTILINE))
         return reported if "end" in reported else {}
 
-    assert wait_until(report) == {
+    assert wait_until(read_report) == {
         "cuda": "1",
         "ranks": "2 2",
         "number": "1000",
         "keys": "0",
         "recipe": "0",
-        "manifest": versions()["openmpi4_debian_version"],
+        "manifest": read_pinned_versions()["openmpi4_debian_version"],
         "hosts": "1",
         "end": "",
     }

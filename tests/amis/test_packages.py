@@ -17,10 +17,10 @@ LOCKED = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 9
 def machine(tmp_path: Path) -> Machine:
     layer = tmp_path / "layer"
     layer.mkdir()
-    return Machine(layer, [roots.bare(print)])
+    return Machine(layer, [roots.ensure_bare_root(print)])
 
 
-def program(machine: Machine, name: str, text: str) -> None:
+def stub_program(machine: Machine, name: str, text: str) -> None:
     """Add a shell script that precedes the real program on the machine's PATH."""
     path = machine.layer / "usr/local/bin" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,39 +28,39 @@ def program(machine: Machine, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_an_installation_waits_until_the_booting_machine_has_updated_its_package_lists(machine: Machine) -> None:
+def test_package_installation_waits_until_boot_has_updated_the_package_lists(machine: Machine) -> None:
     update = f"if ! mkdir /srv/second; then exit 0; fi; echo '{LOCKED}' >&2; exit 100"
-    program(machine, "apt-get", f'case "$1" in update) {update} ;; esac\necho "$@" >/srv/asked')
-    machine.must("install-packages.sh", "no-such-package")
-    asked = machine.must("cat", "/srv/asked")
+    stub_program(machine, "apt-get", f'case "$1" in update) {update} ;; esac\necho "$@" >/srv/asked')
+    machine.run_checked("install-packages.sh", "no-such-package")
+    asked = machine.run_checked("cat", "/srv/asked")
     assert "no-such-package" in asked and "DPkg::Lock::Timeout=" in asked
 
 
-def test_another_error_of_apt_ends_the_build_at_once(machine: Machine) -> None:
-    program(machine, "apt-get", "mkdir /srv/first || exit 7; echo 'E: The repository is not signed.' >&2; exit 100")
+def test_other_apt_errors_end_the_build_at_once(machine: Machine) -> None:
+    stub_program(machine, "apt-get", "mkdir /srv/first || exit 7; echo 'E: The repository is not signed.' >&2; exit 100")
     failed = machine.run("install-packages.sh", "no-such-package")
     assert failed.returncode == 1
     assert "E: The repository is not signed." in failed.stderr
 
 
 @pytest.mark.parametrize("name", ["curl", "gpg"])
-def test_amazon_linux_keeps_the_package_that_it_has_of_a_program(machine: Machine, name: str) -> None:
+def test_amazon_linux_keeps_preinstalled_and_minimal_packages(machine: Machine, name: str) -> None:
     """dnf refuses to install both the minimal and the full package of a program."""
-    program(machine, "rpm", "exit 1")
-    program(machine, "dnf", 'for asked; do :; done; echo "$asked" >/srv/asked')
-    machine.must("rm", "--force", f"/usr/bin/{name}")
-    machine.must("install-packages.sh", name)
-    assert machine.must("cat", "/srv/asked") == {"curl": "curl-minimal\n", "gpg": "gnupg2-minimal\n"}[name]
-    machine.must("rm", "/srv/asked")
-    program(machine, name, "")
-    machine.must("install-packages.sh", name)
+    stub_program(machine, "rpm", "exit 1")
+    stub_program(machine, "dnf", 'for asked; do :; done; echo "$asked" >/srv/asked')
+    machine.run_checked("rm", "--force", f"/usr/bin/{name}")
+    machine.run_checked("install-packages.sh", name)
+    assert machine.run_checked("cat", "/srv/asked") == {"curl": "curl-minimal\n", "gpg": "gnupg2-minimal\n"}[name]
+    machine.run_checked("rm", "/srv/asked")
+    stub_program(machine, name, "")
+    machine.run_checked("install-packages.sh", name)
     assert machine.run("test", "-e", "/srv/asked").returncode == 1
 
 
-def test_the_limit_of_locked_memory_applies_to_services_that_start_from_now_on(machine: Machine) -> None:
-    program(machine, "systemctl", 'echo "$@" >>/srv/asked')
-    machine.must("mkdir", "--parents", "/run/systemd/system")
+def test_locked_memory_limit_applies_to_services_started_afterwards(machine: Machine) -> None:
+    stub_program(machine, "systemctl", 'echo "$@" >>/srv/asked')
+    machine.run_checked("mkdir", "--parents", "/run/systemd/system")
     for _ in range(2):
-        machine.must("configure-limits.sh")
-    assert machine.must("cat", "/srv/asked") == "daemon-reload\n", "the second run changes nothing"
-    assert "DefaultLimitMEMLOCK=infinity" in machine.must("cat", "/etc/systemd/system.conf.d/50-gpumpi.conf")
+        machine.run_checked("configure-limits.sh")
+    assert machine.run_checked("cat", "/srv/asked") == "daemon-reload\n", "the second run changes nothing"
+    assert "DefaultLimitMEMLOCK=infinity" in machine.run_checked("cat", "/etc/systemd/system.conf.d/50-gpumpi.conf")

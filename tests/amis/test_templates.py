@@ -8,7 +8,7 @@ import pytest
 
 from localcloud.aws.images import IMAGES
 from localcloud.hosts import ami
-from localcloud.images.recipes import versions
+from localcloud.images.recipes import read_pinned_versions
 from localcloud.images.root import AMIS
 from localcloud.processes import ROOT
 from localcloud.tools.build import ensure
@@ -20,13 +20,13 @@ PROVISIONERS = AMIS / "provisioners"
 
 
 @pytest.fixture(scope="module")
-def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def packer_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return environment variables for Packer: its plugin folder and dummy credentials."""
     own = str(tmp_path_factory.mktemp("packer"))
     return {
         **os.environ,
         "PATH": f"{ensure(PACKER, print).parent}{os.pathsep}{os.environ['PATH']}",
-        "PACKER_PLUGIN_PATH": str(ami.plugins(print)),
+        "PACKER_PLUGIN_PATH": str(ami.ensure_packer_plugins(print)),
         "PACKER_CONFIG_DIR": own,
         "CHECKPOINT_DISABLE": "1",
         "AWS_ACCESS_KEY_ID": "nobody",
@@ -34,11 +34,11 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-def packer(variables: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_packer(variables: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(["packer", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
 
 
-def provisioners_of(kind: str) -> list[str]:
+def list_provisioners(kind: str) -> list[str]:
     """Return the template's provisioners in order."""
     listed = re.search(rf"{kind}_provisioners = \[(.*?)\]", TEMPLATES[kind], re.DOTALL)
     assert listed
@@ -47,15 +47,15 @@ def provisioners_of(kind: str) -> list[str]:
 
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize("kind", KINDS)
-def test_packer_validates_the_template(variables: dict[str, str], kind: str) -> None:
-    result = packer(variables, "validate", "-only", f"{kind}.*", "amis")
+def test_packer_validates_the_template(packer_environment: dict[str, str], kind: str) -> None:
+    result = run_packer(packer_environment, "validate", "-only", f"{kind}.*", "amis")
     assert (result.returncode, result.stdout.strip()) == (0, "The configuration is valid."), result.stdout + result.stderr
 
 
 @pytest.mark.xdist_group("packer")
-def test_templates_are_formatted(variables: dict[str, str]) -> None:
+def test_packer_templates_are_formatted(packer_environment: dict[str, str]) -> None:
     for template in sorted(AMIS.glob("*.pkr.hcl")):
-        result = packer(variables, "fmt", "-check", str(template))
+        result = run_packer(packer_environment, "fmt", "-check", str(template))
         assert result.returncode == 0, template.name
 
 
@@ -72,25 +72,29 @@ def test_templates_are_formatted(variables: dict[str, str]) -> None:
         ("instance_type=g5g.xlarge", "There is no arm64 recipe yet"),
     ],
 )
-def test_a_wrong_variable_is_rejected_before_anything_starts(variables: dict[str, str], variable: str, error: str) -> None:
-    result = packer(variables, "validate", "-var", variable, "amis")
+def test_an_invalid_variable_is_rejected_before_anything_starts(
+    packer_environment: dict[str, str], variable: str, error: str
+) -> None:
+    result = run_packer(packer_environment, "validate", "-var", variable, "amis")
     assert result.returncode != 0
     assert error in result.stdout + result.stderr
 
 
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize("base", ["ubuntu-24.04", "ubuntu-22.04", "amazon-linux-2023"])
-def test_each_base_is_valid_and_its_pinned_ami_exists_in_the_local_aws(variables: dict[str, str], base: str) -> None:
-    result = packer(variables, "validate", "-only", "ec2.*", "-var", f"base={base}", "-var", "instance_type=g6.xlarge", "amis")
+def test_each_base_ami_is_valid_and_its_pinned_version_exists_in_local_aws(packer_environment: dict[str, str], base: str) -> None:
+    result = run_packer(
+        packer_environment, "validate", "-only", "ec2.*", "-var", f"base={base}", "-var", "instance_type=g6.xlarge", "amis"
+    )
     assert result.returncode == 0, result.stdout + result.stderr
-    pinned = versions()[f"dlami_{base.replace('-', '_').replace('.', '_')}"]
+    pinned = read_pinned_versions()[f"dlami_{base.replace('-', '_').replace('.', '_')}"]
     (image,) = [image for image in IMAGES if image.name == pinned]
     assert image.owner == "898082745236"
 
 
-def test_the_eks_build_keeps_what_the_nodes_need_to_build_their_driver_at_boot() -> None:
+def test_eks_build_keeps_what_nodes_need_to_build_their_driver_at_boot() -> None:
     """Source: https://github.com/awslabs/amazon-eks-ami, templates/al2023/provisioners/install-nvidia-driver.sh"""
-    text = "".join((PROVISIONERS / f"{name}.sh").read_text() for name in provisioners_of("eks"))
+    text = "".join((PROVISIONERS / f"{name}.sh").read_text() for name in list_provisioners("eks"))
     assert "./efa_installer.sh --yes --skip-kmod" in text
     forbidden = (
         r"modules-load\.d|modprobe|dkms (add|build|install)|(dnf|rpm) .*(remove|erase)|\bcuda-toolkit|nvidia-open\b|rm .*dkms"
@@ -99,8 +103,8 @@ def test_the_eks_build_keeps_what_the_nodes_need_to_build_their_driver_at_boot()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_step_of_a_template_is_a_provisioner_that_the_validation_checks(kind: str) -> None:
-    steps = provisioners_of(kind)
+def test_every_template_step_is_a_provisioner_that_validation_checks(kind: str) -> None:
+    steps = list_provisioners(kind)
     assert [name for name in steps if not (PROVISIONERS / f"{name}.sh").exists()] == []
     text = (PROVISIONERS / "validate-node.sh").read_text()
     both = re.search(r"^wanted=\((.*?)\)", text, re.DOTALL | re.MULTILINE)
@@ -114,8 +118,8 @@ def test_every_step_of_a_template_is_a_provisioner_that_the_validation_checks(ki
 
 
 def test_the_eks_ami_has_no_mount_helper_and_no_join_service() -> None:
-    assert {"install-efs-utils", "install-join-service", "configure-node-ssh"} <= set(provisioners_of("ec2"))
-    assert not {"install-efs-utils", "install-join-service", "configure-node-ssh"} & set(provisioners_of("eks"))
+    assert {"install-efs-utils", "install-join-service", "configure-node-ssh"} <= set(list_provisioners("ec2"))
+    assert not {"install-efs-utils", "install-join-service", "configure-node-ssh"} & set(list_provisioners("eks"))
 
 
 def test_no_provisioner_upgrades_the_kernel() -> None:
@@ -137,17 +141,17 @@ def test_the_build_instance_and_the_ami_require_imdsv2_and_the_ami_is_encrypted(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_image_is_cleaned_last(kind: str) -> None:
+def test_cleanup_is_the_last_build_step(kind: str) -> None:
     last = TEMPLATES[kind].rindex('provisioner "')
     assert "clean-image.sh" in TEMPLATES[kind][last:]
 
 
-def test_the_local_build_skips_only_existing_steps_and_gives_reasons() -> None:
-    assert set(ami.SKIPPED) <= set(provisioners_of("ec2"))
+def test_every_step_skipped_by_the_local_build_exists_and_has_a_reason() -> None:
+    assert set(ami.SKIPPED) <= set(list_provisioners("ec2"))
     assert all(ami.SKIPPED.values())
 
 
-def test_every_version_that_a_provisioner_uses_is_pinned() -> None:
+def test_every_version_used_by_a_provisioner_is_pinned() -> None:
     pinned = set(re.findall(r"^(\w+)=", (AMIS / "versions.pkrvars.hcl").read_text(), re.MULTILINE))
     used = {
         name
@@ -168,5 +172,5 @@ def test_every_version_that_a_provisioner_uses_is_pinned() -> None:
         ("Build 'ec2.amazon-ebs.dlami' finished after 3 minutes 20 seconds.", ""),
     ],
 )
-def test_stages_are_recognized_in_packers_output(line: str, stage: str) -> None:
-    assert ami.stage(line) == stage
+def test_build_stages_are_recognized_in_packer_output(line: str, stage: str) -> None:
+    assert ami.parse_stage(line) == stage

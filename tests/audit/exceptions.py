@@ -15,10 +15,10 @@ class Exceptions:
     def __init__(self, file: str) -> None:
         self._rows: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / file).read_text())
 
-    def unexplained(self, report: Report) -> set[Finding]:
+    def find_unexplained(self, report: Report) -> set[Finding]:
         return {finding for finding in report.failures if self._find_row(finding) is None}
 
-    def unneeded(self, report: Report) -> list[Any]:
+    def find_unneeded(self, report: Report) -> list[Any]:
         """Return the exceptions that match no finding or have a reason of at most five words."""
         used = [self._find_row(finding) for finding in report.failures]
         return [row for row in self._rows if row not in used or len(row["reason"].split()) <= 5]

@@ -36,7 +36,7 @@ class Report:
     failures: tuple[Finding, ...]
 
 
-def program() -> Path:
+def ensure_checkov() -> Path:
     """Return checkov's executable, installing it on first use."""
     digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi" / f"checkov-{digest}"
@@ -67,18 +67,18 @@ def scan(plan: dict[str, Any], folder: Path) -> Report:
     """Scan a Terraform plan offline with all checkov checks."""
     file = folder / "tfplan.json"
     file.write_text(json.dumps(plan))
-    return _judge(file, "terraform_plan")
+    return _run_checkov(file, "terraform_plan")
 
 
 def scan_manifests(manifests: Iterable[dict[str, Any]], folder: Path) -> Report:
     """Scan Kubernetes objects."""
     file = folder / "manifests.yaml"
     file.write_text(yaml.safe_dump_all(manifests))
-    return _judge(file, "kubernetes")
+    return _run_checkov(file, "kubernetes")
 
 
-def _judge(file: Path, framework: str) -> Report:
-    command = [str(program()), "--file", str(file), "--framework", framework, "--output", "json", "--compact"]
+def _run_checkov(file: Path, framework: str) -> Report:
+    command = [str(ensure_checkov()), "--file", str(file), "--framework", framework, "--output", "json", "--compact"]
     # Nothing listens at the proxy's address, so checkov cannot download guidelines from its vendor.
     environment = os.environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "LOG_LEVEL": "ERROR"}
     result = subprocess.run(

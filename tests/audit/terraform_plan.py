@@ -45,10 +45,10 @@ def terraform_type(token: str) -> str:
         return TYPES[token]
     module, kind = token.split(":")[1].split("/")
     parts = [] if module in NO_PREFIX else [module]
-    return "_".join(["aws", *parts, _snake(kind)])
+    return "_".join(["aws", *parts, _to_snake_case(kind)])
 
 
-def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
+def build_plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
     """Return the JSON of `terraform show -json` for several stacks, limited to the fields that scanners read.
 
     Different stacks' accounts can contain the same IDs, so references are resolved within each stack.
@@ -56,12 +56,12 @@ def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
     planned, changes, configured = [], [], []
     for stack in stacks:
         recorded = [resource for resource in stack if resource.token.startswith("aws:")]
-        addresses = {id(resource): f"{terraform_type(resource.token)}.{_label(resource.name)}" for resource in recorded}
-        origins = _origins(recorded, addresses)
+        addresses = {id(resource): f"{terraform_type(resource.token)}.{_to_label(resource.name)}" for resource in recorded}
+        origins = _map_references(recorded, addresses)
         for resource in recorded:
             address = addresses[id(resource)]
             planned.append(_plan_resource(resource, address))
-            changes.append(_change(resource, address))
+            changes.append(_build_change(resource, address))
             configured.append(_find_references(resource, address, origins))
     return {
         "format_version": "1.2",
@@ -80,11 +80,11 @@ def _plan_resource(resource: Recorded, address: str) -> dict[str, Any]:
         "type": kind,
         "name": label,
         "provider_name": "registry.terraform.io/hashicorp/aws",
-        "values": values(resource.inputs),
+        "values": convert_inputs(resource.inputs),
     }
 
 
-def _change(resource: Recorded, address: str) -> dict[str, Any]:
+def _build_change(resource: Recorded, address: str) -> dict[str, Any]:
     planned = _plan_resource(resource, address)
     after = planned.pop("values")
     return {**planned, "change": {"actions": ["create"], "before": None, "after": after, "after_unknown": {}}}
@@ -99,15 +99,15 @@ def _find_references(resource: Recorded, address: str, origins: Mapping[str, str
     expressions: dict[str, Any] = {}
     for name, value in resource.inputs.items():
         references = sorted(
-            {origins[text] for text in _texts(value) if text in origins and not origins[text].startswith(f"{address}.")}
+            {origins[text] for text in _list_strings(value) if text in origins and not origins[text].startswith(f"{address}.")}
         )
         if references:
             whole = [reference.rsplit(".", 1)[0] for reference in references]
-            expressions[_snake(name)] = {"references": [*references, *whole]}
+            expressions[_to_snake_case(name)] = {"references": [*references, *whole]}
     return {"address": address, "mode": "managed", "type": kind, "name": label, "expressions": expressions}
 
 
-def _origins(recorded: Iterable[Recorded], addresses: Mapping[int, str]) -> dict[str, str]:
+def _map_references(recorded: Iterable[Recorded], addresses: Mapping[int, str]) -> dict[str, str]:
     """Map each ARN, ID and name in the outputs to its Terraform reference."""
     references: dict[str, str] = {}
     for resource in recorded:
@@ -118,41 +118,41 @@ def _origins(recorded: Iterable[Recorded], addresses: Mapping[int, str]) -> dict
     return references
 
 
-def _texts(value: Any) -> Iterable[str]:
+def _list_strings(value: Any) -> Iterable[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _texts(inner)
+            yield from _list_strings(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _texts(inner)
+            yield from _list_strings(inner)
 
 
-def values(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def convert_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Convert Pulumi inputs to Terraform attributes and blocks."""
     result: dict[str, Any] = {}
     for name, value in inputs.items():
-        key = _snake(name)
+        key = _to_snake_case(name)
         if key == "tags" and isinstance(value, list):  # in Terraform, an Auto Scaling group's tags are blocks
-            result["tag"] = [values(entry) for entry in value]
+            result["tag"] = [convert_inputs(entry) for entry in value]
             continue
         if key in MAPS:
             result[key] = dict(value)
             continue
         key = BLOCK_NAMES.get(key, key)
         if isinstance(value, Mapping):
-            result[key] = [values(value)]
+            result[key] = [convert_inputs(value)]
         elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
-            result[key] = [values(entry) for entry in value]
+            result[key] = [convert_inputs(entry) for entry in value]
         else:
             result[key] = value
     return result
 
 
-def _snake(camel: str) -> str:
+def _to_snake_case(camel: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", lambda match: "_" + match.group(1).lower(), camel)
 
 
-def _label(name: str) -> str:
+def _to_label(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)

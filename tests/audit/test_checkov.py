@@ -7,9 +7,9 @@ import pytest
 
 from tests.audit.exceptions import Exceptions
 from tests.audit.scanner import Report, scan
-from tests.audit.terraform_plan import Recorded, plan
+from tests.audit.terraform_plan import Recorded, build_plan
 from tests.program.engine import deploy
-from tests.program.worlds import STACKS, account_for
+from tests.program.worlds import STACKS, local_account
 
 EXCEPTIONS = Exceptions("exceptions.yaml")
 
@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
 def record_resources(path: Path) -> list[Recorded]:
-    with account_for(path) as (settings, facts, mocks):
+    with local_account(path) as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         aws_resources = [resource for resource in mocks.resources if resource.token.startswith("aws:")]
         return [
@@ -60,19 +60,19 @@ def record_resources(path: Path) -> list[Recorded]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Scan all stacks at once. Resource names of different stacks differ, because they begin with the stack's name."""
-    return scan(plan(record_resources(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
+    return scan(build_plan(record_resources(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
 
 
-def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
-    assert EXCEPTIONS.unexplained(report) == set()
+def test_checkov_finds_only_documented_exceptions(report: Report) -> None:
+    assert EXCEPTIONS.find_unexplained(report) == set()
 
 
-def test_checkov_reaches_the_expected_checks(report: Report) -> None:
+def test_checkov_runs_the_expected_checks(report: Report) -> None:
     assert report.passed >= MUST_BE_JUDGED
 
 
-def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
-    assert EXCEPTIONS.unneeded(report) == []
+def test_every_checkov_exception_is_needed_and_has_a_reason(report: Report) -> None:
+    assert EXCEPTIONS.find_unneeded(report) == []
 
 
 OPEN_GROUP = Recorded(
@@ -106,7 +106,7 @@ PLAIN_TEMPLATE = Recorded(
         pytest.param(PLAIN_TEMPLATE, "CKV_AWS_79", id="IMDSv1"),
     ],
 )
-def test_checkov_finds_planted_faults(planted: Recorded, check: str, planted_report: Report) -> None:
+def test_checkov_detects_planted_faults(planted: Recorded, check: str, planted_report: Report) -> None:
     failures: list[Any] = [
         failure for failure in planted_report.failures if failure.check == check and planted.name in failure.resource
     ]
@@ -116,5 +116,5 @@ def test_checkov_finds_planted_faults(planted: Recorded, check: str, planted_rep
 @pytest.fixture(scope="module")
 def planted_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scan(
-        plan([[OPEN_GROUP, OPEN_RULE, PLAIN_FILE_SYSTEM, PLAIN_DISK, PLAIN_TEMPLATE]]), tmp_path_factory.mktemp("planted")
+        build_plan([[OPEN_GROUP, OPEN_RULE, PLAIN_FILE_SYSTEM, PLAIN_DISK, PLAIN_TEMPLATE]]), tmp_path_factory.mktemp("planted")
     )

@@ -7,7 +7,7 @@ import pytest
 
 from tests.audit.exceptions import Exceptions
 from tests.audit.scanner import Report, scan_manifests
-from tests.pure.job_world import pieces
+from tests.pure.job_world import render_objects
 from tests.pure.test_job_manifests import VARIANTS
 
 EXCEPTIONS = Exceptions("exceptions_jobs.yaml")
@@ -28,7 +28,7 @@ def make_plain_pods() -> list[dict[str, Any]]:
     """Return the pods of every variant as plain Pods, because checkov does not inspect MPIJobs."""
     plain = []
     for name, more in VARIANTS.items():
-        for piece in pieces(**more):
+        for piece in render_objects(**more):
             spec = piece.get("spec", {})
             templates = [replica_spec["template"] for replica_spec in spec.get("mpiReplicaSpecs", {}).values()] + [
                 spec.get("template")
@@ -45,24 +45,24 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scan_manifests(make_plain_pods(), tmp_path_factory.mktemp("jobs"))
 
 
-def test_the_pods_of_every_kind_of_job_are_scanned() -> None:
+def test_pods_of_every_job_kind_are_scanned() -> None:
     roles = {pod["metadata"]["name"].rpartition("-")[2] for pod in make_plain_pods()}
     assert roles == {"launcher", "worker", "setup"} and len(make_plain_pods()) > 15
 
 
-def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
-    assert EXCEPTIONS.unexplained(report) == set()
+def test_checkov_finds_only_documented_exceptions(report: Report) -> None:
+    assert EXCEPTIONS.find_unexplained(report) == set()
 
 
-def test_checkov_reaches_the_expected_checks(report: Report) -> None:
+def test_checkov_runs_the_expected_checks(report: Report) -> None:
     assert report.passed >= MUST_BE_JUDGED
 
 
-def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
-    assert EXCEPTIONS.unneeded(report) == []
+def test_every_checkov_exception_is_needed_and_has_a_reason(report: Report) -> None:
+    assert EXCEPTIONS.find_unneeded(report) == []
 
 
-def test_checkov_finds_planted_faults(tmp_path: Path) -> None:
+def test_checkov_detects_planted_faults(tmp_path: Path) -> None:
     pod = make_plain_pods()[0]
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     pod["spec"]["hostNetwork"] = True

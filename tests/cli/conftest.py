@@ -10,15 +10,15 @@ from tests.cli.checkout import Checkout
 
 
 @pytest.fixture(scope="session")
-def one_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return Checkout.make(tmp_path_factory.mktemp("checkout") / "gpumpi")
 
 
 @pytest.fixture
-def checkout(one_checkout: Checkout) -> Iterator[Checkout]:
-    yield one_checkout
-    changes = one_checkout.changes()
-    one_checkout.restore()
+def checkout(shared_checkout: Checkout) -> Iterator[Checkout]:
+    yield shared_checkout
+    changes = shared_checkout.list_changes()
+    shared_checkout.restore()
     assert changes == "", "the command line must not touch the user's files"
 
 
@@ -31,15 +31,15 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def running_home(one_checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def shared_cloud_home(shared_checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Folder of a running local cloud that many tests share."""
     folder = tmp_path_factory.mktemp("shared") / "cloud"
-    one_checkout.local("start", folder, "--no-kubernetes", "--no-hosts").succeeded()
+    shared_checkout.run_local("start", folder, "--no-kubernetes", "--no-hosts").assert_success()
     yield folder
     LocalCloud(folder).stop()
 
 
 @pytest.fixture
-def cloud_home(running_home: Path, one_checkout: Checkout) -> Iterator[Path]:
-    yield running_home
-    one_checkout.local("reset", running_home).succeeded()
+def cloud_home(shared_cloud_home: Path, shared_checkout: Checkout) -> Iterator[Path]:
+    yield shared_cloud_home
+    shared_checkout.run_local("reset", shared_cloud_home).assert_success()

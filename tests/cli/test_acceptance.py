@@ -12,14 +12,14 @@ from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.facts.clients import Clients
 from tests.program.engine import deploy
-from tests.program.worlds import ROOT, account_for
+from tests.program.worlds import ROOT, local_account
 
 STACK, REGION = "local-ec2", "us-west-2"
 FOLDER = ROOT / "stacks"
 
 
-def test_leftovers_are_found_and_what_is_terminated_does_not_count() -> None:
-    with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+def test_leftovers_are_found_but_terminated_instances_do_not_count() -> None:
+    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         clients = Clients(REGION)
         assert aws_reads.find_leftovers(clients, STACK) == []
         deploy(settings, facts, mocks)
@@ -46,7 +46,7 @@ def test_leftovers_are_found_and_what_is_terminated_does_not_count() -> None:
 
 
 def test_leftovers_include_lustre_log_groups_and_placement_groups() -> None:
-    with account_for(FOLDER / "Pulumi.10-fsx-lustre.yaml") as (settings, facts, mocks):
+    with local_account(FOLDER / "Pulumi.10-fsx-lustre.yaml") as (settings, facts, mocks):
         clients = Clients(settings.region)
         deploy(settings, facts, mocks)
         found = aws_reads.find_leftovers(clients, settings.stack)
@@ -55,11 +55,11 @@ def test_leftovers_include_lustre_log_groups_and_placement_groups() -> None:
         logs = {"log group /aws/eks/gpumpi-10-fsx-lustre/cluster", "log group /gpumpi/10-fsx-lustre/flow-logs"}
         kinds = {text.rpartition(" ")[0] for text in found}
         assert logs <= set(found) and kinds >= {"placement group", "security group", "launch template"}
-        assert aws_reads.find_recreated_logs(clients, settings.stack) == ""
+        assert aws_reads.find_recreated_log_group(clients, settings.stack) == ""
 
 
-def test_a_log_group_that_eks_recreated_is_reported_but_is_no_failure() -> None:
-    with account_for(FOLDER / f"Pulumi.{STACK}.yaml"):
+def test_a_log_group_recreated_by_eks_is_reported_but_is_not_a_failure() -> None:
+    with local_account(FOLDER / f"Pulumi.{STACK}.yaml"):
         clients, notes = Clients(REGION), Notebook()
         clients.logs.create_log_group(logGroupName="/aws/eks/gpumpi-gone/cluster")
         aws_reads.check_destroy(clients, "gone", lambda stack: None, notes)
@@ -70,17 +70,17 @@ def test_a_log_group_that_eks_recreated_is_reported_but_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("name", ["/aws/eks/gpumpi-gone/cluster", "/gpumpi/gone/flow-logs"])
-def test_a_log_group_that_eks_did_not_recreate_is_a_leftover(name: str) -> None:
-    with account_for(FOLDER / f"Pulumi.{STACK}.yaml"):
+def test_a_log_group_not_recreated_by_eks_is_a_leftover(name: str) -> None:
+    with local_account(FOLDER / f"Pulumi.{STACK}.yaml"):
         clients = Clients(REGION)
         clients.logs.create_log_group(logGroupName=name)
         clients.logs.put_retention_policy(logGroupName=name, retentionInDays=90)
         assert aws_reads.find_leftovers(clients, "gone") == [f"log group {name}"]
-        assert aws_reads.find_recreated_logs(clients, "gone") == ""
+        assert aws_reads.find_recreated_log_group(clients, "gone") == ""
 
 
-def test_instances_and_their_amis_are_read() -> None:
-    with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+def test_instances_of_a_stack_are_listed_with_their_amis() -> None:
+    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         clients = Clients(REGION)
         running = aws_reads.list_stack_instances(clients, STACK)
@@ -91,7 +91,7 @@ def test_instances_and_their_amis_are_read() -> None:
         assert aws_reads.list_stack_instances(clients, "another") == [] and aws_reads.list_instances(clients, []) == []
 
 
-def test_a_cluster_without_instances_in_aws_is_refused(tmp_path: Path) -> None:
+def test_acceptance_refuses_a_cluster_without_aws_instances(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="acceptance checks stacks of kind eks and ec2, not existing") as refused:
         acceptance_command.command("09-on-premises", chosen=Options(), access=Access(), output=tmp_path)
     assert refused.value.code == 2

@@ -33,7 +33,7 @@ STACK_VERBS = {
 
 
 @pytest.fixture
-def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a fake `pulumi` on PATH that knows no stacks and prints the error message of the real `pulumi`."""
     program = tmp_path / "pulumi"
     program.write_text("#!/bin/sh\necho \"error: no stack named 'missing' found\" >&2; exit 255\n")
@@ -41,23 +41,23 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
 
-def command_line(verb: str, folder: Path, *more: str) -> list[str]:
+def make_command_line(verb: str, folder: Path, *more: str) -> list[str]:
     where = [] if verb in ("recover", "image build") else ["--config-dir", str(folder)]
     home = ["--home", str(folder / "cloud")] if verb.startswith("local") else []
     return [*verb.split(), "-s", "missing", *where, *home, *more, *STACK_VERBS[verb]]
 
 
-def test_every_verb_with_a_stack_is_covered_by_the_next_test() -> None:
-    with_stack = {name for name, one in main.every_command() if any("--stack" in option.opts for option in one.params)}
+def test_missing_stack_test_covers_every_command_with_a_stack() -> None:
+    with_stack = {name for name, one in main.list_commands() if any("--stack" in option.opts for option in one.params)}
     assert with_stack - {"init"} == set(STACK_VERBS)
 
 
 @pytest.mark.parametrize("verb", STACK_VERBS)
-def test_a_missing_stack_ends_every_verb_with_4(verb: str, pulumi: None, tmp_path: Path) -> None:
-    plain = CliRunner().invoke(main.app, command_line(verb, tmp_path))
+def test_missing_stack_ends_every_command_with_exit_code_4(verb: str, fake_pulumi: None, tmp_path: Path) -> None:
+    plain = CliRunner().invoke(main.app, make_command_line(verb, tmp_path))
     assert (plain.exit_code, plain.stdout) == (4, ""), plain.output
     assert plain.stderr.startswith(f"cluster {verb}: ") and len(plain.stderr.splitlines()) == 1
-    as_json = CliRunner().invoke(main.app, command_line(verb, tmp_path, "--json"))
+    as_json = CliRunner().invoke(main.app, make_command_line(verb, tmp_path, "--json"))
     document = json.loads(as_json.stdout)
     assert (as_json.exit_code, document["exitCode"]) == (4, 4)
     assert document["error"] and as_json.stderr == ""
@@ -69,30 +69,30 @@ def test_usage_errors_are_json_if_json_was_requested() -> None:
     assert json.loads(done.stdout) == {"error": "Missing option '--stack' / '-s'.", "exitCode": 2}
 
 
-def test_an_interrupt_ends_a_verb_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+def test_an_interrupt_ends_a_command_with_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("infra.config.stack_file.find", interrupted)
+    monkeypatch.setattr("infra.config.stack_file.find_stack_file", raise_interrupt)
     assert CliRunner().invoke(main.app, ["hosts", "-s", "local"]).exit_code == 130
 
 
 @pytest.mark.parametrize("name", errors.CODES)
-def test_every_exception_in_the_table_exists(name: str) -> None:
+def test_every_exception_class_in_the_exit_code_table_exists(name: str) -> None:
     module, _, kind = name.rpartition(".")
     found = getattr(importlib.import_module(module), kind)
     assert f"{found.__module__}.{found.__qualname__}" == name
 
 
-@pytest.mark.parametrize("verb", [name for name, _ in main.every_command()])
-def test_help_of_every_verb_has_the_exit_codes(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("verb", [name for name, _ in main.list_commands()])
+def test_help_of_every_command_lists_the_exit_codes(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     done = CliRunner().invoke(main.app, [*verb.split(), "--help"])
     assert done.exit_code == 0
     assert all(f"{code}: {meaning}" in done.stdout for code, meaning in exit_codes.MEANINGS.items())
 
 
-def test_help_lists_every_verb_without_loading_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_lists_every_command_without_loading_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cli.lazy.LazyCommand.load", lambda self: pytest.fail(f"{self.name} was loaded"))
     for arguments, verbs in (
         ([], [name for group in main.VERBS.values() for name in group]),
@@ -104,61 +104,63 @@ def test_help_lists_every_verb_without_loading_it(monkeypatch: pytest.MonkeyPatc
         assert all(f"│ {verb} " in done.stdout for verb in verbs)
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_version_option_prints_the_package_version() -> None:
     done = CliRunner().invoke(main.app, ["--version"])
     assert (done.exit_code, done.stdout) == (0, "0.1.0\n")
 
 
-def test_completion_can_be_installed() -> None:
+def test_shell_completion_can_be_installed() -> None:
     assert "--install-completion" in CliRunner().invoke(main.app, ["--help"]).stdout
 
 
-def test_a_hint_works_when_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suggested_command_works_when_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in (ROOT, ROOT / "docs", tmp_path):
         monkeypatch.chdir(folder)
-        done = subprocess.run(["sh", "-c", f"{installation.command()} --version"], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (0, "0.1.0\n"), installation.command()
+        done = subprocess.run(
+            ["sh", "-c", f"{installation.program_name()} --version"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, "0.1.0\n"), installation.program_name()
     monkeypatch.chdir(ROOT)
-    assert installation.command() == "scripts/cluster"
+    assert installation.program_name() == "scripts/cluster"
     monkeypatch.setattr(installation, "_FROM_WHEEL", True)
     monkeypatch.setattr(installation, "NAME", "gpumpi")
-    assert installation.pasteable("see `scripts/cluster ssh`") == "see `gpumpi ssh`"
+    assert installation.make_pasteable("see `scripts/cluster ssh`") == "see `gpumpi ssh`"
 
 
 REASON = "no-capacity-in-this-zone try-another-zone"
 
 
-def listing() -> Listing:
+def make_listing() -> Listing:
     found = Listing("pool", "instance type", "what it waits for", "reason")
     found.add_row("training-pool", "p4d.24xlarge", "UnavailableOffering", REASON)
     return found
 
 
-def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_output_keeps_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    console.make_console().print(listing())
+    console.make_console().print(make_listing())
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 2 and REASON in printed[1]
 
 
-def at_width(width: int) -> list[str]:
+def print_at_width(width: int) -> list[str]:
     terminal = Console(file=io.StringIO(), width=width, highlight=False, markup=False, soft_wrap=True)
     with terminal.capture() as capture:
-        terminal.print(listing())
+        terminal.print(make_listing())
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
-def test_a_table_becomes_a_list_if_the_terminal_is_too_narrow() -> None:
-    assert at_width(60) == [
+def test_a_table_becomes_a_list_in_a_narrow_terminal() -> None:
+    assert print_at_width(60) == [
         "pool: training-pool",
         "instance type: p4d.24xlarge",
         "what it waits for: UnavailableOffering",
         f"reason: {REASON}",
     ]
-    assert [len(at_width(width)) for width in (90, 120)] == [3, 2]
+    assert [len(print_at_width(width)) for width in (90, 120)] == [3, 2]
 
 
-def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_no_color_variable_disables_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert not console.make_console().no_color
     monkeypatch.setenv("NO_COLOR", "1")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cli.clusters.dashboard.page_data import Seen, page
+from cli.clusters.dashboard.page_data import Seen, build_page
 from cli.clusters.dashboard.server import DashboardServer
 from cli.jobs.goodput.time_account import PARTS
 from testkit import browser
@@ -63,7 +63,7 @@ class World:
 
     def document(self) -> dict[str, Any]:
         self.second += 1
-        return {**page(self.seen, NOW), "clock": f"read {self.second}"}
+        return {**build_page(self.seen, NOW), "clock": f"read {self.second}"}
 
     def stop(self) -> None:
         self.server.shutdown()
@@ -72,7 +72,7 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def page_server() -> Iterator[World]:
     one = World()
     yield one
     one.stop()
@@ -80,42 +80,44 @@ def world() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    with browser.tab(tmp_path_factory.mktemp("chromium"), print) as one:
+    with browser.open_tab(tmp_path_factory.mktemp("chromium"), print) as one:
         yield one
 
 
 @pytest.fixture
-def opened(tab: Tab, world: World) -> Iterator[Callable[[int], Tab]]:
+def open_page(tab: Tab, page_server: World) -> Iterator[Callable[[int], Tab]]:
     """Open the page in a window of a given width. After the test, check that the page had no errors and sent no
     requests to other hosts.
     """
 
-    def open_at(width: int, scheme: str = "light") -> Tab:
+    def open_at_width(width: int, scheme: str = "light") -> Tab:
         tab.errors.clear()
         tab.requests.clear()
         tab.size(width)
-        tab.prefer(scheme)
-        tab.open(world.server.url)
-        tab.until("document.querySelectorAll('#jobs tbody tr').length > 0 || !document.querySelector('#unknown').hidden")
+        tab.set_color_scheme(scheme)
+        tab.open(page_server.server.url)
+        tab.wait_until("document.querySelectorAll('#jobs tbody tr').length > 0 || !document.querySelector('#unknown').hidden")
         return tab
 
-    yield open_at
+    yield open_at_width
     tab.evaluate("1")  # any command: the tab receives pending events only while it waits for a result
     assert tab.errors == []
-    assert {urlsplit(url).netloc for url in tab.requests} == {f"127.0.0.1:{world.server.port}"}
+    assert {urlsplit(url).netloc for url in tab.requests} == {f"127.0.0.1:{page_server.server.port}"}
 
 
-def refresh(tab: Tab) -> None:
+def refresh_page(tab: Tab) -> None:
     """Make the page reload its data at once: pausing and resuming does not wait for the next reload interval."""
     before = tab.evaluate("document.querySelector('#clock').textContent")
     tab.evaluate("document.querySelector('#pause').click(), document.querySelector('#pause').click()")
-    tab.until(f"document.querySelector('#clock').textContent !== {json.dumps(before)}")
+    tab.wait_until(f"document.querySelector('#clock').textContent !== {json.dumps(before)}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_window_and_every_text_can_be_read(opened: Callable[..., Tab], width: int, scheme: str) -> None:
-    tab = opened(width, scheme)
+def test_nothing_is_wider_than_the_window_and_all_text_is_readable(
+    open_page: Callable[..., Tab], width: int, scheme: str
+) -> None:
+    tab = open_page(width, scheme)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate(CUT) == []
     narrowest = "Math.min(...[...document.querySelectorAll('tbody .text')].map((one) => one.clientWidth || Infinity))"
@@ -124,22 +126,22 @@ def test_nothing_is_wider_than_the_window_and_every_text_can_be_read(opened: Cal
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_phase_of_a_job_is_a_colored_part_of_its_bar(opened: Callable[..., Tab], scheme: str) -> None:
+def test_every_phase_of_a_job_is_a_colored_segment_of_its_bar(open_page: Callable[..., Tab], scheme: str) -> None:
     parts = "[...document.querySelector('#jobs .bar:not(:empty)').children]"
-    tab = opened(1280, scheme)
+    tab = open_page(1280, scheme)
     assert tab.evaluate(f"{parts}.map((one) => one.dataset.phase)") == list(PARTS)
     assert len(set(tab.evaluate(f"{parts}.map((one) => getComputedStyle(one).backgroundColor)"))) == len(PARTS)
     assert tab.evaluate(f"Math.min(...{parts}.map((one) => one.getBoundingClientRect().width))") >= 3
 
 
-def test_light_and_dark_follow_the_user(opened: Callable[..., Tab]) -> None:
+def test_color_scheme_follows_the_user_preference(open_page: Callable[..., Tab]) -> None:
     color = "getComputedStyle(document.body).backgroundColor"
-    assert opened(1280, "light").evaluate(color) == "rgb(246, 248, 250)"
-    assert opened(1280, "dark").evaluate(color) == "rgb(13, 17, 23)"
+    assert open_page(1280, "light").evaluate(color) == "rgb(246, 248, 250)"
+    assert open_page(1280, "dark").evaluate(color) == "rgb(13, 17, 23)"
 
 
-def test_the_keyboard_reaches_everything_in_order_with_a_visible_focus(opened: Callable[..., Tab]) -> None:
-    tab = opened(1280)
+def test_the_keyboard_reaches_every_control_in_order_with_a_visible_focus(open_page: Callable[..., Tab]) -> None:
+    tab = open_page(1280)
     found = []
     for _ in range(8):
         tab.press("Tab", 9)
@@ -151,27 +153,27 @@ def test_the_keyboard_reaches_everything_in_order_with_a_visible_focus(opened: C
     assert found == ["Skip to jobs", "Pause", "Jobs", "Nodes", "Pools", "Queues", "Cost", "Ended jobs"]
 
 
-def test_enter_on_the_first_link_skips_to_the_jobs(opened: Callable[..., Tab]) -> None:
-    tab = opened(1280)
+def test_enter_on_the_skip_link_moves_focus_to_the_jobs(open_page: Callable[..., Tab]) -> None:
+    tab = open_page(1280)
     tab.press("Tab", 9)
     tab.press("Enter", 13)
-    tab.until("document.activeElement.id === 'jobs'")
+    tab.wait_until("document.activeElement.id === 'jobs'")
 
 
-def test_pause_stops_reading_and_resume_reads_at_once(opened: Callable[..., Tab], world: World) -> None:
-    tab = opened(1280)
+def test_pause_stops_polling_and_resume_polls_at_once(open_page: Callable[..., Tab], page_server: World) -> None:
+    tab = open_page(1280)
     tab.evaluate("document.querySelector('#pause').focus()")
     tab.press("Enter", 13)
-    tab.until("document.querySelector('#state').textContent === 'Paused'")
+    tab.wait_until("document.querySelector('#state').textContent === 'Paused'")
     assert tab.evaluate("document.querySelector('#pause').getAttribute('aria-pressed')") == "true"
-    before = world.second
+    before = page_server.second
     tab.press("Enter", 13)
-    tab.until("document.querySelector('#state').textContent.startsWith('Live')")
-    assert world.second == before + 1
+    tab.wait_until("document.querySelector('#state').textContent.startsWith('Live')")
+    assert page_server.second == before + 1
 
 
-def test_a_refresh_moves_nothing_and_keeps_every_row(opened: Callable[..., Tab]) -> None:
-    tab = opened(768)
+def test_a_refresh_moves_nothing_and_keeps_every_row_element(open_page: Callable[..., Tab]) -> None:
+    tab = open_page(768)
     tab.evaluate(PAINTED)  # the first paint shifts the whole layout
     tab.evaluate("""(window.moved = [], window.row = document.querySelector('#nodes tbody tr'),
       window.observer = new PerformanceObserver((list) => moved.push(...list.getEntries().map((one) => one.value))),
@@ -179,57 +181,57 @@ def test_a_refresh_moves_nothing_and_keeps_every_row(opened: Callable[..., Tab])
     where = "JSON.stringify([...document.querySelectorAll('main *')].map((one) => one.getBoundingClientRect()))"
     before = tab.evaluate(where)
     for _ in range(3):
-        refresh(tab)
+        refresh_page(tab)
     assert tab.evaluate(where) == before
     tab.evaluate(PAINTED)
     assert tab.evaluate("moved") == []
     assert tab.evaluate("window.row === document.querySelector('#nodes tbody tr')")
 
 
-def test_a_change_of_the_cluster_changes_the_page(opened: Callable[..., Tab], world: World) -> None:
-    tab = opened(1280)
-    world.seen = replace(SEEN, status=replace(STATUS, jobs=(STATUS.jobs[2], STATUS.jobs[0])))
-    refresh(tab)
+def test_a_cluster_change_updates_the_page(open_page: Callable[..., Tab], page_server: World) -> None:
+    tab = open_page(1280)
+    page_server.seen = replace(SEEN, status=replace(STATUS, jobs=(STATUS.jobs[2], STATUS.jobs[0])))
+    refresh_page(tab)
     names = "[...document.querySelectorAll('#jobs tbody th .text')].map((one) => one.textContent)"
     assert tab.evaluate(names) == ["llm-pretrain", "mnist"]
 
 
-def test_markup_in_data_stays_text(opened: Callable[..., Tab], world: World) -> None:
+def test_markup_in_data_is_shown_as_text(open_page: Callable[..., Tab], page_server: World) -> None:
     line = STATUS.jobs[0]
     hostile = replace(line, state=replace(line.state, name=MARKUP, reason=MARKUP), waits_for=MARKUP)
-    world.seen = replace(SEEN, status=replace(STATUS, cluster=MARKUP, jobs=(hostile,), problems=(MARKUP,)), stale=MARKUP)
-    tab = opened(1280)
-    tab.until("document.querySelector('#state').textContent.startsWith('Not current')")
+    page_server.seen = replace(SEEN, status=replace(STATUS, cluster=MARKUP, jobs=(hostile,), problems=(MARKUP,)), stale=MARKUP)
+    tab = open_page(1280)
+    tab.wait_until("document.querySelector('#state').textContent.startsWith('Not current')")
     assert tab.evaluate("document.querySelector('h1').textContent") == MARKUP
     assert tab.evaluate("document.querySelectorAll('main img, main b, h1 *').length") == 0
     assert tab.evaluate("document.body.dataset.attacked ?? ''") == ""
 
 
 @pytest.mark.parametrize("width", [375, 1280])
-def test_a_page_about_which_nothing_could_be_read_shows_the_reasons(opened: Callable[..., Tab], world: World, width: int) -> None:
+def test_a_page_without_readable_data_shows_the_reasons(open_page: Callable[..., Tab], page_server: World, width: int) -> None:
     reason = "context ada may not list Nodes; ask for access"
-    world.seen = Seen(NOW, replace(STATUS, pools=(), jobs=(), queues=(), unknown=(reason,)), reason, reason, reason)
-    tab = opened(width)
+    page_server.seen = Seen(NOW, replace(STATUS, pools=(), jobs=(), queues=(), unknown=(reason,)), reason, reason, reason)
+    tab = open_page(width)
     assert tab.evaluate("document.querySelector('#unknown li').textContent") == reason
     assert tab.evaluate("document.querySelector('#nodes .notes').textContent") == reason
     assert tab.evaluate("[...document.querySelectorAll('table')].filter((one) => one.checkVisibility()).length") == 0
 
 
 @pytest.mark.parametrize(("number", "is_open"), [(3, True), (4, False)])
-def test_many_reasons_are_folded_until_the_reader_opens_them(
-    opened: Callable[..., Tab], world: World, number: int, is_open: bool
+def test_many_error_reasons_are_collapsed_until_the_reader_opens_them(
+    open_page: Callable[..., Tab], page_server: World, number: int, is_open: bool
 ) -> None:
-    world.seen = replace(SEEN, unknown=tuple(f"reason {one}" for one in range(number)))
-    tab = opened(1280)
+    page_server.seen = replace(SEEN, unknown=tuple(f"reason {one}" for one in range(number)))
+    tab = open_page(1280)
     assert tab.evaluate("document.querySelector('#unknown-heading').textContent") == f"Could not be read ({number})"
     assert tab.evaluate("document.querySelector('#unknown details').open") == is_open
     tab.evaluate("document.querySelector('#unknown summary').click()")
-    refresh(tab)
+    refresh_page(tab)
     assert tab.evaluate("document.querySelector('#unknown details').open") != is_open, "a refresh keeps the reader's choice"
 
 
-def test_assistive_technology_gets_tables_also_on_a_narrow_screen(opened: Callable[..., Tab]) -> None:
-    nodes = opened(375).send("Accessibility.getFullAXTree")["nodes"]
+def test_screen_readers_get_tables_on_a_narrow_screen_too(open_page: Callable[..., Tab]) -> None:
+    nodes = open_page(375).send("Accessibility.getFullAXTree")["nodes"]
     roles = [one["role"]["value"] for one in nodes if not one.get("ignored")]
     assert {"main", "navigation", "table", "row", "rowheader", "cell", "status", "banner"} <= set(roles)
     names = [one.get("name", {}).get("value") for one in nodes if one["role"]["value"] == "region"]

@@ -35,7 +35,7 @@ NEED_NODES = ["build the images", "run an MPI job"]
 """Steps that are skipped on machines where no node can run containers."""
 
 
-def test_the_demo_shows_a_clusters_lifecycle_and_leaves_nothing(checkout: Checkout) -> None:
+def test_the_demo_shows_a_cluster_lifecycle_and_leaves_nothing_behind(checkout: Checkout) -> None:
     done = checkout.cluster("demo", "--json")
     assert done.returncode == 0, done.stderr[-4000:]
     steps = json.loads(done.stdout)
@@ -55,16 +55,16 @@ def test_the_demo_shows_a_clusters_lifecycle_and_leaves_nothing(checkout: Checko
         "the output ends with a table"
     )
     assert not (checkout.folder / ".local" / "demo").exists()
-    assert not _processes_in(checkout.folder / ".local" / "demo")
+    assert not _list_processes(checkout.folder / ".local" / "demo")
 
 
-def test_a_step_that_fails_is_named_and_the_rest_is_skipped(
+def test_a_failed_step_is_named_and_the_rest_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started: list[LocalCloud] = []
     original = LocalCloud.start
 
-    def start_and_break(self: LocalCloud, report: Any, **options: Any) -> bool:
+    def start_with_fault(self: LocalCloud, report: Any, **options: Any) -> bool:
         original(self, report, **options)
         started.append(self)
         self.control().plan_fault(
@@ -72,7 +72,7 @@ def test_a_step_that_fails_is_named_and_the_rest_is_skipped(
         )
         return True
 
-    monkeypatch.setattr(LocalCloud, "start", start_and_break)
+    monkeypatch.setattr(LocalCloud, "start", start_with_fault)
     assert eks_demo.EksDemo.show(folder=tmp_path, as_json=True) == 1
     said = capsys.readouterr()
     steps = {step["step"]: step for step in json.loads(said.out)}
@@ -93,7 +93,7 @@ def test_a_second_demo_in_the_same_folder_is_refused_at_once(tmp_path: Path) -> 
     assert not (tmp_path / "demo").exists()
 
 
-def _processes_in(folder: Path) -> list[str]:
+def _list_processes(folder: Path) -> list[str]:
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         if str(folder) in " ".join([*(process.info["cmdline"] or []), process.info["cwd"] or ""]):

@@ -16,10 +16,10 @@ import pytest
 from cli.demo import ec2_demo
 from localcloud.hosts import ami, capability
 from localcloud.hosts.capability import Capability
-from localcloud.images.recipes import versions
+from localcloud.images.recipes import read_pinned_versions
 from localcloud.instance import LocalCloud
-from tests.cli.checkout import Checkout, hear_interrupts
-from tests.hosts.cluster import namespaces, remains
+from tests.cli.checkout import Checkout, restore_sigint
+from tests.hosts.cluster import find_leftovers, list_namespaces
 
 pytestmark = pytest.mark.xdist_group("packer")  # same group as the AMI tests, to reuse the Open MPI that they compile
 
@@ -42,20 +42,20 @@ STEPS = [
 
 
 @pytest.fixture
-def able() -> None:
-    found = capability.examine()
+def require_ec2_hosts() -> None:
+    found = capability.check_machine()
     if not found.hosts:
         pytest.skip("; ".join(found.missing))
 
 
-def cloud_in(checkout: Checkout) -> LocalCloud:
+def open_local_cloud(checkout: Checkout) -> LocalCloud:
     return LocalCloud(checkout.folder / ".local" / "demo-ec2")
 
 
 @pytest.mark.mission_only
 @pytest.mark.mission("C", "MNIST on four nodes")
 @pytest.mark.mission("C", "master and workers")
-def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: Checkout) -> None:
+def test_the_demo_trains_on_four_hosts_and_leaves_nothing_behind(require_ec2_hosts: None, checkout: Checkout) -> None:
     done = checkout.cluster("demo", "--ec2", "--json")
     assert done.returncode == 0, done.stderr
     steps = json.loads(done.stdout)
@@ -63,7 +63,7 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: 
     assert all(step["ok"] and not step["skipped"] for step in steps), steps
     assert json.loads((checkout.folder / ".local" / "demo-ec2.json").read_text()) == steps
     told = {step["step"]: step["detail"] for step in steps}
-    version = versions()["openmpi4_debian_version"]
+    version = read_pinned_versions()["openmpi4_debian_version"]
     built = re.fullmatch(rf"(ami-\w+): Open MPI {version}; \d+ provisioners ran, (\d+) were skipped .*", told["build the AMI"])
     assert built and int(built[2]) == len(ami.SKIPPED)
     assert told["check the AMI of the hosts"] == f"4 hosts from {built[1]}; CUDA support of their Open MPI {version}: true"
@@ -82,12 +82,12 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: 
     assert [int(epoch) for epoch, *_ in epochs] == list(range(1, 11))
     assert float(epochs[-1][1]) < float(epochs[0][1]), "the loss falls"
     assert re.fullmatch(r"allreduce of 4 ranks is right: (2 on ip-[0-9-]+(, )?){2}", told["scale down"])
-    assert remains(cloud_in(checkout)) == []
+    assert find_leftovers(open_local_cloud(checkout)) == []
 
 
 @pytest.mark.mission_only
-def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: None, checkout: Checkout) -> None:
-    cloud = cloud_in(checkout)
+def test_a_demo_interrupted_during_the_packer_build_leaves_nothing_behind(require_ec2_hosts: None, checkout: Checkout) -> None:
+    cloud = open_local_cloud(checkout)
     command = [sys.executable, "scripts/cluster", "demo", "--ec2"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
     with subprocess.Popen(
@@ -98,14 +98,16 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
         stdout=subprocess.PIPE,
         text=True,
         process_group=0,
-        preexec_fn=hear_interrupts,
+        preexec_fn=restore_sigint,
     ) as demo:
         assert demo.stdout is not None
         try:
             said = list(takewhile(lambda line: line != "  install-python\n", demo.stdout))
             hosts = [host.instance_id for host in cloud.hosts()]
-            packer = [one for one in psutil.Process(demo.pid).children(recursive=True) if name_of(one).startswith("packer")]
-            assert hosts and packer and namespaces(cloud), said
+            packer = [
+                one for one in psutil.Process(demo.pid).children(recursive=True) if read_process_name(one).startswith("packer")
+            ]
+            assert hosts and packer and list_namespaces(cloud), said
             os.killpg(demo.pid, signal.SIGINT)  # as a terminal does on ^C
             demo.communicate(timeout=480)
             assert demo.returncode != 0
@@ -113,11 +115,11 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
             demo.kill()
             cloud.stop()
     assert not any(one.is_running() for one in packer)
-    assert remains(cloud, *hosts) == []
+    assert find_leftovers(cloud, *hosts) == []
     assert not (checkout.folder / ".local" / "demo-ec2.json").exists()
 
 
-def name_of(process: psutil.Process) -> str:
+def read_process_name(process: psutil.Process) -> str:
     """Return the process's name, or an empty string if the process has exited."""
     try:
         return process.name()
@@ -125,10 +127,10 @@ def name_of(process: psutil.Process) -> str:
         return ""
 
 
-def test_without_hosts_the_demo_reports_the_reason(
+def test_demo_without_hosts_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(capability, "examine", lambda: Capability(("hosts need root",)))
+    monkeypatch.setattr(capability, "check_machine", lambda: Capability(("hosts need root",)))
     assert ec2_demo.Ec2Demo.show(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS

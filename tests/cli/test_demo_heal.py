@@ -10,7 +10,7 @@ from tests.cli.checkout import Checkout
 
 @pytest.mark.mission_only
 @pytest.mark.xdist_group("demo-heal")
-def test_the_demo_shows_a_job_that_outlives_its_node(checkout: Checkout) -> None:
+def test_the_demo_shows_a_job_that_survives_a_node_failure(checkout: Checkout) -> None:
     if not (able := capability.examine()).real_nodes:
         pytest.skip("; ".join(able.missing))
     done = checkout.cluster("demo", "--heal", "--json")
@@ -23,6 +23,6 @@ def test_the_demo_shows_a_job_that_outlives_its_node(checkout: Checkout) -> None
     assert not (checkout.folder / ".local" / "demo-heal").exists()
 
 
-def test_one_demo_at_a_time(checkout: Checkout) -> None:
+def test_heal_and_ec2_demos_cannot_be_combined(checkout: Checkout) -> None:
     done = checkout.cluster("demo", "--heal", "--ec2")
     assert done.returncode == 2 and "--heal: an EC2 cluster has no job controller" in done.stderr

@@ -30,7 +30,7 @@ from cli.stacks.validate import validate_command
 from infra.config import stack_file
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
-from tests.program.existing_world import node
+from tests.program.existing_world import make_node
 
 ROOT = Path(__file__).parents[2]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada: #1 'x'"
@@ -49,25 +49,25 @@ FOR_AWS = {"region": "us-west-2", "allow": "none"}
 
 
 @pytest.fixture(autouse=True)
-def no_checkip(monkeypatch: pytest.MonkeyPatch) -> None:
+def disable_checkip(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable public address detection, which tests/cli/test_init_address.py tests with an emulated service."""
     monkeypatch.setenv(URL_VARIABLE, NOWHERE)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def stacks_folder(tmp_path: Path) -> Path:
     (tmp_path / "stacks").mkdir()
     return tmp_path / "stacks"
 
 
 @pytest.fixture
-def key(tmp_path: Path) -> str:
+def public_key_path(tmp_path: Path) -> str:
     (tmp_path / "id.pub").write_text(f"{KEY}\n")
     return str(tmp_path / "id.pub")
 
 
 @pytest.fixture
-def kubeconfig(tmp_path: Path) -> str:
+def kubeconfig_path(tmp_path: Path) -> str:
     (tmp_path / "config").write_text(yaml.safe_dump(KUBECONFIG))
     return str(tmp_path / "config")
 
@@ -76,16 +76,16 @@ def kubeconfig(tmp_path: Path) -> str:
 def account() -> Iterator[None]:
     """A local AWS with quotas and the AMI that EC2 clusters search for."""
     with MotoMocks("us-west-2"):
-        prerequisites.make("us-west-2", {"target": {"kind": "ec2"}})
+        prerequisites.create_prerequisites("us-west-2", {"target": {"kind": "ec2"}})
         yield
 
 
-def written(folder: Path, stack: str = "mine", *, offline: bool = False, **told: str) -> Path:
-    assert dialog.run(stack, folder, flags(**told), yes=True, offline=offline) == 0
+def write_stack_file(folder: Path, stack: str = "mine", *, offline: bool = False, **told: str) -> Path:
+    assert dialog.run_dialog(stack, folder, make_flags(**told), yes=True, offline=offline) == 0
     return folder / f"Pulumi.{stack}.yaml"
 
 
-def flags(**told: str) -> dict[str, str]:
+def make_flags(**told: str) -> dict[str, str]:
     """Return flags in the form in which the command line passes them to `init`. For AWS targets, add a Region and set
     `allow` to `none`, unless `told` sets these flags.
     """
@@ -112,61 +112,66 @@ RACKS = [
 
 
 @pytest.mark.parametrize("told", CHOICES, ids=lambda told: " ".join(told.values()))
-def test_the_file_passes_validate(
-    account: None, folder: Path, key: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
+def test_the_written_stack_file_passes_validate(
+    account: None, stacks_folder: Path, public_key_path: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = written(folder, **{name: key if value == "KEY" else value for name, value in told.items()})
+    path = write_stack_file(stacks_folder, **{name: public_key_path if value == "KEY" else value for name, value in told.items()})
     printed = capsys.readouterr().out
     assert f"wrote {path}" in printed and "scripts/cluster validate -s mine" in printed and "before" not in printed
     assert re.fullmatch(COST, printed.splitlines()[-1]), "the last line is the cost"
-    assert validate_command.run("mine", folder, offline=False, as_json=False) == 0, capsys.readouterr()
+    assert validate_command.validate_stack("mine", stacks_folder, offline=False, as_json=False) == 0, capsys.readouterr()
 
 
-def test_every_target_is_among_the_choices() -> None:
+def test_every_target_is_covered_by_the_tested_choices() -> None:
     assert {told["target"] for told in (*CHOICES, *RACKS)} == set(FORMS)
 
 
 @pytest.mark.parametrize("told", RACKS, ids=lambda told: " ".join(told.values()))
-def test_the_file_of_an_existing_cluster_passes_validate(
-    folder: Path, kubeconfig: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
+def test_the_stack_file_for_an_existing_cluster_passes_validate(
+    stacks_folder: Path, kubeconfig_path: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written(folder, kubeconfig=kubeconfig, **told)
+    write_stack_file(stacks_folder, kubeconfig=kubeconfig_path, **told)
     printed = capsys.readouterr().out
     assert "the cluster was not queried: target.kubeconfig: https://127.0.0.1:9 does not respond" in printed
-    assert validate_command.run("mine", folder, offline=True, as_json=False) == 0, capsys.readouterr()
+    assert validate_command.validate_stack("mine", stacks_folder, offline=True, as_json=False) == 0, capsys.readouterr()
 
 
-def test_the_file_of_an_existing_cluster_contains_the_answers(folder: Path, kubeconfig: str) -> None:
+def test_the_stack_file_for_an_existing_cluster_contains_the_answers(stacks_folder: Path, kubeconfig_path: str) -> None:
     told = {**RACK, "storage": "nfs", "nfs": "[fd00::1]:/export/jobs"}
-    raw = stack_file.read(written(folder, offline=True, kubeconfig=kubeconfig, **told))
+    raw = stack_file.read_stack_file(write_stack_file(stacks_folder, offline=True, kubeconfig=kubeconfig_path, **told))
     assert raw.values == {
-        "target": {"kind": "existing", "kubeconfig": {"path": kubeconfig, "context": "admin@rack"}},
+        "target": {"kind": "existing", "kubeconfig": {"path": kubeconfig_path, "context": "admin@rack"}},
         "storage": {"kind": "nfs", "server": "fd00::1", "path": "/export/jobs", "mountPath": "/shared"},
         "pools": [{"name": "gpu", "nodeSelector": {"example.com/rack": "1", "b": ""}, "gpusPerNode": 8, "nodes": 2}],
     }
 
 
-def test_a_new_eks_cluster_has_image_repositories(account: None, folder: Path) -> None:
-    assert stack_file.read(written(folder, target="eks")).values["platform"] == {"imageRepositories": True}
+def test_the_stack_file_for_a_new_eks_cluster_enables_image_repositories(account: None, stacks_folder: Path) -> None:
+    assert stack_file.read_stack_file(write_stack_file(stacks_folder, target="eks")).values["platform"] == {
+        "imageRepositories": True
+    }
 
 
-def test_several_files_in_kubeconfig_stay_with_the_environment(
-    folder: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_kubeconfig_variable_with_several_files_is_not_written_into_the_stack_file(
+    stacks_folder: Path, kubeconfig_path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("KUBECONFIG", f"/nonexistent{os.pathsep}{kubeconfig}")
-    raw = stack_file.read(written(folder, offline=True, **RACK))
+    monkeypatch.setenv("KUBECONFIG", f"/nonexistent{os.pathsep}{kubeconfig_path}")
+    raw = stack_file.read_stack_file(write_stack_file(stacks_folder, offline=True, **RACK))
     assert raw.values["target"] == {"kind": "existing", "kubeconfig": {"context": "admin@rack"}}
     assert "scripts/cluster smoke --pool gpu --workers 2 --context admin@rack" in capsys.readouterr().out
 
 
-def test_the_cluster_proposes_labels_gpus_and_nodes(
-    folder: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_init_suggests_labels_gpus_and_nodes_from_the_cluster(
+    stacks_folder: Path, kubeconfig_path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rack = {"example.com/rack": "1", "arch": "amd64"}
-    nodes = (node("cpu", {"arch": "amd64"}), node("gpu1", rack, gpus=8), node("gpu2", rack, gpus=4))
-    monkeypatch.setattr(existing_form, "_nodes", lambda kubeconfig, context: nodes)
-    assert dialog.run("mine", folder, {"target": "existing", "kubeconfig": kubeconfig}, yes=True, offline=False) == 0
-    raw = stack_file.read(folder / "Pulumi.mine.yaml")
+    nodes = (make_node("cpu", {"arch": "amd64"}), make_node("gpu1", rack, gpus=8), make_node("gpu2", rack, gpus=4))
+    monkeypatch.setattr(existing_form, "_list_nodes", lambda kubeconfig, context: nodes)
+    assert (
+        dialog.run_dialog("mine", stacks_folder, {"target": "existing", "kubeconfig": kubeconfig_path}, yes=True, offline=False)
+        == 0
+    )
+    raw = stack_file.read_stack_file(stacks_folder / "Pulumi.mine.yaml")
     assert raw.values["pools"] == [{"name": "gpu", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode": 4, "nodes": 2}]
     assert "Nodes with GPUs: gpu1 and gpu2." in capsys.readouterr().out
 
@@ -185,7 +190,7 @@ PUBLIC_ADDRESSES = st.ip_addresses(v=4).filter(
     networks=st.lists(PUBLIC_ADDRESSES.map(lambda address: f"{address}/32"), max_size=3, unique=True),
     comment=st.text(string.ascii_letters + string.digits + "@:#'\"{}[], ", max_size=30),
 )
-def test_any_accepted_answers_make_a_valid_file(kind: str, size: int, storage: str, networks: list[str], comment: str) -> None:
+def test_any_accepted_answers_produce_a_valid_file(kind: str, size: int, storage: str, networks: list[str], comment: str) -> None:
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         (folder / "id.pub").write_text(
@@ -193,14 +198,14 @@ def test_any_accepted_answers_make_a_valid_file(kind: str, size: int, storage: s
         )
         told = {"target": kind, "size": str(size), "storage": storage, "allow": ",".join(networks) or "none"}
         more = {"ssh-key": str(folder / "id.pub")} if kind == "ec2" else {}
-        path = written(folder, offline=True, **told, **more)
-        examined = FORMS[kind].examine(stack_file.read(path), offline=True)
+        path = write_stack_file(folder, offline=True, **told, **more)
+        examined = FORMS[kind].examine(stack_file.read_stack_file(path), offline=True)
         assert examined.problems == () and examined.settings is not None
         assert examined.settings.pools[0].max_size == size
         assert (examined.settings.storage.efs == "none") == (storage == "none")
 
 
-def test_a_question_is_asked_until_its_answer_is_accepted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_is_repeated_until_its_answer_is_accepted(stacks_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = iter(["eck", "eks", "Oregon", "us-east-1", "g5.xlarge", "none", "0", "3", "efs", "10.0.0.1/8", ""])
     asked: list[str] = []
 
@@ -208,18 +213,18 @@ def test_a_question_is_asked_until_its_answer_is_accepted(folder: Path, capsys: 
         asked.append(words)
         return next(answers)
 
-    assert dialog.run("mine", folder, {}, yes=False, offline=True, ask=ask) == 0
+    assert dialog.run_dialog("mine", stacks_folder, {}, yes=False, offline=True, ask=ask) == 0
     printed = capsys.readouterr().out
     assert '--target: "eck" is not eks, ec2 or existing. Did you mean' in printed
     assert '--region: "Oregon" is not accepted: write one like us-west-2' in printed
     assert "10.0.0.1/8 is not an IPv4 CIDR" in printed
-    raw = stack_file.read(folder / "Pulumi.mine.yaml")
+    raw = stack_file.read_stack_file(stacks_folder / "Pulumi.mine.yaml")
     assert raw.region == "us-east-1"
     assert raw.values["pools"] == [{"name": "train", "instanceType": "g5.xlarge", "maxSize": 3}]
     assert (asked[:2], len(asked)) == (["target", "target"], 11)
 
 
-def test_a_value_given_by_flag_is_not_prompted_for(folder: Path) -> None:
+def test_a_value_given_by_a_flag_is_not_prompted_for(stacks_folder: Path) -> None:
     asked: list[str] = []
 
     def ask(words: str, usual: str) -> str:
@@ -227,7 +232,7 @@ def test_a_value_given_by_flag_is_not_prompted_for(folder: Path) -> None:
         return usual
 
     given = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
-    assert dialog.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
+    assert dialog.run_dialog("mine", stacks_folder, given, yes=False, offline=True, ask=ask) == 0
     assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or none"]
 
 
@@ -252,49 +257,49 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("told", "code", "message"), REFUSED, ids=[str(sorted(one[0].items())) for one in REFUSED])
-def test_a_bad_answer_is_explained_and_nothing_is_written(
+def test_an_invalid_answer_is_explained_and_nothing_is_written(
     account: None,
-    folder: Path,
-    kubeconfig: str,
+    stacks_folder: Path,
+    kubeconfig_path: str,
     told: dict[str, str],
     code: int,
     message: str,
 ) -> None:
-    given = {name: kubeconfig if value == "FILE" else value for name, value in flags(**told).items()}
+    given = {name: kubeconfig_path if value == "FILE" else value for name, value in make_flags(**told).items()}
     with pytest.raises(CommandError) as refusal:
-        dialog.run("mine", folder, given, yes=True, offline=False)
+        dialog.run_dialog("mine", stacks_folder, given, yes=True, offline=False)
     assert (refusal.value.code, message in str(refusal.value)) == (code, True)
-    assert list(folder.iterdir()) == []
+    assert list(stacks_folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("stack", ["a" * 25, "UPPER", "a/b", "a b"])
-def test_a_bad_stack_name_is_refused_before_the_first_question(folder: Path, stack: str) -> None:
+def test_an_invalid_stack_name_is_refused_before_the_first_question(stacks_folder: Path, stack: str) -> None:
     with pytest.raises(CommandError, match="stack") as refusal:
-        dialog.run(stack, folder, {}, yes=False, offline=True, ask=lambda prompt, default: pytest.fail(prompt))
+        dialog.run_dialog(stack, stacks_folder, {}, yes=False, offline=True, ask=lambda prompt, default: pytest.fail(prompt))
     assert refusal.value.code == USAGE
-    assert list(folder.iterdir()) == []
+    assert list(stacks_folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml"])
-def test_an_existing_file_is_not_changed(folder: Path, ending: str) -> None:
-    file = folder / f"Pulumi.mine.{ending}"
+def test_an_existing_stack_file_is_not_changed(stacks_folder: Path, ending: str) -> None:
+    file = stacks_folder / f"Pulumi.mine.{ending}"
     file.write_text("mine")
     with pytest.raises(CommandError, match="exists and was not changed") as refusal:
-        dialog.run("mine", folder, {}, yes=True, offline=True)
+        dialog.run_dialog("mine", stacks_folder, {}, yes=True, offline=True)
     assert refusal.value.code == REFUSED_CODE
-    assert file.read_text() == "mine" and len(list(folder.iterdir())) == 1
+    assert file.read_text() == "mine" and len(list(stacks_folder.iterdir())) == 1
 
 
-def test_a_problem_that_can_be_fixed_later_is_printed_and_the_file_is_written(
-    account: None, folder: Path, capsys: pytest.CaptureFixture[str]
+def test_a_problem_that_can_be_fixed_later_is_printed_and_the_file_is_still_written(
+    account: None, stacks_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written(folder, target="eks", instance_type="p5.48xlarge", size="900")
+    write_stack_file(stacks_folder, target="eks", instance_type="p5.48xlarge", size="900")
     printed = capsys.readouterr().out
     assert "before `pulumi up`: network." in printed, "too few addresses"
     assert "warning: pools[0].maxSize: " in printed, "the quota is too low only for the maximum size"
 
 
-def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
+def run_at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
     """Run `scripts/cluster init` in a terminal with this input."""
     ours, theirs = pty.openpty()
     try:
@@ -316,15 +321,15 @@ def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
         os.close(theirs)
 
 
-def test_at_a_terminal_an_empty_answer_is_the_default(folder: Path) -> None:
-    done = at_terminal(folder, "\n" * 6)
+def test_an_empty_answer_at_a_terminal_selects_the_default(stacks_folder: Path) -> None:
+    done = run_at_terminal(stacks_folder, "\n" * 6)
     assert done.returncode == 0, done.stderr
-    assert stack_file.read(folder / "Pulumi.asked.yaml").region == "eu-west-1"
+    assert stack_file.read_stack_file(stacks_folder / "Pulumi.asked.yaml").region == "eu-west-1"
 
 
-def test_an_aborted_init_writes_no_file(folder: Path) -> None:
-    done = at_terminal(folder, "eks\n\x04")
-    assert (done.returncode, list(folder.iterdir())) == (130, [])
+def test_an_aborted_init_writes_no_file(stacks_folder: Path) -> None:
+    done = run_at_terminal(stacks_folder, "eks\n\x04")
+    assert (done.returncode, list(stacks_folder.iterdir())) == (130, [])
     assert b"cluster init: nothing was written" in done.stderr
 
 
@@ -336,9 +341,9 @@ ASKED_AGAIN = [
 
 @pytest.mark.parametrize(("bad", "name", "good", "problem"), ASKED_AGAIN, ids=[one[1] for one in ASKED_AGAIN])
 @pytest.mark.parametrize("by_flag", [True, False])
-def test_only_the_question_with_a_problem_is_asked_again(
+def test_only_the_question_with_an_invalid_answer_is_asked_again(
     account: None,
-    folder: Path,
+    stacks_folder: Path,
     bad: dict[str, str],
     name: str,
     good: str,
@@ -355,13 +360,13 @@ def test_only_the_question_with_a_problem_is_asked_again(
         return first[prompts[prompt]] if asked.count(prompts[prompt]) == 1 and not by_flag else good
 
     given = {"target": "eks", **(first if by_flag else {})}
-    assert dialog.run("mine", folder, given, yes=False, offline=False, ask=ask) == 0
+    assert dialog.run_dialog("mine", stacks_folder, given, yes=False, offline=False, ask=ask) == 0
     assert problem in capsys.readouterr().out
     assert asked == ([] if by_flag else [question.name for question in FORMS["eks"].questions]) + [name]
-    assert stack_file.read(folder / "Pulumi.mine.yaml").values["pools"][0]["maxSize"] == 7  # type: ignore[index]
+    assert stack_file.read_stack_file(stacks_folder / "Pulumi.mine.yaml").values["pools"][0]["maxSize"] == 7  # type: ignore[index]
 
 
-def test_another_storage_prompts_only_for_its_own_fields(folder: Path, kubeconfig: str) -> None:
+def test_each_storage_choice_prompts_only_for_its_own_fields(stacks_folder: Path, kubeconfig_path: str) -> None:
     """After `init` rejects an NFS server, it repeats only that question. It does not ask for a storage class."""
     prompts = {question.prompt: question.name for question in FORMS["existing"].questions}
     answers = iter(["-bad-:/export", "10.0.0.5:/export"])
@@ -371,33 +376,40 @@ def test_another_storage_prompts_only_for_its_own_fields(folder: Path, kubeconfi
         asked.append(prompts[prompt])
         return next(answers) if prompts[prompt] == "nfs" else default
 
-    given = flags(**RACK, kubeconfig=kubeconfig, storage="nfs")
-    assert dialog.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
+    given = make_flags(**RACK, kubeconfig=kubeconfig_path, storage="nfs")
+    assert dialog.run_dialog("mine", stacks_folder, given, yes=False, offline=True, ask=ask) == 0
     assert asked == ["context", "pool", "nfs", "mount-path", "nfs"]
 
 
-def test_the_next_steps_copy_a_file_from_elsewhere_into_the_checkout(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_next_steps_copy_a_file_written_elsewhere_into_the_checkout(
+    stacks_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = written(folder, target="eks", allow="8.8.8.8", offline=True)  # type: ignore[arg-type]
+    path = write_stack_file(stacks_folder, target="eks", allow="8.8.8.8", offline=True)  # type: ignore[arg-type]
     assert f"next:\n  cp {path} {ROOT}/stacks/\n" in capsys.readouterr().out
-    monkeypatch.chdir(folder)
-    written(folder, "other", target="eks", allow="8.8.8.8", offline=True)  # type: ignore[arg-type]
+    monkeypatch.chdir(stacks_folder)
+    write_stack_file(stacks_folder, "other", target="eks", allow="8.8.8.8", offline=True)  # type: ignore[arg-type]
     assert f"/stacks/\n  cd {ROOT}\n  scripts/cluster validate -s other\n" in capsys.readouterr().out
 
 
-def test_every_next_step_is_a_command_that_exists(folder: Path, kubeconfig: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_next_step_is_an_existing_command(
+    stacks_folder: Path, kubeconfig_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     group: Any = typer.main.get_command(app)
-    for told in ({"target": "eks"}, {"target": "eks", "allow": "8.8.8.8"}, {"target": "ec2"}, {**RACK, "kubeconfig": kubeconfig}):
-        written(folder, offline=True, **told)  # type: ignore[arg-type]
-        (folder / "Pulumi.mine.yaml").unlink()
+    for told in (
+        {"target": "eks"},
+        {"target": "eks", "allow": "8.8.8.8"},
+        {"target": "ec2"},
+        {**RACK, "kubeconfig": kubeconfig_path},
+    ):
+        write_stack_file(stacks_folder, offline=True, **told)  # type: ignore[arg-type]
+        (stacks_folder / "Pulumi.mine.yaml").unlink()
     commands = re.findall(r"scripts/cluster (\S+) ([^&\n]*)", capsys.readouterr().out)
     assert len(commands) > 10
     for verb, rest in commands:
         group.commands[verb].make_context(verb, shlex.split(rest))
 
 
-def test_without_a_terminal_it_asks_for_flags(folder: Path) -> None:
+def test_init_without_a_terminal_asks_the_user_to_pass_flags(stacks_folder: Path) -> None:
     with pytest.raises(CommandError, match="stdin is not a terminal; pass --yes") as refusal:
-        dialog.run("mine", folder, {}, yes=False, offline=True)
+        dialog.run_dialog("mine", stacks_folder, {}, yes=False, offline=True)
     assert refusal.value.code == USAGE

@@ -27,13 +27,13 @@ class Log:
         yield LINE.format(second=4 - len(self.texts), text=f"{pod}: {self.texts.pop(0)}")
 
 
-def launcher(name: str, restarts: int, state: str) -> dict[str, Any]:
+def make_launcher_pod(name: str, restarts: int, state: str) -> dict[str, Any]:
     status = {"name": "launcher", "restartCount": restarts, "state": {state: {}}}
     metadata = {"name": name, "creationTimestamp": name, "labels": {"training.kubeflow.org/job-role": "launcher"}}
     return {"metadata": metadata, "spec": {}, "status": {"containerStatuses": [status]}}
 
 
-def job(phase: str, pods: Sequence[dict[str, Any]] = ()) -> JobState:
+def make_job_state(phase: str, pods: Sequence[dict[str, Any]] = ()) -> JobState:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     return JobState("pi", "default", "MPIJob", "pi", "mpijob", "train", 0, Phase(phase), "", 0, moment, None, pods)
 
@@ -41,17 +41,20 @@ def job(phase: str, pods: Sequence[dict[str, Any]] = ()) -> JobState:
 @pytest.mark.parametrize(
     "attempts",
     [
-        [launcher("a", 0, "terminated"), launcher("a", 1, "running"), launcher("a", 2, "terminated")],
-        [launcher("a", 0, "running"), launcher("a", 1, "terminated"), launcher("a", 2, "running")],
+        [make_launcher_pod("a", 0, "terminated"), make_launcher_pod("a", 1, "running"), make_launcher_pod("a", 2, "terminated")],
+        [make_launcher_pod("a", 0, "running"), make_launcher_pod("a", 1, "terminated"), make_launcher_pod("a", 2, "running")],
     ],
     ids=["log read after the exit", "log read while running"],
 )
-def test_following_continues_when_a_launcher_restarts_in_its_pod(
+def test_following_a_log_continues_when_a_launcher_restarts_in_its_pod(
     attempts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states = [*(job("Running", [pod]) for pod in attempts), job("Succeeded", [launcher("a", 2, "terminated")])]
-    monkeypatch.setattr(objects, "find", lambda *_: states.pop(0) if len(states) > 1 else states[0])
-    monkeypatch.setattr(objects, "pods", lambda *_: states[0].pods)
+    states = [
+        *(make_job_state("Running", [pod]) for pod in attempts),
+        make_job_state("Succeeded", [make_launcher_pod("a", 2, "terminated")]),
+    ]
+    monkeypatch.setattr(objects, "find_job", lambda *_: states.pop(0) if len(states) > 1 else states[0])
+    monkeypatch.setattr(objects, "list_pods", lambda *_: states[0].pods)
     monkeypatch.setattr(follow_log, "EVERY_SECONDS", 0.0)
     out, notes = io.StringIO(), io.StringIO()
     cluster: Any = Log(["cannot reach a worker", "cannot reach a worker", "pi is 3.14", ""])
@@ -61,19 +64,19 @@ def test_following_continues_when_a_launcher_restarts_in_its_pod(
     assert notes.getvalue().splitlines() == ["cluster: attempt 2: a", "cluster: attempt 3: a"]
 
 
-def test_a_sidecar_container_does_not_hide_the_launchers_log() -> None:
-    pod = launcher("a", 0, "running")
+def test_a_sidecar_container_does_not_hide_the_launcher_log() -> None:
+    pod = make_launcher_pod("a", 0, "running")
     pod["spec"]["initContainers"] = [{"name": "keys"}, {"name": "keys-of-others", "restartPolicy": "Always"}]
     running = [{"name": name, "restartCount": 0, "state": {state: {}}} for name, state in BESIDE.items()]
     pod["status"]["initContainerStatuses"] = running
     assert [one["name"] for one in follow_log.list_job_containers(pod)] == ["keys", "launcher"]
 
 
-def test_following_a_job_whose_image_is_missing_ends_after_the_stated_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_a_job_with_a_missing_image_ends_after_the_stated_time(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "not found"}
-    stuck = {**launcher("a", 0, "waiting")}
+    stuck = {**make_launcher_pod("a", 0, "waiting")}
     stuck["status"] = {"containerStatuses": [{"name": "launcher", "restartCount": 0, "state": {"waiting": waiting}}]}
-    monkeypatch.setattr(objects, "find", lambda *_: job("Starting", [stuck]))
+    monkeypatch.setattr(objects, "find_job", lambda *_: make_job_state("Starting", [stuck]))
     monkeypatch.setattr(follow_log, "EVERY_SECONDS", 0.0)
     notes, seconds = io.StringIO(), iter([0.0, 299.0, 300.0])
     cluster: Any = Log([])

@@ -13,70 +13,70 @@ from testkit.waiting import wait_until
 from tests.cli.checkout import Checkout
 
 
-def test_a_cloud_starts_reports_its_status_and_stops(checkout: Checkout, home: Path) -> None:
-    before = checkout.local("status", home)
+def test_a_local_cloud_starts_reports_its_status_and_stops(checkout: Checkout, home: Path) -> None:
+    before = checkout.run_local("status", home)
     assert before.code == 4
     hint = "start it with: scripts/cluster local start"
     assert before.err == f"cluster local status: no local cloud is running in {home}; {hint}\n"
 
-    start = checkout.local("start", home).succeeded()
+    start = checkout.run_local("start", home).assert_success()
     assert start.err.splitlines()[0] == "local cloud started"
     assert f"--home '{home}'" in start.err, "the suggested next command contains --home"
 
-    status = checkout.local("status", home).succeeded()
+    status = checkout.run_local("status", home).assert_success()
     assert [line.split()[:2] for line in status.out.splitlines()] == [[name, "running"] for name in SERVERS]
-    servers = checkout.local("status", home, "--json").succeeded().json["servers"]
+    servers = checkout.run_local("status", home, "--json").assert_success().parsed_output["servers"]
     assert all(server["running"] and psutil.pid_exists(server["pid"]) for server in servers)
 
-    stop = checkout.local("stop", home).succeeded()
+    stop = checkout.run_local("stop", home).assert_success()
     assert stop.err == "local cloud stopped\n"
     assert not any(psutil.pid_exists(server["pid"]) for server in servers)
     assert not home.exists()
-    assert checkout.local("stop", home).succeeded().err == "no local cloud was running\n"
+    assert checkout.run_local("stop", home).assert_success().err == "no local cloud was running\n"
 
 
-def test_only_its_user_can_read_the_folder_and_the_key(checkout: Checkout, home: Path) -> None:
+def test_only_the_owner_can_read_the_folder_and_the_key(checkout: Checkout, home: Path) -> None:
     home.mkdir(mode=0o755)
-    checkout.local("start", home, "--no-kubernetes", "--no-hosts").succeeded()
+    checkout.run_local("start", home, "--no-kubernetes", "--no-hosts").assert_success()
     assert (home.stat().st_mode & 0o777, (home / "key.json").stat().st_mode & 0o777) == (0o700, 0o600)
     shell = LocalCloud(home).environment()
     first = shell["AWS_ACCESS_KEY_ID"], shell["AWS_SECRET_ACCESS_KEY"]
-    checkout.local("stop", home).succeeded()
-    checkout.local("start", home, "--no-kubernetes", "--no-hosts").succeeded()
+    checkout.run_local("stop", home).assert_success()
+    checkout.run_local("start", home, "--no-kubernetes", "--no-hosts").assert_success()
     shell = LocalCloud(home).environment()
     assert first[0] != shell["AWS_ACCESS_KEY_ID"]
     assert first[1] != shell["AWS_SECRET_ACCESS_KEY"]
 
 
-def test_no_socket_serves_web_pages_or_programs_without_the_key(checkout: Checkout, running_home: Path) -> None:
-    listening = sockets.find(LocalCloud(running_home))
-    assert {server.port for server in LocalCloud(running_home).servers()} <= {one.port for one in listening}
-    assert strangers.accepted(listening) == []
+def test_no_socket_serves_web_pages_or_programs_that_lack_the_key(checkout: Checkout, shared_cloud_home: Path) -> None:
+    listening = sockets.find_listening_sockets(LocalCloud(shared_cloud_home))
+    assert {server.port for server in LocalCloud(shared_cloud_home).servers()} <= {one.port for one in listening}
+    assert strangers.list_accepted_requests(listening) == []
 
 
 def test_a_second_start_keeps_the_running_servers(checkout: Checkout, home: Path) -> None:
-    checkout.local("start", home).succeeded()
+    checkout.run_local("start", home).assert_success()
     first = LocalCloud(home).servers()
-    again = checkout.local("start", home, "--delay-factor", "0.5").succeeded()
+    again = checkout.run_local("start", home, "--delay-factor", "0.5").assert_success()
     assert again.err.splitlines()[:2] == ["local cloud is already running", "its delay factor is now 0.5"]
     assert LocalCloud(home).servers() == first
     assert LocalCloud(home).control().delay_factor() == 0.5
 
 
-def test_two_local_clouds_do_not_disturb_each_other(checkout: Checkout, tmp_path: Path) -> None:
+def test_two_local_clouds_do_not_interfere(checkout: Checkout, tmp_path: Path) -> None:
     homes = [tmp_path / "one", tmp_path / "two"]
     try:
         for folder in homes:
-            checkout.local("start", folder).succeeded()
+            checkout.run_local("start", folder).assert_success()
         one, two = (LocalCloud(folder) for folder in homes)
         assert {server.port for server in one.servers()}.isdisjoint(server.port for server in two.servers())
         one.control().set_delays(0.5)
         assert two.control().delay_factor() == 0
 
         other_shell = one.environment()
-        checkout.local("stop", homes[1], shell=other_shell).succeeded()
+        checkout.run_local("stop", homes[1], shell=other_shell).assert_success()
         assert one.is_running()
-        checkout.local("start", homes[1], shell=other_shell).succeeded()
+        checkout.run_local("start", homes[1], shell=other_shell).assert_success()
         own = Path(homes[1], "bin", "pulumi")
         assert own.exists(), "a cloud started from another cloud's shell has its own pulumi"
     finally:
@@ -88,7 +88,7 @@ def test_two_local_clouds_do_not_disturb_each_other(checkout: Checkout, tmp_path
 def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Checkout, home: Path, victim: str) -> None:
     """If the local AWS crashes, its account is lost. A provider has no state and restarts on its old port, which open
     shells use."""
-    checkout.local("start", home).succeeded()
+    checkout.run_local("start", home).assert_success()
     servers = LocalCloud(home).servers()
     killed = next(server for server in servers if server.name == victim)
     with Path(killed.log).open("a") as log:
@@ -96,16 +96,16 @@ def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Che
     os.kill(killed.pid, signal.SIGKILL)
     wait_until(lambda: killed.process() is None)
 
-    status = checkout.local("status", home)
+    status = checkout.run_local("status", home)
     assert status.code == 1
     assert [line.split()[1] for line in status.out.splitlines() if line.startswith(victim)] == ["ended"]
     assert "its last words" in status.err
-    env = checkout.local("env", home)
+    env = checkout.run_local("env", home)
     assert env.code == 4
     assert f"the {victim} server exited unexpectedly" in env.err
     assert env.out == "", "a shell has nothing to evaluate"
 
-    start = checkout.local("start", home).succeeded()
+    start = checkout.run_local("start", home).assert_success()
     if victim == "aws":
         assert start.err.splitlines()[:2] == ["cleaning up after a local cloud that did not stop cleanly", "local cloud started"]
         assert not any(server.process() for server in servers), "start ends servers that survived the crash"
@@ -113,28 +113,28 @@ def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Che
         assert start.err.splitlines()[:2] == ["local cloud is already running", "restarted provider"]
         assert [server.port for server in LocalCloud(home).servers()] == [server.port for server in servers]
         assert all(server.process() for server in servers if server is not killed)
-    checkout.local("status", home).succeeded()
+    checkout.run_local("status", home).assert_success()
 
 
-def test_a_folder_with_other_files_is_left_alone(checkout: Checkout, home: Path) -> None:
+def test_start_leaves_a_folder_with_other_files_alone(checkout: Checkout, home: Path) -> None:
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "precious").write_text("mine")
-    start = checkout.local("start", home)
+    start = checkout.run_local("start", home)
     assert start.code == 3
     reason = f"{home} contains files that do not belong to a local cloud. Use an empty or new folder"
     assert start.err == f"cluster local start: {reason}\n"
-    checkout.local("stop", home).succeeded()
+    checkout.run_local("stop", home).assert_success()
     assert (home / "bin" / "precious").read_text() == "mine"
 
 
-def test_stop_keeps_files_that_the_cloud_did_not_create(checkout: Checkout, home: Path) -> None:
-    checkout.local("start", home).succeeded()
+def test_stop_keeps_files_not_created_by_the_local_cloud(checkout: Checkout, home: Path) -> None:
+    checkout.run_local("start", home).assert_success()
     (home / "notes.txt").write_text("mine")
-    checkout.local("stop", home).succeeded()
+    checkout.run_local("stop", home).assert_success()
     assert [file.name for file in home.iterdir()] == ["notes.txt"]
 
 
-def test_a_server_that_cannot_start_leaves_nothing_running(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_server_that_fails_to_start_leaves_nothing_running(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from localcloud import instance
     from localcloud.processes import StartError
 
@@ -148,23 +148,23 @@ def test_a_server_that_cannot_start_leaves_nothing_running(home: Path, monkeypat
     assert LocalCloud(home).start(print), "a failed start does not block the next one"
 
 
-def test_no_ami_is_built_if_instances_are_only_records(checkout: Checkout, home: Path) -> None:
-    checkout.local("start", home, "--no-hosts").succeeded()
-    said = checkout.local("ami", home)
+def test_no_ami_is_built_if_instances_are_only_simulated_records(checkout: Checkout, home: Path) -> None:
+    checkout.run_local("start", home, "--no-hosts").assert_success()
+    said = checkout.run_local("ami", home)
     assert (said.code, said.out) == (1, "")
     assert "Packer needs a build instance, but this local cloud has no hosts" in said.err
 
 
 @pytest.mark.parametrize("verb", ["ami", "env", "reset"])
-def test_verbs_that_need_a_running_cloud_report_it(checkout: Checkout, home: Path, verb: str) -> None:
-    said = checkout.local(verb, home)
+def test_commands_that_need_a_running_cloud_report_a_stopped_one(checkout: Checkout, home: Path, verb: str) -> None:
+    said = checkout.run_local(verb, home)
     assert said.code == 4
     assert said.err == f"cluster local {verb}: no local cloud is running in {home}; start it with: scripts/cluster local start\n"
     assert said.out == ""
 
 
-def test_a_relative_home_is_the_same_from_everywhere(checkout: Checkout, home: Path) -> None:
-    checkout.local("start", home).succeeded()
-    env = checkout.local("env", Path(os.path.relpath(home, checkout.folder))).succeeded()
+def test_a_relative_home_path_works_from_every_folder(checkout: Checkout, home: Path) -> None:
+    checkout.run_local("start", home).assert_success()
+    env = checkout.run_local("env", Path(os.path.relpath(home, checkout.folder))).assert_success()
     backend = next(line for line in env.out.splitlines() if line.startswith("export PULUMI_BACKEND_URL="))
     assert backend.split("file://")[1].strip("'") == str(home / "backend")

@@ -13,7 +13,7 @@ from cli import main
 from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import gpus, kernel_log
-from tests.pure.node_world import machine
+from tests.pure.node_world import make_machine
 
 NODE = "ip-10-0-1-7"
 
@@ -25,32 +25,32 @@ def home(tmp_path: Path) -> Path:
     for folder in (own / "etc", own / gpus.FOLDER, (own / kernel_log.FILE).parent):
         folder.mkdir(parents=True)
     (own / "etc/hostname").write_text(f"{NODE}\n")
-    gpus.write(machine(kind="g5.xlarge"), own / gpus.FOLDER)
+    gpus.write_gpu_files(make_machine(kind="g5.xlarge"), own / gpus.FOLDER)
     return tmp_path
 
 
-def local_break(home: Path, *arguments: str) -> Any:
+def run_local_break(home: Path, *arguments: str) -> Any:
     return CliRunner().invoke(main.app, ["local", "break", *arguments, "--home", str(home)])
 
 
 @pytest.mark.parametrize(
     "faults", [[], ["--kubelet", "--link"], ["--xid", "79", "--ecc"], ["--instance", "--restore"], ["--hang", "0", "--slow", "1"]]
 )
-def test_it_needs_exactly_one_fault(home: Path, faults: list[str]) -> None:
-    done = local_break(home, NODE, *faults)
+def test_break_requires_exactly_one_fault(home: Path, faults: list[str]) -> None:
+    done = run_local_break(home, NODE, *faults)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("cluster local break: give ") and len(done.stderr.splitlines()) == 1
 
 
-def test_a_missing_node_or_gpu_is_one_sentence(home: Path) -> None:
-    done = local_break(home, "other", "--kubelet")
+def test_a_missing_node_or_gpu_is_reported_in_one_sentence(home: Path) -> None:
+    done = run_local_break(home, "other", "--kubelet")
     assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node. Choose one of: {NODE}\n")
-    done = local_break(home, NODE, "--ecc", "--gpu", "1")
+    done = run_local_break(home, NODE, "--ecc", "--gpu", "1")
     assert (done.exit_code, done.stderr) == (4, f"cluster local break: {NODE}: no GPU 1; the node has GPUs 0 to 0\n")
 
 
-def test_a_double_bit_error_is_xid_48(home: Path) -> None:
-    done = local_break(home, NODE, "--ecc", "--json")
+def test_a_double_bit_ecc_error_is_xid_48(home: Path) -> None:
+    done = run_local_break(home, NODE, "--ecc", "--json")
     found = json.loads(done.stdout)
     assert (found["node"], found["gpu"], found["xid"]) == (NODE, 0, 48)
     assert f"local break {NODE} --instance --home {home}" in found["restore"]
@@ -59,19 +59,19 @@ def test_a_double_bit_error_is_xid_48(home: Path) -> None:
     assert "NVRM: Xid (PCI:0000:10:00): 48, " in (own / kernel_log.FILE).read_text()
 
 
-def test_an_application_error_needs_no_restoring(home: Path) -> None:
-    done = local_break(home, "i-0a", "--xid", "31")
+def test_an_application_error_needs_no_restore(home: Path) -> None:
+    done = run_local_break(home, "i-0a", "--xid", "31")
     assert done.exit_code == 0
     assert done.stderr.endswith("has reported Xid 31: GPU memory page fault.\n")
 
 
-def test_an_instance_is_terminated_through_the_api(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_break_terminates_an_instance_through_the_api(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     ec2 = SimpleNamespace(terminate_instances=lambda **wanted: calls.append(wanted["InstanceIds"]))
     clusters = [SimpleNamespace(name="other", region="us-east-1"), SimpleNamespace(name="demo", region="us-west-2")]
     monkeypatch.setattr(LocalCloud, "clusters", lambda self: clusters)
     monkeypatch.setattr(LocalCloud, "clients", lambda self, region: lambda service: calls.append((region, service)) or ec2)
-    done = local_break(home, NODE, "--instance")
+    done = run_local_break(home, NODE, "--instance")
     assert (done.exit_code, calls) == (0, [("us-west-2", "ec2"), ["i-0a"]])
     assert done.stderr == f"Instance i-0a of {NODE} is terminated. Auto Scaling replaces it.\n"
 
@@ -108,29 +108,29 @@ def account(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return made
 
 
-def test_a_retirement_is_announced_and_health_shows_it(home: Path, account: Account) -> None:
-    done = local_break(home, NODE, "--retire")
+def test_break_schedules_an_instance_retirement_that_health_shows(home: Path, account: Account) -> None:
+    done = run_local_break(home, NODE, "--retire")
     assert account.asked == [("POST", "instances/i-0a/retirement", {})]
     assert done.stderr.startswith(f"EC2 retires i-0a of {NODE} at {END.isoformat()}. See: ")
     assert f"health {NODE} -s STACK" in done.stderr
 
 
 @pytest.mark.parametrize("notice", ["--spot-notice", "--rebalance"])
-def test_only_a_spot_instance_gets_a_spot_notice(home: Path, account: Account, notice: str) -> None:
-    done = local_break(home, NODE, notice)
+def test_only_a_spot_instance_can_get_a_spot_notice(home: Path, account: Account, notice: str) -> None:
+    done = run_local_break(home, NODE, notice)
     assert done.exit_code == 3
     assert done.stderr == "cluster local break: i-0a is not a Spot Instance, so EC2 does not interrupt it\n"
 
 
-def test_a_block_ends_when_its_nodes_drain_which_is_45_minutes_before(home: Path, account: Account) -> None:
-    done = local_break(home, NODE, "--block-ends")
+def test_block_ends_advances_the_clock_to_45_minutes_before_the_end_when_nodes_drain(home: Path, account: Account) -> None:
+    done = run_local_break(home, NODE, "--block-ends")
     assert account.asked == [("GET", "clock", None), ("POST", "clock", {"seconds": 75 * 60.0})]
     assert done.stderr == "It is 45 minutes before the end of cr-1: Auto Scaling drains its nodes.\n"
 
 
 @pytest.mark.parametrize("account", ["default"], indirect=True)
-def test_a_node_outside_a_block_has_no_end(home: Path, account: Account) -> None:
-    done = local_break(home, NODE, "--block-ends")
+def test_block_ends_refuses_a_node_outside_a_capacity_block(home: Path, account: Account) -> None:
+    done = run_local_break(home, NODE, "--block-ends")
     assert done.exit_code == 3 and f"{NODE} is not in a Capacity Block" in done.stderr
     assert account.asked == []
 
@@ -149,29 +149,29 @@ class Ranks:
 
 
 @pytest.fixture
-def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
+def fake_ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
     made = Ranks()
     monkeypatch.setattr(LocalCloud, "control", lambda self: made)
     monkeypatch.setattr(LocalCloud, "is_running", lambda self: True)
     return made
 
 
-def test_a_rank_of_a_job_hangs_and_is_restored(home: Path, ranks: Ranks) -> None:
-    done = local_break(home, "train", "--hang", "1")
+def test_break_hangs_and_restores_a_rank_of_a_job(home: Path, fake_ranks: Ranks) -> None:
+    done = run_local_break(home, "train", "--hang", "1")
     assert done.exit_code == 0 and done.stderr.startswith("Rank 1 of train has stopped. Restore it with: ")
     assert f"local break train --restore --home {home}" in done.stderr
-    assert json.loads(local_break(home, "train", "--slow", "0", "--json").stdout)["rank"] == 0
-    assert local_break(home, "train", "--restore").stderr == "All ranks of train continue.\n"
+    assert json.loads(run_local_break(home, "train", "--slow", "0", "--json").stdout)["rank"] == 0
+    assert run_local_break(home, "train", "--restore").stderr == "All ranks of train continue.\n"
     path = "kubernetes/jobs/train/ranks"
-    assert ranks.asked == [
+    assert fake_ranks.asked == [
         (path, {"do": "hang", "rank": 1}),
         (path, {"do": "slow", "rank": 0}),
         (path, {"do": "restore"}),
     ]
 
 
-def test_a_missing_rank_or_job_is_one_sentence(home: Path, ranks: Ranks) -> None:
-    done = local_break(home, "train", "--hang", "2")
+def test_a_missing_rank_or_job_is_reported_in_one_sentence(home: Path, fake_ranks: Ranks) -> None:
+    done = run_local_break(home, "train", "--hang", "2")
     assert (done.exit_code, done.stderr) == (3, "cluster local break: train: no rank 2. Choose one of: 0, 1\n")
-    done = local_break(home, "other", "--restore")
+    done = run_local_break(home, "other", "--restore")
     assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node. Choose one of: {NODE}\n")

@@ -15,33 +15,33 @@ from infra.config.stack_file import NoSuchStack
 from localcloud.aws import faults
 from tests.cli.test_ec2_verbs import FOLDER, STACK, World
 from tests.program.engine import deploy
-from tests.program.worlds import account_for
+from tests.program.worlds import local_account
 
 CAPACITY = "We currently do not have sufficient capacity in the Availability Zone you requested."
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+def deployed_cluster() -> Iterator[World]:
+    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield World()
 
 
 @pytest.fixture
-def eks() -> Iterator[str]:
+def eks_stack() -> Iterator[str]:
     """The demo's EKS stack, deployed in a local AWS without Kubernetes."""
-    with account_for(FOLDER / "Pulumi.local.yaml") as (settings, facts, mocks):
+    with local_account(FOLDER / "Pulumi.local.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield "local"
 
 
-def told(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -> dict[str, Any]:
+def read_status(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -> dict[str, Any]:
     assert status_command.command(stack, config_dir=FOLDER, as_json=True) == code
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
-def wants(group: str, size: int) -> None:
+def set_desired_size(group: str, size: int) -> None:
     """Set a desired size for which AWS has no capacity."""
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
     autoscaling = boto3.client("autoscaling", region_name="us-west-2")
@@ -50,33 +50,37 @@ def wants(group: str, size: int) -> None:
     autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size)
 
 
-def test_an_ec2_cluster_shows_joined_and_desired_nodes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.joins(world.cluster.head_node(), world.workers[0])
-    world.fails(world.workers[1], "boots\nmount: no such file system\n\n")
-    found = told(capsys, STACK)
+def test_status_of_an_ec2_cluster_shows_joined_and_desired_nodes(
+    deployed_cluster: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed_cluster.simulate_join_service(deployed_cluster.cluster.head_node(), deployed_cluster.workers[0])
+    deployed_cluster.upload_boot_log(deployed_cluster.workers[1], "boots\nmount: no such file system\n\n")
+    found = read_status(capsys, STACK)
     master, workers = found["pools"]
     assert (found["cluster"], found["state"]) == ("gpumpi-local-ec2", "1 of 3 workers have joined")
     assert (master["ready"], master["wanted"]) == (1, 1)
     assert (workers["ready"], workers["nodes"], workers["wanted"], workers["maxSize"]) == (1, 3, 3, 8)
     assert workers["problems"][0].endswith("): mount: no such file system")
     assert found["volumes"][0]["mountPath"] == "/shared"
-    world.joins(*world.workers[1:])
-    assert told(capsys, STACK)["state"] == "ready"
+    deployed_cluster.simulate_join_service(*deployed_cluster.workers[1:])
+    assert read_status(capsys, STACK)["state"] == "ready"
 
 
-def test_a_launch_that_failed_is_shown_with_awss_reason(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.joins(world.cluster.head_node(), *world.workers)
-    wants("workers", 4)
-    launch = told(capsys, STACK)["pools"][1]["lastFailedLaunch"]
+def test_status_shows_a_failed_launch_with_the_reason_reported_by_aws(
+    deployed_cluster: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed_cluster.simulate_join_service(deployed_cluster.cluster.head_node(), *deployed_cluster.workers)
+    set_desired_size("workers", 4)
+    launch = read_status(capsys, STACK)["pools"][1]["lastFailedLaunch"]
     assert launch["reason"] == f"{CAPACITY} Launching EC2 instance failed." and not launch["laterLaunchSucceeded"]
     assert status_command.command(STACK, config_dir=FOLDER) == 0
     printed = capsys.readouterr().out
     assert "3 of 4 workers have joined" in printed and "workers: last failed launch" in printed and CAPACITY in printed
 
 
-def test_aws_data_is_printed_if_kubernetes_does_not_answer(eks: str, capsys: pytest.CaptureFixture[str]) -> None:
-    wants("-efa-", 3)
-    found = told(capsys, eks, code=5)
+def test_status_prints_aws_data_if_kubernetes_does_not_respond(eks_stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    set_desired_size("-efa-", 3)
+    found = read_status(capsys, eks_stack, code=5)
     pools = {one["name"]: one for one in found["pools"]}
     assert (found["state"], {name: one["wanted"] for name, one in pools.items()}) == (
         "ACTIVE",
@@ -86,10 +90,10 @@ def test_aws_data_is_printed_if_kubernetes_does_not_answer(eks: str, capsys: pyt
     assert pools["efa"]["ready"] is None and found["unknown"][0].startswith("ready nodes, queues, jobs and volumes: ")
 
 
-def test_a_missing_permission_hides_only_the_data_that_needs_it(eks: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_permission_hides_only_the_data_that_requires_it(eks_stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = "User: arn:aws:iam::1:user/ada is not authorized to perform: autoscaling:DescribeScalingActivities"
     faults.add(faults.Fault("autoscaling", "DescribeScalingActivities", "AccessDenied", message, times=9))
-    found = told(capsys, eks, code=5)
+    found = read_status(capsys, eks_stack, code=5)
     assert found["unknown"][0] == "you are not allowed to call autoscaling:DescribeScalingActivities"
     assert {one["name"]: one["wanted"] for one in found["pools"]} == {"system": 1, "single": 0, "efa": 2}
 

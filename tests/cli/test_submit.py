@@ -12,7 +12,7 @@ from cli.clusters.kubernetes_access import Access
 from cli.exit_codes import REFUSED
 from cli.jobs import submit
 from cli.main import app
-from tests.pure.job_world import cluster, values
+from tests.pure.job_world import make_cluster, make_job_values
 
 
 class FakeCluster:
@@ -24,7 +24,7 @@ class FakeCluster:
         return self
 
     def description(self) -> Any:
-        return cluster().model_copy(update={"region": "us-west-2"})
+        return make_cluster().model_copy(update={"region": "us-west-2"})
 
 
 @pytest.fixture(autouse=True)
@@ -32,20 +32,20 @@ def fake_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Access, "connect", lambda self: FakeCluster())
 
 
-def test_submit_prints_what_the_nodes_of_the_job_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit, "create", lambda *_, **__: 0)
+def test_submit_prints_the_cost_of_the_nodes_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "create_job", lambda *_, **__: 0)
     file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(values()))
+    file.write_text(yaml.safe_dump(make_job_values()))
     done = CliRunner().invoke(app, ["submit", str(file)])
     assert done.exit_code == 0, done.output
     assert re.search(r"^cost: \d+ x \S+: [\d.]+ USD per hour", done.stderr, re.MULTILINE), done.stderr
 
 
-def test_a_sent_folder_and_a_working_folder_are_refused_together(tmp_path: Path) -> None:
+def test_submit_refuses_workdir_combined_with_working_dir(tmp_path: Path) -> None:
     """Ranks can start in only one folder. A job file that sets both `workdir` and `workingDir` is rejected in the same
     way."""
     file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(values(workingDir="/shared/code")))
+    file.write_text(yaml.safe_dump(make_job_values(workingDir="/shared/code")))
     done = CliRunner().invoke(app, ["submit", str(file), "--workdir", str(tmp_path)])
     assert done.exit_code == REFUSED
     said = " ".join(done.stderr.split())

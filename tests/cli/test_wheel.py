@@ -18,7 +18,7 @@ MAIN = "import sys; sys.argv[0] = 'gpumpi'; from cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unpacked_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Contents of the wheel, built without network access."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("cli", "infra"):
@@ -37,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / "content"
 
 
-def gpumpi(installed: Path, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_gpumpi(installed: Path, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run(
         [sys.executable, "-c", MAIN, *arguments],
@@ -49,44 +49,44 @@ def gpumpi(installed: Path, folder: Path, *arguments: str) -> "subprocess.Comple
     )
 
 
-def test_the_wheel_contains_only_the_command_and_its_dependencies(installed: Path) -> None:
-    assert {path.name for path in installed.iterdir() if path.suffix not in (".egg-info", ".dist-info")} == {"cli", "infra"}
-    (entry_points,) = installed.glob("gpumpi-*/entry_points.txt")
+def test_the_wheel_contains_only_the_cli_and_its_dependencies(unpacked_wheel: Path) -> None:
+    assert {path.name for path in unpacked_wheel.iterdir() if path.suffix not in (".egg-info", ".dist-info")} == {"cli", "infra"}
+    (entry_points,) = unpacked_wheel.glob("gpumpi-*/entry_points.txt")
     assert "gpumpi = cli.main:main" in entry_points.read_text()
-    (metadata,) = [*installed.glob("gpumpi-*/METADATA"), *installed.glob("gpumpi-*/requires.txt")]
+    (metadata,) = [*unpacked_wheel.glob("gpumpi-*/METADATA"), *unpacked_wheel.glob("gpumpi-*/requires.txt")]
     assert "pulumi-aws==" in metadata.read_text()
     page = Path("cli", "clusters", "dashboard", "page")
-    assert {path.name for path in (installed / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
+    assert {path.name for path in (unpacked_wheel / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
     scripts = {path.name for path in (ROOT / "infra" / "jobs" / "in_pods").glob("*.sh")}
-    assert {path.name for path in (installed / "infra" / "jobs" / "in_pods").glob("*.sh")} == scripts
+    assert {path.name for path in (unpacked_wheel / "infra" / "jobs" / "in_pods").glob("*.sh")} == scripts
 
 
-def test_verbs_run_without_a_clone(installed: Path, tmp_path: Path) -> None:
+def test_wheel_commands_run_without_a_clone(unpacked_wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.mine.yaml").write_text(STACK)
     (tmp_path / "job.yaml").write_text(JOB)
-    assert gpumpi(installed, tmp_path, "--version").stdout == "0.1.0\n"
-    assert "Usage: gpumpi" in gpumpi(installed, tmp_path, "--help").stdout
-    valid = gpumpi(installed, tmp_path, "validate", "mine", "--offline", "--json")
+    assert run_gpumpi(unpacked_wheel, tmp_path, "--version").stdout == "0.1.0\n"
+    assert "Usage: gpumpi" in run_gpumpi(unpacked_wheel, tmp_path, "--help").stdout
+    valid = run_gpumpi(unpacked_wheel, tmp_path, "validate", "mine", "--offline", "--json")
     assert (valid.returncode, json.loads(valid.stdout)["ok"]) == (0, True), valid.stderr
-    job = gpumpi(installed, tmp_path, "validate", "./job.yaml")
+    job = run_gpumpi(unpacked_wheel, tmp_path, "validate", "./job.yaml")
     assert (job.returncode, job.stdout.splitlines()[0].partition(":")[0]) == (3, "name"), job.stderr
-    assert "gpumpi" not in gpumpi(installed, tmp_path, "settings").stderr
-    rows = json.loads(gpumpi(installed, tmp_path, "settings", "--of", "job", "--json").stdout)
+    assert "gpumpi" not in run_gpumpi(unpacked_wheel, tmp_path, "settings").stderr
+    rows = json.loads(run_gpumpi(unpacked_wheel, tmp_path, "settings", "--of", "job", "--json").stdout)
     assert "command" in [row["path"] for row in rows]
 
 
-def test_a_hint_names_the_command_of_the_wheel(installed: Path, tmp_path: Path) -> None:
+def test_suggested_commands_use_the_command_name_of_the_wheel(unpacked_wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     for arguments in (["jobs"], ["status"], ["smoke"], ["logs", "a"], ["cancel", "a"], ["submit", "job.yaml"]):
-        done = gpumpi(installed, tmp_path, *arguments)
+        done = run_gpumpi(unpacked_wheel, tmp_path, *arguments)
         message = f"gpumpi {arguments[0]}: the kubeconfig /nowhere does not exist. "
         assert (done.returncode, done.stderr.startswith(message)) == (5, True), done.stderr
         assert "gpumpi kubeconfig -s STACK" in done.stderr and "scripts/cluster" not in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["acceptance", "demo", "recover", "prepare-node", "image list", "local start"])
-def test_a_verb_that_needs_a_clone_reports_it(installed: Path, tmp_path: Path, verb: str) -> None:
-    done = gpumpi(installed, tmp_path, *verb.split())
+def test_a_command_that_needs_a_clone_reports_an_error(unpacked_wheel: Path, tmp_path: Path, verb: str) -> None:
+    done = run_gpumpi(unpacked_wheel, tmp_path, *verb.split())
     reason = f"`{verb}` needs files from the repository; clone it and run the command there"
     assert (done.returncode, done.stderr) == (1, f"gpumpi {verb}: {reason}\n")

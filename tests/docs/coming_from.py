@@ -27,24 +27,24 @@ class Command:
         return self.arguments[0]
 
 
-def examples(system: str, folder: Path) -> list[Command]:
+def write_examples(system: str, folder: Path) -> list[Command]:
     """Write the files in a system's section to a folder, and return the section's commands in order."""
     commands: list[Command] = []
-    for block in _BLOCK.findall(section(system)):
+    for block in _BLOCK.findall(read_section(system)):
         if named := _NAME.match(block):
             (folder / named[1]).write_text(block)
         else:
-            commands += [_command(line, folder) for line in block.splitlines()]
+            commands += [_parse_command(line, folder) for line in block.splitlines()]
     return commands
 
 
-def section(system: str) -> str:
+def read_section(system: str) -> str:
     found = re.search(rf"^## {system}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert found, system
     return found[1]
 
 
-def _command(line: str, folder: Path) -> Command:
+def _parse_command(line: str, folder: Path) -> Command:
     program, *words = shlex.split(line, comments=True)
     assert program == "scripts/cluster", line
     output = next((folder / word[1:] for word in words if word.startswith(">")), None)

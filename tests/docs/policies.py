@@ -69,50 +69,50 @@ ANY_PRINCIPAL: Final = ("iam:GetInstanceProfile", "iam:GetRole", "iam:GetUser", 
 """Reads of roles and users that no stack created, such as the caller and `target.admins`."""
 
 
-def documents() -> dict[str, dict[str, Any]]:
+def generate_policies() -> dict[str, dict[str, Any]]:
     """Return the name and the content of each generated policy."""
     types = read_actions().values()
     read = CHECKS.union(*(actions.read for actions in types))
     optional = {action for entry in TABLE.values() for action in entry.optional}
     changes = VERBS.union(FILE_KEY_ACTIONS, optional, *((*actions.create, *actions.update) for actions in types)) - read
     deletions = {action for actions in types for action in actions.delete}
-    principals = _statement("OtherPrincipals", ANY_PRINCIPAL, "*")
+    principals = _make_statement("OtherPrincipals", ANY_PRINCIPAL, "*")
     return {
-        "read": _document([*_statements(read - {"iam:GetUser"}), principals]),
-        "up": _document([*_statements(changes), *_role_statements()]),
-        "destroy": _document(_statements(deletions)),
+        "read": _make_policy([*_make_statements(read - {"iam:GetUser"}), principals]),
+        "up": _make_policy([*_make_statements(changes), *_make_role_statements()]),
+        "destroy": _make_policy(_make_statements(deletions)),
     }
 
 
-def render(name: str) -> str:
-    return json.dumps(documents()[name], indent=2) + "\n"
+def render_policy(name: str) -> str:
+    return json.dumps(generate_policies()[name], indent=2) + "\n"
 
 
-def _document(statements: list[dict[str, Any]]) -> dict[str, Any]:
+def _make_policy(statements: list[dict[str, Any]]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": statements}
 
 
-def _statements(actions: Iterable[str]) -> list[dict[str, Any]]:
+def _make_statements(actions: Iterable[str]) -> list[dict[str, Any]]:
     grouped: dict[Scope, list[str]] = {scope: [] for scope in SCOPES}
     for action in sorted(actions):
         grouped[next(scope for scope in SCOPES if re.fullmatch(scope.actions, action))].append(action)
-    return [_statement(scope.sid, names, scope.resources, scope.condition) for scope, names in grouped.items() if names]
+    return [_make_statement(scope.sid, names, scope.resources, scope.condition) for scope, names in grouped.items() if names]
 
 
-def _role_statements() -> list[dict[str, Any]]:
+def _make_role_statements() -> list[dict[str, Any]]:
     """Return the statements on passing roles and on service-linked roles."""
     passed = sorted({entry.passes_roles_to for entry in TABLE.values()} - {""})
     linked = {"StringEquals": {"iam:AWSServiceName": sorted([*SERVICE_ROLES, LINK_SERVICE])}}
     link_actions = [action for action in LINK_ROLE_ACTIONS if action != "iam:CreateServiceLinkedRole"]
     service_roles = "arn:aws:iam::*:role/aws-service-role"
     return [
-        _statement("PassRoles", ["iam:PassRole"], ROLES[0], {"StringEquals": {"iam:PassedToService": passed}}),
-        _statement("ServiceRoles", ["iam:CreateServiceLinkedRole"], f"{service_roles}/*", linked),
-        _statement("DataRepositoryRoles", link_actions, f"{service_roles}/{LINK_SERVICE}/*"),
+        _make_statement("PassRoles", ["iam:PassRole"], ROLES[0], {"StringEquals": {"iam:PassedToService": passed}}),
+        _make_statement("ServiceRoles", ["iam:CreateServiceLinkedRole"], f"{service_roles}/*", linked),
+        _make_statement("DataRepositoryRoles", link_actions, f"{service_roles}/{LINK_SERVICE}/*"),
     ]
 
 
-def _statement(
+def _make_statement(
     sid: str, actions: Iterable[str], resources: str | list[str], condition: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     statement: dict[str, Any] = {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": resources}

@@ -19,7 +19,7 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_bench_says_what_it_measures(
+def test_every_benchmark_describes_what_it_measures(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bench runs in this process, because a new process needs two seconds of CPU time for imports."""
@@ -31,13 +31,13 @@ def test_every_bench_says_what_it_measures(
     assert f"python -m bench.{name}" in said and "--json" in said
 
 
-def test_every_bench_is_run_by_make() -> None:
+def test_make_runs_every_benchmark() -> None:
     text = (ROOT / "Makefile").read_text()
     measuring = [name for name in PROGRAMS if name not in MEASURE_NOTHING]
     assert [name for name in measuring if f"-m bench.{name}\n" not in text] == []
 
 
-def workload(job: str, queued: int, admitted: int) -> dict[str, object]:
+def make_workload(job: str, queued: int, admitted: int) -> dict[str, object]:
     """Return an MPIJob's Workload as Kueue reports it once the job's quota is reserved. Times are in seconds."""
     owner = {"kind": "MPIJob", "name": job}
     metadata = {"ownerReferences": [owner], "creationTimestamp": f"2026-01-01T00:00:{queued:02}Z"}
@@ -45,32 +45,32 @@ def workload(job: str, queued: int, admitted: int) -> dict[str, object]:
     return {"metadata": metadata, "status": {"conditions": [reserved]}}
 
 
-def test_a_job_that_overtakes_one_of_an_earlier_second_is_named() -> None:
+def test_a_job_admitted_before_a_job_queued_in_an_earlier_second_is_reported() -> None:
     seen = Seen({})
     order = {"first": (1, 11), "third": (3, 12), "also-third": (3, 12), "second": (2, 13), "fourth": (4, 14), "zeroth": (0, 11)}
     for job, (queued, admitted) in order.items():
-        seen.hear_workload("MODIFIED", workload(job, queued, admitted), 0.0)
-    assert seen.overtaken() == ["third", "also-third"]
+        seen.handle_workload_event("MODIFIED", make_workload(job, queued, admitted), 0.0)
+    assert seen.find_out_of_order_admissions() == ["third", "also-third"]
 
 
 def test_the_plot_has_every_line_and_every_point() -> None:
     lines = [plot.Line("one", ((2, 4.5), (4, 6.0)), "#000"), plot.Line("other", ((2, 5.0), (4, 90.0)), "#f00", dashed=True)]
-    drawn = ElementTree.fromstring(plot.svg(lines, title="Title", x="workers", y="seconds", note="machine"))
+    drawn = ElementTree.fromstring(plot.render_line_chart(lines, title="Title", x="workers", y="seconds", note="machine"))
     texts = {text.text for text in drawn.iter(f"{NAMESPACE}text")}
     assert {"Title", "workers", "seconds", "machine", "one", "other", "2", "4", "100"} <= texts
     assert len(list(drawn.iter(f"{NAMESPACE}circle"))) == 4
 
 
-def test_the_committed_plots_are_drawn_from_the_committed_numbers() -> None:
+def test_the_committed_plots_match_the_committed_numbers() -> None:
     """Run `python -m bench.figures` to update the plots."""
-    files = figures.drawn()
+    files = figures.draw_plots()
     assert {file.name for file in figures.FOLDER.glob("*.svg")} == set(files)
     assert [name for name, text in files.items() if (figures.FOLDER / name).read_text() != text] == []
-    assert figures.PAGE.read_text() == figures.page()
+    assert figures.PAGE.read_text() == figures.render_page()
     assert {file.stem for file in figures.FOLDER.glob("*.json")} <= set(figures.FIGURES)
 
 
-def test_what_each_bench_prints_as_json_can_be_drawn() -> None:
+def test_the_json_output_of_each_benchmark_can_be_plotted() -> None:
     """Older output of `bench.scale` (a list without a description of the machine) can be plotted too."""
     scale = [{"pools": 1, "resources": 100, "up": 9.0, "unchanged": 4.0, "destroy": 2.0, "perResource": 0.09}]
     thousand = {"nodes": 10, "jobs": 3, "workers": 8, "seconds": {"nodes 0 -> 10": 4.2}, "peakMib": {"etcd": 80}, "problems": []}

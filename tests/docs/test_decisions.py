@@ -13,7 +13,7 @@ ROW = re.compile(
 )
 
 
-def test_every_decision_has_a_status_a_date_and_a_row_in_the_index() -> None:
+def test_every_decision_has_a_status_a_date_and_an_index_row() -> None:
     rows = {row["file"]: row.groupdict() for row in ROW.finditer(INDEX)}
     files = sorted(FOLDER.glob("[0-9]*.md"))
     assert list(rows) == [file.name for file in files]
@@ -24,7 +24,7 @@ def test_every_decision_has_a_status_a_date_and_a_row_in_the_index() -> None:
         assert rows[file.name] == {**head.groupdict(), "file": file.name}
 
 
-def test_index_explains_every_missing_number() -> None:
+def test_the_index_explains_every_missing_number() -> None:
     numbers = [int(file.name[:4]) for file in FOLDER.glob("[0-9]*.md")]
     sentence = re.search(r"Numbers ([\d, toand]+) were reserved", " ".join(INDEX.split()))
     assert sentence

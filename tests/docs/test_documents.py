@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.main import every_command
+from cli.main import list_commands
 from cli.stacks.settings import OF, list_settings
 from testkit import iam_policies
 from tests.docs import policies
-from tests.docs.tables import ROOT, TABLES, between
+from tests.docs.tables import ROOT, TABLES, find_between_markers
 
 PAGES = sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md"))
 CURRENT = ["README.md", "CONTRIBUTING.md", "SECURITY.md", *PAGES]
@@ -32,31 +32,31 @@ GROUPS = ("capacity", "image", "local")
 """Verbs that have subcommands."""
 
 
-def verbs() -> dict[str, set[str]]:
+def read_command_options() -> dict[str, set[str]]:
     """Return the options of each command, keyed by command (`validate`, `local start`, ...)."""
     found: dict[str, set[str]] = {}
-    for name, command in every_command():
+    for name, command in list_commands():
         options = (parameter.opts + parameter.secondary_opts for parameter in command.params)
         found[name] = {option for each in options for option in each}
     return found
 
 
-@pytest.mark.parametrize("name", policies.documents())
-def test_a_policy_that_follows_from_the_inventory_is_up_to_date(name: str) -> None:
+@pytest.mark.parametrize("name", policies.generate_policies())
+def test_a_policy_generated_from_the_inventory_is_up_to_date(name: str) -> None:
     text = (iam_policies.FOLDER / f"{name}.json").read_text()
-    assert text == policies.render(name), "update it with: python -m tests.docs.tables"
+    assert text == policies.render_policy(name), "update it with: python -m tests.docs.tables"
 
 
 @pytest.mark.parametrize(("name", "begin", "end", "render"), TABLES, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_table_that_follows_from_the_code_is_up_to_date(name: str, begin: str, end: str, render: Callable[[], str]) -> None:
+def test_a_table_generated_from_the_code_is_up_to_date(name: str, begin: str, end: str, render: Callable[[], str]) -> None:
     text = (ROOT / name).read_text()
-    start, stop = between(text, begin, end)
+    start, stop = find_between_markers(text, begin, end)
     assert text[start:stop] == render(), "update it with: python -m tests.docs.tables"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_command_of_ours_exists(document: str) -> None:
-    known, targets = verbs(), set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+def test_every_cluster_command_in_a_document_exists(document: str) -> None:
+    known, targets = read_command_options(), set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = (ROOT / document).read_text()
     for target in re.findall(r"(?:^|`)make ([a-z0-9-]+)", text, re.MULTILINE):
         assert target in targets, f"make {target}"
@@ -69,7 +69,7 @@ def test_every_command_of_ours_exists(document: str) -> None:
             assert option in ("--help", verb) or option in known[verb], line
 
 
-def missing_paths(document: Path) -> list[str]:
+def find_missing_paths(document: Path) -> list[str]:
     """Return the targets of links, and the paths in backticks, that do not exist."""
     text = document.read_text()
     links = [document.parent / target for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if not target.startswith("http")]
@@ -80,17 +80,17 @@ def missing_paths(document: Path) -> list[str]:
 
 @pytest.mark.parametrize("document", CURRENT)
 def test_every_link_and_path_in_a_document_exists(document: str) -> None:
-    assert missing_paths(ROOT / document) == []
+    assert find_missing_paths(ROOT / document) == []
 
 
-def test_a_path_that_does_not_exist_is_found(tmp_path: Path) -> None:
+def test_a_missing_path_in_a_document_is_detected(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("See `infra/nowhere.py`, `infra/plan/`, `infra/program.py` and [a page](gone.md#part).")
-    assert missing_paths(document) == sorted(["infra/nowhere.py", os.path.relpath(tmp_path / "gone.md", ROOT)])
+    assert find_missing_paths(document) == sorted(["infra/nowhere.py", os.path.relpath(tmp_path / "gone.md", ROOT)])
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_link_to_a_heading_leads_to_one(document: str) -> None:
+def test_every_link_to_a_heading_has_a_target(document: str) -> None:
     file = ROOT / document
     for target, anchor in re.findall(r"\]\(([^)#]*\.md|)#([^)]+)\)", file.read_text()):
         page = (file.parent / target) if target else file
@@ -100,7 +100,7 @@ def test_every_link_to_a_heading_leads_to_one(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_page_has_short_lines_and_few_words(document: str) -> None:
+def test_pages_have_short_lines_and_few_words(document: str) -> None:
     """Tables may have longer lines. A page that is too long wants to be two."""
     text = TABLE.sub("", (ROOT / document).read_text())
     if not document.startswith(GENERATED):
@@ -109,19 +109,19 @@ def test_page_has_short_lines_and_few_words(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_nested_block_is_indented_by_four(document: str) -> None:
+def test_nested_blocks_are_indented_by_four_spaces(document: str) -> None:
     """GitHub accepts two spaces, but Python-Markdown, which renders the site, ends the list there."""
     text = re.sub(r"^```.*?^```$", "", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
     nested = re.findall(r"^ {1,3}(?:[-*] |\d+\. |```).*", text, re.MULTILINE)
     assert nested == []
 
 
-def test_readme_stays_short() -> None:
+def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) < README_LINES
 
 
 @pytest.mark.parametrize("document", CURRENT)
-def test_every_setting_that_is_named_by_its_path_exists(document: str) -> None:
+def test_every_setting_path_in_a_document_exists(document: str) -> None:
     known = {re.sub(r"\[\d*\]", "", row.path) for model in OF.values() for row in list_settings(model)}
     known |= {path.rpartition(".")[0] for path in known}
     for path in re.findall(
@@ -130,13 +130,13 @@ def test_every_setting_that_is_named_by_its_path_exists(document: str) -> None:
         assert re.sub(r"\[\d*\]", "", path) in known, path
 
 
-def test_page_of_settings_names_every_stack() -> None:
+def test_the_settings_page_names_every_stack() -> None:
     text = (ROOT / "docs" / "reference" / "settings.md").read_text()
     named = set(re.findall(r"^\| `([\w-]+)` \| ", text.split("| stack | shows |")[1].split("\n\n")[0], re.MULTILINE))
     assert named == {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in (ROOT / "stacks").glob("Pulumi.*.yaml")}
 
 
-def test_contributing_shows_every_folder_of_the_top_level_and_of_infra() -> None:
+def test_contributing_lists_every_top_level_folder_and_every_folder_of_infra() -> None:
     layout = CONTRIBUTING.split("## Import rules")[0]
     for tree, indent in (("HEAD", ""), ("HEAD:infra", "  ")):
         listed = subprocess.run(
@@ -146,12 +146,12 @@ def test_contributing_shows_every_folder_of_the_top_level_and_of_infra() -> None
             assert folder.startswith(".") or re.search(rf"^{indent}{folder}/ ", layout, re.MULTILINE), folder
 
 
-def test_contributing_says_what_every_folder_of_tests_proves() -> None:
+def test_contributing_describes_every_test_folder() -> None:
     folders = {f"tests/{file.parent.name}" for file in (ROOT / "tests").glob("*/test_*.py")}
     assert set(re.findall(r"^\| [\w ]+ \| `(tests/\w+)` \| ", CONTRIBUTING, re.MULTILINE)) == folders
 
 
-def test_nothing_names_the_machine_it_was_written_on() -> None:
+def test_no_file_contains_a_path_of_the_development_machine() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     own = re.compile(
         rf"{re.escape(str(ROOT))}\b|(?<![\w.])/(?:root|work)/|^--(?:index-url|extra-index-url|find-links)", re.MULTILINE
@@ -161,19 +161,19 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
             assert name == "tests/docs/test_documents.py", f"{name}: {found[0]}"
 
 
-def test_every_make_target_says_what_it_does() -> None:
+def test_every_make_target_has_a_description() -> None:
     for line in (ROOT / "Makefile").read_text().splitlines():
         if match := re.match(r"([a-z]+):", line):
             assert " ## " in line, match[1]
 
 
-def test_measurements_name_every_benchmark() -> None:
+def test_the_measurements_page_names_every_benchmark() -> None:
     text = "".join(page.read_text() for page in (ROOT / "docs" / "measurements").glob("*.md"))
     modules = {path.stem for path in (ROOT / "bench").glob("*.py") if "__main__" in path.read_text()}
     modules |= {path.parent.name for path in (ROOT / "bench").glob("*/__main__.py")}
     assert set(re.findall(r"python -m bench\.(\w+)", text)) == modules
 
 
-def test_pre_commit_runs_what_the_makefile_installs() -> None:
+def test_pre_commit_runs_the_tools_that_the_makefile_installs() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks)

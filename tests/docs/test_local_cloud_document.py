@@ -15,7 +15,7 @@ from localcloud.instance import LocalCloud
 from localcloud.keys import Key
 from localcloud.kubernetes import realizer
 from localcloud.kubernetes.access import review
-from localcloud.processes import Server, save
+from localcloud.processes import Server, save_servers
 from tests.docs.tables import ROOT
 
 CONCEPTS = ROOT / "docs" / "concepts"
@@ -24,7 +24,7 @@ LOCAL_AWS = (CONCEPTS / "local-aws.md").read_text()
 CONTROL_API = (ROOT / "docs" / "reference" / "control-api.md").read_text()
 
 
-def first_column(page: str, heading: str) -> list[str]:
+def read_first_column(page: str, heading: str) -> list[str]:
     """Return the code spans in the first column of the table with this heading."""
     table = page.split(f"| {heading} |", 1)[1].split("\n\n")[0]
     cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
@@ -32,47 +32,49 @@ def first_column(page: str, heading: str) -> list[str]:
 
 
 def test_the_page_lists_every_file_of_a_local_cloud() -> None:
-    assert set(first_column(CLOUD, "file or folder")) == {instance.LOCK, *instance.CONTENT} - {"servers.part"}
+    assert set(read_first_column(CLOUD, "file or folder")) == {instance.LOCK, *instance.CONTENT} - {"servers.part"}
 
 
 def test_the_page_lists_every_process() -> None:
-    assert set(instance.SERVERS) <= set(first_column(CLOUD, "process"))
+    assert set(instance.SERVERS) <= set(read_first_column(CLOUD, "process"))
 
 
-def test_the_page_lists_every_variable_that_a_shell_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_lists_every_shell_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     started = psutil.Process().create_time()
-    save([Server(name, os.getpid(), started, 1, "") for name in instance.SERVERS], tmp_path / "servers.json")
+    save_servers([Server(name, os.getpid(), started, 1, "") for name in instance.SERVERS], tmp_path / "servers.json")
     Key.create().save(tmp_path / instance.KEY_FILE)
-    assert set(first_column(CLOUD, "variable")) == set(LocalCloud(tmp_path).environment())
+    assert set(read_first_column(CLOUD, "variable")) == set(LocalCloud(tmp_path).environment())
 
 
 def test_the_page_lists_every_service_that_extends_moto() -> None:
     extend.install()
-    assert set(first_column(LOCAL_AWS, "service")) == {service for service, _ in patching.extended_operations()} | {"ssm"}
-
-
-def test_the_page_lists_every_call_of_the_control_api() -> None:
-    extend.install()
-    assert server.__doc__ and review.PATH and realizer.Realizer, "importing these modules registers their calls"
-    assert set(first_column(CONTROL_API, "call")) == {
-        known.replace(" ", " /local-cloud/", 1) for known in control_actions.known()
+    assert set(read_first_column(LOCAL_AWS, "service")) == {service for service, _ in patching.list_extended_operations()} | {
+        "ssm"
     }
 
 
-def test_the_example_of_a_fault_can_be_planned() -> None:
+def test_the_page_lists_every_control_api_call() -> None:
+    extend.install()
+    assert server.__doc__ and review.PATH and realizer.Realizer, "importing these modules registers their calls"
+    assert set(read_first_column(CONTROL_API, "call")) == {
+        known.replace(" ", " /local-cloud/", 1) for known in control_actions.list_requests()
+    }
+
+
+def test_the_example_fault_can_be_planned() -> None:
     shown = re.search(r"--data '(\{.*\})'", CONTROL_API)
     assert shown
     fault = faults.Fault(**json.loads(shown[1]))
     assert (fault.service, fault.operation, fault.times) == ("ec2", "RunInstances", 3)
 
 
-def test_the_page_names_the_versions_that_eks_offers() -> None:
+def test_the_page_names_every_kubernetes_version_offered_by_eks() -> None:
     offered = [version.name for version in versions.VERSIONS.values() if version.support != "UNSUPPORTED"]
     sentence = f"EKS offers the Kubernetes versions that were available on {versions.AS_OF}: {offered[0]} to {offered[-1]}."
     assert sentence in " ".join(LOCAL_AWS.split())
 
 
 @pytest.mark.parametrize("name", ["Fargate", "Outposts", "IPv6", "Kubernetes", "Packets"])
-def test_the_page_says_what_is_not_emulated(name: str) -> None:
+def test_the_page_lists_what_is_not_emulated(name: str) -> None:
     assert name in (CONCEPTS / "emulation-limits.md").read_text()

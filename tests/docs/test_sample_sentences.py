@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from tests.docs import sample_sentences
-from tests.docs.sample_sentences import COUNT, GENERATED, Sentence, draw, every_sentence, sentences_of
+from tests.docs.sample_sentences import COUNT, GENERATED, Sentence, draw_sentences, extract_sentences, read_all_sentences
 
 PYTHON = dedent(
     '''
@@ -32,9 +32,9 @@ PYTHON = dedent(
 ).lstrip()
 
 
-def test_python_has_sentences_in_docstrings_comments_and_messages() -> None:
+def test_sentences_are_found_in_python_docstrings_comments_and_messages() -> None:
     ast.parse(PYTHON)
-    assert {(one.kind, one.line, one.text) for one in sentences_of("cli/any.py", PYTHON)} == {
+    assert {(one.kind, one.line, one.text) for one in extract_sentences("cli/any.py", PYTHON)} == {
         ("docstring", 1, "The first sentence of the module."),
         ("docstring", 3, "A second one, over two lines."),
         ("docstring", 4, "And a third one here."),
@@ -46,7 +46,7 @@ def test_python_has_sentences_in_docstrings_comments_and_messages() -> None:
     }
 
 
-def test_a_document_has_sentences_in_paragraphs_lists_and_tables() -> None:
+def test_sentences_are_found_in_paragraphs_lists_and_tables_of_a_document() -> None:
     page = dedent(
         """
         # A heading is not a sentence
@@ -70,7 +70,7 @@ def test_a_document_has_sentences_in_paragraphs_lists_and_tables() -> None:
         <!-- end of the table -->
         """
     )
-    assert [(one.line, one.text) for one in sentences_of("docs/any.md", page)] == [
+    assert [(one.line, one.text) for one in extract_sentences("docs/any.md", page)] == [
         (4, "One paragraph, over two lines."),
         (5, "Its second sentence here."),
         (7, "An item of a list."),
@@ -79,26 +79,26 @@ def test_a_document_has_sentences_in_paragraphs_lists_and_tables() -> None:
     ]
 
 
-def test_a_shell_script_has_sentences_in_its_comments() -> None:
+def test_sentences_are_found_in_shell_script_comments() -> None:
     text = "#!/bin/sh\n# Comments over\n# two lines.\necho this is no comment\nexit 1 # because it must end here\n"
-    assert [one.text for one in sentences_of("any.sh", text)] == ["Comments over two lines.", "because it must end here"]
+    assert [one.text for one in extract_sentences("any.sh", text)] == ["Comments over two lines.", "because it must end here"]
 
 
 @pytest.fixture(scope="module")
-def known() -> list[Sentence]:
-    return every_sentence()
+def all_sentences() -> list[Sentence]:
+    return read_all_sentences()
 
 
-def test_a_hundred_different_sentences_are_drawn_from_files_that_people_write(known: list[Sentence]) -> None:
-    drawn = draw("any seed")
-    assert len(set(drawn)) == COUNT and set(drawn) <= set(known)
-    assert [one for one in known if one.path.startswith(GENERATED) or one.path.endswith(".lock")] == []
-    assert {one.kind for one in known} == {"docstring", "comment", "message", "document"}
+def test_a_hundred_different_sentences_are_sampled_from_handwritten_files(all_sentences: list[Sentence]) -> None:
+    drawn = draw_sentences("any seed")
+    assert len(set(drawn)) == COUNT and set(drawn) <= set(all_sentences)
+    assert [one for one in all_sentences if one.path.startswith(GENERATED) or one.path.endswith(".lock")] == []
+    assert {one.kind for one in all_sentences} == {"docstring", "comment", "message", "document"}
 
 
-def test_the_same_seed_draws_the_same_sentences(known: list[Sentence]) -> None:
-    assert draw("one") == draw("one") != draw("other")
+def test_the_same_seed_samples_the_same_sentences(all_sentences: list[Sentence]) -> None:
+    assert draw_sentences("one") == draw_sentences("one") != draw_sentences("other")
 
 
-def test_the_default_seed_is_the_commit() -> None:
-    assert len(sample_sentences.commit()) == 40
+def test_the_default_seed_is_the_commit_hash() -> None:
+    assert len(sample_sentences.read_commit_hash()) == 40

@@ -44,15 +44,15 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
         server.shutdown()
 
 
-def test_a_watch_that_the_api_server_ends_continues_after_its_last_event(kubeconfig: Path) -> None:
+def test_a_watch_closed_by_the_api_server_resumes_after_its_last_event(kubeconfig: Path) -> None:
     seen: list[str] = []
     heard_three = threading.Event()
 
-    def hear(_: str, found: dict[str, dict[str, str]], __: float) -> None:
+    def record_event(_: str, found: dict[str, dict[str, str]], __: float) -> None:
         seen.append(found["metadata"]["resourceVersion"])
         if len(seen) == 3:
             heard_three.set()
 
-    with Watch(kubeconfig, "/api/v1/nodes", hear):
+    with Watch(kubeconfig, "/api/v1/nodes", record_event):
         assert heard_three.wait(60)
     assert seen[:3] == ["2", "3", "4"]

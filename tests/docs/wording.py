@@ -120,7 +120,7 @@ class Hit:
         return f"{self.path}:{self.line}: {self.phrase!r}; write: {PHRASES[self.phrase]}"
 
 
-def _by_first_word() -> dict[str, list[tuple[str, ...]]]:
+def _group_by_first_word() -> dict[str, list[tuple[str, ...]]]:
     """Return the phrases by first word, longest first."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for phrase in sorted(PHRASES, key=lambda one: -len(one.split())):
@@ -129,10 +129,10 @@ def _by_first_word() -> dict[str, list[tuple[str, ...]]]:
     return found
 
 
-_FIRST: Final = _by_first_word()
+_FIRST: Final = _group_by_first_word()
 
 
-def hits(path: str, text: str) -> Iterator[Hit]:
+def find_phrase_hits(path: str, text: str) -> Iterator[Hit]:
     """Find the phrases in a file's text."""
     for exempt in EXEMPT:
         text = text.replace(exempt, "-" * len(exempt))
@@ -152,16 +152,16 @@ def hits(path: str, text: str) -> Iterator[Hit]:
                 break
 
 
-def tracked_names() -> list[str]:
+def list_tracked_files() -> list[str]:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [name for name in listed.split("\0") if name]
 
 
-def tracked() -> list[str]:
+def list_text_files() -> list[str]:
     """Return the repository's hand-written text files."""
     return [
         name
-        for name in tracked_names()
+        for name in list_tracked_files()
         if (name.endswith(SUFFIXES) or Path(name).name in NAMES)
         and not name.startswith(tuple(SKIPPED))
         and (ROOT / name).is_file()
@@ -169,15 +169,15 @@ def tracked() -> list[str]:
     ]
 
 
-def in_tree(folders: tuple[str, ...] | None = None) -> Iterator[Hit]:
+def find_hits_in_folders(folders: tuple[str, ...] | None = None) -> Iterator[Hit]:
     """Yield the hits in the given folders, or in all tracked files."""
-    for name in tracked():
+    for name in list_text_files():
         if folders is None or any(name == one or name.startswith(f"{one}/") for one in folders):
-            yield from hits(name, (ROOT / name).read_text(encoding="utf-8"))
+            yield from find_phrase_hits(name, (ROOT / name).read_text(encoding="utf-8"))
 
 
 def main() -> None:
-    found = list(in_tree())
+    found = list(find_hits_in_folders())
     for title, counted in (
         ("folder", Counter(hit.path.partition("/")[0] for hit in found)),
         ("phrase", Counter(hit.phrase for hit in found)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.instance import LocalCloud
-from testkit.projects import Project, control
+from testkit.projects import Project, call_control_api
 
 
 @pytest.fixture(scope="session")
@@ -22,5 +22,5 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 def project(cloud: LocalCloud, tmp_path: Path) -> Iterator[Project]:
     """A project without a program. The fixture deletes its stacks and resets the local AWS after the test."""
     yield Project(cloud, tmp_path / "project")
-    control(cloud, "POST", "reset")
+    call_control_api(cloud, "POST", "reset")
     shutil.rmtree(cloud.folder / "backend" / ".pulumi", ignore_errors=True)

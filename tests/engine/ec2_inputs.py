@@ -17,7 +17,7 @@ USER_DATA = base64.b64encode(b"#!/bin/sh\ntrue\n").decode()
 Inputs = Callable[[w.World], Args]
 
 
-def rules(world: w.World) -> Args:
+def security_group_inputs(world: w.World) -> Args:
     """Security group rules with every kind of source, and one rule for all traffic within the group."""
     bundle = {
         "protocol": "tcp",
@@ -76,7 +76,7 @@ PLACE: Args = {
 }
 
 
-def template(world: w.World) -> Args:
+def template_inputs(world: w.World) -> Args:
     return {
         "name": "nodes",
         "description": "first",
@@ -108,7 +108,7 @@ def template(world: w.World) -> Args:
             "instanceMetadataTags": "enabled",
         },
         "monitoring": {"enabled": True},
-        "networkInterfaces": [interface(world), {"deviceIndex": 1, "networkCardIndex": 1, "interfaceType": "efa-only"}],
+        "networkInterfaces": [interface_inputs(world), {"deviceIndex": 1, "networkCardIndex": 1, "interfaceType": "efa-only"}],
         "networkPerformanceOptions": {"bandwidthWeighting": "vpc-1"},
         "placement": PLACE,
         "privateDnsNameOptions": {
@@ -118,12 +118,12 @@ def template(world: w.World) -> Args:
         },
         "tagSpecifications": [{"resourceType": kind, "tags": TAGS} for kind in ("instance", "volume", "network-interface")],
         "userData": USER_DATA,
-        "vpcSecurityGroupIds": [world.group, world.other_group],
+        "vpcSecurityGroupIds": [world.group, world.other_security_group],
         "tags": TAGS,
     }
 
 
-def interface(world: w.World) -> Args:
+def interface_inputs(world: w.World) -> Args:
     return {
         "associateCarrierIpAddress": "true",
         "associatePublicIpAddress": "false",
@@ -145,7 +145,7 @@ def interface(world: w.World) -> Args:
         "networkInterfaceId": "eni-0123456789abcdef0",
         "primaryIpv6": "true",
         "privateIpAddress": "10.0.0.9",
-        "securityGroups": [world.group, world.other_group],
+        "securityGroups": [world.group, world.other_security_group],
         "subnetId": world.subnet,
     }
 
@@ -155,13 +155,13 @@ UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
 """The handler does not wait for instances, so it supports only waitForCapacityTimeout "0"."""
 
 
-def name_of(world: w.World) -> str:
+def launch_template_name(world: w.World) -> str:
     """Return the launch template's name."""
     templates = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
     return str(templates[0]["LaunchTemplateName"])
 
 
-def autoscaling_group(world: w.World) -> Args:
+def autoscaling_group_inputs(world: w.World) -> Args:
     return {
         "name": "workers",
         "minSize": 1,
@@ -315,7 +315,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
         },
     ),
     w.DEFAULT_SECURITY_GROUP: (
-        lambda world: {"vpcId": world.vpc, **rules(world), "tags": TAGS},
+        lambda world: {"vpcId": world.vpc, **security_group_inputs(world), "tags": TAGS},
         lambda world: {"vpcId": world.vpc},
     ),
     w.SECURITY_GROUP: (
@@ -324,7 +324,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
             "description": "for nodes",
             "vpcId": world.vpc,
             "revokeRulesOnDelete": True,
-            **rules(world),
+            **security_group_inputs(world),
             "tags": TAGS,
         },
         lambda world: {"namePrefix": "nodes-", "vpcId": world.vpc},
@@ -335,7 +335,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
         lambda _: {"strategy": "spread", "spreadLevel": "rack"},
     ),
     w.LAUNCH_TEMPLATE: (
-        template,
+        template_inputs,
         lambda _: {"namePrefix": "nodes-", "imageId": "ami-0123456789abcdef0", "updateDefaultVersion": True},
         lambda _: {},
     ),
@@ -373,17 +373,21 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
     ),
     w.INSTANCE: (
         lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}, **HEAD, "tags": TAGS},
-        lambda world: {"launchTemplate": {"name": name_of(world)}, "userDataBase64": USER_DATA, "userDataReplaceOnChange": True},
-        lambda world: {"launchTemplate": {"name": name_of(world)}},
+        lambda world: {
+            "launchTemplate": {"name": launch_template_name(world)},
+            "userDataBase64": USER_DATA,
+            "userDataReplaceOnChange": True,
+        },
+        lambda world: {"launchTemplate": {"name": launch_template_name(world)}},
     ),
     w.AUTOSCALING_GROUP: (
-        autoscaling_group,
+        autoscaling_group_inputs,
         lambda world: {
             "namePrefix": "workers-",
             "minSize": 0,
             "maxSize": 0,
             "vpcZoneIdentifiers": [world.subnet],
-            "launchTemplate": {"name": name_of(world), "version": "$Latest"},
+            "launchTemplate": {"name": launch_template_name(world), "version": "$Latest"},
             **UNWAITED,
         },
     ),

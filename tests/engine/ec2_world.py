@@ -44,7 +44,7 @@ AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 class Thing(Life):
     """A program's resource, whose inputs tests change one at a time."""
 
-    def changed(self, **changes: Any) -> Args:
+    def merge_changes(self, **changes: Any) -> Args:
         return {name: value for name, value in {**self.program_inputs(), **changes}.items() if value is not None}
 
     def program_inputs(self) -> Args:
@@ -60,28 +60,28 @@ class World:
         self.aws = aws
         self.ec2 = aws.client("ec2")
 
-    def make(self, token: str, **inputs: Any) -> Thing:
+    def create(self, token: str, **inputs: Any) -> Thing:
         return Thing(RESOURCES[token], self.aws, inputs)
 
     @cached_property
     def vpc(self) -> str:
-        return self.make(VPC, cidrBlock="10.0.0.0/16", enableDnsHostnames=True).id
+        return self.create(VPC, cidrBlock="10.0.0.0/16", enableDnsHostnames=True).id
 
     @cached_property
     def other_vpc(self) -> str:
-        return self.make(VPC, cidrBlock="10.9.0.0/16").id
+        return self.create(VPC, cidrBlock="10.9.0.0/16").id
 
     @cached_property
     def subnet(self) -> str:
-        return self.make(SUBNET, vpcId=self.vpc, cidrBlock="10.0.0.0/24", availabilityZone="us-west-2a").id
+        return self.create(SUBNET, vpcId=self.vpc, cidrBlock="10.0.0.0/24", availabilityZone="us-west-2a").id
 
     @cached_property
     def other_subnet(self) -> str:
-        return self.make(SUBNET, vpcId=self.vpc, cidrBlock="10.0.1.0/24", availabilityZone="us-west-2b").id
+        return self.create(SUBNET, vpcId=self.vpc, cidrBlock="10.0.1.0/24", availabilityZone="us-west-2b").id
 
     @cached_property
     def internet_gateway(self) -> str:
-        return self.make(INTERNET_GATEWAY, vpcId=self.vpc).id
+        return self.create(INTERNET_GATEWAY, vpcId=self.vpc).id
 
     @cached_property
     def public_subnet(self) -> str:
@@ -90,27 +90,27 @@ class World:
 
     @cached_property
     def address(self) -> str:
-        return self.make(EIP, domain="vpc").id
+        return self.create(EIP, domain="vpc").id
 
     @cached_property
     def nat_gateway(self) -> str:
-        return self.make(NAT_GATEWAY, subnetId=self.public_subnet, allocationId=self.address).id
+        return self.create(NAT_GATEWAY, subnetId=self.public_subnet, allocationId=self.address).id
 
     @cached_property
     def route_table(self) -> str:
-        return self.make(ROUTE_TABLE, vpcId=self.vpc).id
+        return self.create(ROUTE_TABLE, vpcId=self.vpc).id
 
     @cached_property
     def other_route_table(self) -> str:
-        return self.make(ROUTE_TABLE, vpcId=self.vpc).id
+        return self.create(ROUTE_TABLE, vpcId=self.vpc).id
 
     @cached_property
     def group(self) -> str:
-        return self.make(SECURITY_GROUP, vpcId=self.vpc).id
+        return self.create(SECURITY_GROUP, vpcId=self.vpc).id
 
     @cached_property
-    def other_group(self) -> str:
-        return self.make(SECURITY_GROUP, vpcId=self.vpc).id
+    def other_security_group(self) -> str:
+        return self.create(SECURITY_GROUP, vpcId=self.vpc).id
 
     @cached_property
     def interface(self) -> str:
@@ -173,7 +173,7 @@ class World:
 
     @cached_property
     def launch_template(self) -> str:
-        return self.make(LAUNCH_TEMPLATE, name="hosts", imageId=self.image, instanceType="m7i.large").id
+        return self.create(LAUNCH_TEMPLATE, name="hosts", imageId=self.image, instanceType="m7i.large").id
 
     @cached_property
     def autoscaling_group(self) -> str:

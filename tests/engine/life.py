@@ -16,12 +16,12 @@ class Life:
         self.aws = aws
         self.name = name
         self.inputs: Args = {}
-        self.inputs = self.checked(inputs)
+        self.inputs = self.check_inputs(inputs)
         creation = lifecycle.create(resource, aws, name, self.inputs)
         self.id = creation.id
         self.state: State = creation.state
 
-    def checked(self, inputs: Args) -> Args:
+    def check_inputs(self, inputs: Args) -> Args:
         """Return the inputs after the provider's Check; the test fails if Check rejects them."""
         checked, refusals = lifecycle.check(self.resource, self.name, inputs, self.inputs, Wish())
         assert refusals == []
@@ -31,17 +31,17 @@ class Life:
         """Return the inputs that the program set."""
         return {name: value for name, value in self.inputs.items() if name != lifecycle.DEFAULTS}
 
-    def differences(self, inputs: Args | None = None) -> frozenset[str]:
+    def find_differences(self, inputs: Args | None = None) -> frozenset[str]:
         """Return the properties that the next `up` would change."""
-        next_inputs = self.inputs if inputs is None else self.checked(inputs)
-        return lifecycle.difference(self.resource, self.state, next_inputs).keys
+        next_inputs = self.inputs if inputs is None else self.check_inputs(inputs)
+        return lifecycle.compute_difference(self.resource, self.state, next_inputs).keys
 
-    def replaced(self, inputs: Args) -> frozenset[str]:
+    def find_replacements(self, inputs: Args) -> frozenset[str]:
         """Return the properties that would make the next `up` replace the resource."""
-        return lifecycle.difference(self.resource, self.state, self.checked(inputs)).replaces
+        return lifecycle.compute_difference(self.resource, self.state, self.check_inputs(inputs)).replaces
 
     def update(self, inputs: Args, ignored: Iterable[str] = ()) -> None:
-        self.inputs = self.checked(inputs)
+        self.inputs = self.check_inputs(inputs)
         self.state = lifecycle.update(self.resource, self.aws, self.id, self.state, self.inputs, ignored)
 
     def refresh(self) -> State | None:

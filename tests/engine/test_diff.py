@@ -13,7 +13,7 @@ from localcloud.engine.aws import lifecycle
 from localcloud.engine.aws.diff import Change, compare
 from localcloud.engine.aws.resource import RESOURCES, Prop
 from localcloud.engine.codec import UNKNOWN
-from localcloud.engine.paths import parse, show
+from localcloud.engine.paths import format_path, parse
 
 PLAIN = Prop()
 SET = Prop(unordered=True)
@@ -24,13 +24,13 @@ PAIRS = Prop(unordered=True, fields={"a": PLAIN, "b": PLAIN})
 RULES = Prop(unordered=True, fields={"port": PLAIN, "cidrs": Prop(unordered=True, default=[])})
 
 
-def changes(prop: Prop, old: Any, new: Any) -> list[str]:
+def list_changes(prop: Prop, old: Any, new: Any) -> list[str]:
     """Return each change with its path, e.g. `update! x[0].port`; `!` marks a replacement. None for `old` or `new`
     means that the property is missing.
     """
     state, inputs = ({name: value for name, value in (("x", side),) if value is not None} for side in (old, new))
     difference = compare({"x": prop}, state, inputs)
-    return [f"{change.kind}{'!' if change.replace else ''} {show(change.path)}" for change in difference.changes]
+    return [f"{change.kind}{'!' if change.replace else ''} {format_path(change.path)}" for change in difference.changes]
 
 
 @pytest.mark.parametrize(
@@ -97,16 +97,16 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (SET, ["a", "b"], ["a", UNKNOWN], ["update x[1]"]),
     ],
 )
-def test_a_diff_contains_the_changes_of_the_official_provider(prop: Prop, old: Any, new: Any, expected: list[str]) -> None:
-    assert changes(prop, old, new) == expected
+def test_a_diff_lists_the_same_changes_as_the_official_provider(prop: Prop, old: Any, new: Any, expected: list[str]) -> None:
+    assert list_changes(prop, old, new) == expected
 
 
-def test_only_the_programs_inputs_are_compared() -> None:
+def test_only_program_inputs_are_compared() -> None:
     state = {"name": "a", "arn": "arn:aws:ec2:...", "id": "vpc-1"}
     assert not compare({"name": PLAIN}, state, {"name": "a"})
 
 
-def test_ignored_paths_are_no_changes() -> None:
+def test_changes_at_ignored_paths_are_not_reported() -> None:
     props = {"scaling": Prop(fields={"size": PLAIN, "max": PLAIN}), "tags": PLAIN}
     state = {"scaling": {"size": 5, "max": 8}, "tags": {"a.b": "1"}}
     inputs = {"scaling": {"size": 2, "max": 9}, "tags": {"a.b": "2"}}
@@ -122,8 +122,8 @@ def test_a_diff_lists_changed_properties_and_replacements() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a.b", "a[0]", "a[0].b[11].c", 'a["b.c"]', 'a["b\\"c"].d', "a.gpumpi:stack", "a[*].b"])
-def test_a_property_path_survives_a_round_trip(text: str) -> None:
-    assert show(parse(text)) == text.replace("[*]", ".*")
+def test_a_property_path_survives_parsing_and_formatting(text: str) -> None:
+    assert format_path(parse(text)) == text.replace("[*]", ".*")
 
 
 SCALARS = st.one_of(st.integers(-3, 3), st.booleans(), st.sampled_from(["", "a", "b", "1"]))
@@ -131,7 +131,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d.e"])
 
 
 @st.composite
-def typed(draw: st.DrawFn, depth: int = 2) -> tuple[Prop, Any]:
+def props_with_values(draw: st.DrawFn, depth: int = 2) -> tuple[Prop, Any]:
     """Draw a property and a value for it."""
     kind = draw(st.sampled_from(["scalar", "map", "list", "set", "json", "object", "objects"] if depth else ["scalar"]))
     replace = draw(st.booleans())
@@ -142,7 +142,7 @@ def typed(draw: st.DrawFn, depth: int = 2) -> tuple[Prop, Any]:
     if kind == "json":
         return Prop(replace=replace, json=True), json.dumps(draw(st.dictionaries(NAMES, SCALARS, max_size=3)))
     if kind in ("object", "objects"):
-        members = draw(st.dictionaries(NAMES, typed(depth=depth - 1), min_size=1, max_size=3))
+        members = draw(st.dictionaries(NAMES, props_with_values(depth=depth - 1), min_size=1, max_size=3))
         fields = {name: prop for name, (prop, _) in members.items()}
         value = {name: value for name, (_, value) in members.items()}
         if kind == "object":
@@ -152,67 +152,67 @@ def typed(draw: st.DrawFn, depth: int = 2) -> tuple[Prop, Any]:
     return Prop(replace=replace), draw(SCALARS)
 
 
-resources = st.dictionaries(NAMES, typed(), min_size=1, max_size=4)
+resources = st.dictionaries(NAMES, props_with_values(), min_size=1, max_size=4)
 Resource = dict[str, tuple[Prop, Any]]
 
 
-def props_of(resource: Resource) -> dict[str, Prop]:
+def get_props(resource: Resource) -> dict[str, Prop]:
     return {name: prop for name, (prop, _) in resource.items()}
 
 
-def values_of(resource: Resource) -> dict[str, Any]:
+def get_values(resource: Resource) -> dict[str, Any]:
     return {name: value for name, (_, value) in resource.items()}
 
 
-def as_aws_tells(prop: Prop, value: Any, chance: random.Random) -> Any:
+def vary_like_aws(prop: Prop, value: Any, chance: random.Random) -> Any:
     """Return the same value as AWS might report it: with additional members, in another order, or with different
     whitespace.
     """
     if prop.json and value:
         return json.dumps(json.loads(value), indent=2, sort_keys=True)
     if isinstance(value, list):
-        reported = [as_aws_tells(Prop(fields=prop.fields), element, chance) for element in value]
+        reported = [vary_like_aws(Prop(fields=prop.fields), element, chance) for element in value]
         return chance.sample(reported, len(reported)) if prop.unordered else reported
     if isinstance(value, dict) and prop.fields:
-        return {"arn": "arn:aws:..."} | {name: as_aws_tells(prop.fields[name], member, chance) for name, member in value.items()}
+        return {"arn": "arn:aws:..."} | {name: vary_like_aws(prop.fields[name], member, chance) for name, member in value.items()}
     return value
 
 
 @given(resources, st.randoms(use_true_random=False))
-def test_an_equivalent_value_from_aws_is_no_change(resource: Resource, chance: random.Random) -> None:
-    state = {name: as_aws_tells(prop, value, chance) for name, (prop, value) in resource.items()}
-    assert not compare(props_of(resource), {**state, "id": "x-1"}, values_of(resource))
+def test_a_value_that_aws_considers_equal_is_no_change(resource: Resource, chance: random.Random) -> None:
+    state = {name: vary_like_aws(prop, value, chance) for name, (prop, value) in resource.items()}
+    assert not compare(get_props(resource), {**state, "id": "x-1"}, get_values(resource))
 
 
 @given(resources, resources)
-def test_after_an_update_there_are_no_changes(old: Resource, new: Resource) -> None:
-    props = props_of(new)
-    difference = compare(props, values_of(old), values_of(new))
-    changed = {name: value for name, value in values_of(new).items() if name in difference.keys}
-    assert not compare(props, {**values_of(old), **changed}, values_of(new))
+def test_an_update_leaves_no_remaining_changes(old: Resource, new: Resource) -> None:
+    props = get_props(new)
+    difference = compare(props, get_values(old), get_values(new))
+    changed = {name: value for name, value in get_values(new).items() if name in difference.keys}
+    assert not compare(props, {**get_values(old), **changed}, get_values(new))
 
 
 @given(resources, resources)
-def test_replacements_are_among_the_changes(old: Resource, new: Resource) -> None:
-    difference = compare(props_of(new), values_of(old), values_of(new))
+def test_a_diff_lists_properties_that_require_replacement_as_changes_too(old: Resource, new: Resource) -> None:
+    difference = compare(get_props(new), get_values(old), get_values(new))
     assert difference.replaces <= difference.keys <= new.keys()
     assert {name for name in difference.keys if new[name][0].replace} <= difference.replaces
 
 
 @given(resources, st.data())
-def test_an_unknown_value_is_always_a_change(resource: Resource, data: st.DataObject) -> None:
+def test_an_unknown_value_always_counts_as_a_change(resource: Resource, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(resource)))
-    inputs = {**values_of(resource), name: UNKNOWN}
-    difference = compare(props_of(resource), values_of(resource), inputs)
+    inputs = {**get_values(resource), name: UNKNOWN}
+    difference = compare(get_props(resource), get_values(resource), inputs)
     assert difference.keys == {name}
     assert (name in difference.replaces) == resource[name][0].replace
 
 
 @given(resources, st.data())
-def test_an_ignored_property_never_changes(resource: Resource, data: st.DataObject) -> None:
+def test_an_ignored_property_is_never_reported_as_changed(resource: Resource, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(resource)))
-    inputs = {**values_of(resource), name: UNKNOWN}
-    assert not compare(props_of(resource), values_of(resource), inputs, [(name,)])
+    inputs = {**get_values(resource), name: UNKNOWN}
+    assert not compare(get_props(resource), get_values(resource), inputs, [(name,)])
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,14 @@ def test_an_ignored_property_never_changes(resource: Resource, data: st.DataObje
         ("aws:ec2/subnet:Subnet", "cidrBlock", False),
     ],
 )
-def test_a_resource_whose_name_must_be_unique_is_deleted_before_replacement(token: str, changed: str, first: bool) -> None:
+def test_a_resource_with_a_unique_name_is_deleted_before_its_replacement_is_created(
+    token: str, changed: str, first: bool
+) -> None:
     """https://github.com/pulumi/pulumi-aws/blob/master/provider/resources.go"""
     resource = RESOURCES[token]
-    difference = lifecycle.difference(resource, {changed: "a"}, {changed: "b"})
+    difference = lifecycle.compute_difference(resource, {changed: "a"}, {changed: "b"})
     assert changed in difference.replaces
-    assert lifecycle.delete_before_replace(resource, {changed: "b", lifecycle.DEFAULTS: []}, difference) is first
-    assert not lifecycle.delete_before_replace(
-        resource, {changed: "a"}, lifecycle.difference(resource, {changed: "a"}, {changed: "a"})
+    assert lifecycle.must_delete_before_replace(resource, {changed: "b", lifecycle.DEFAULTS: []}, difference) is first
+    assert not lifecycle.must_delete_before_replace(
+        resource, {changed: "a"}, lifecycle.compute_difference(resource, {changed: "a"}, {changed: "a"})
     )

@@ -33,41 +33,41 @@ def mocks() -> Iterator[MotoMocks]:
         yield entered
 
 
-def run(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
+def run_program(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
     """Run the program to completion; return its result with all outputs resolved."""
     pulumi.runtime.set_mocks(mocks, project="tiny", stack="test", preview=mocks.preview)
     results: list[Any] = []
 
     @pulumi.runtime.test  # type: ignore[untyped-decorator]
-    def everything() -> pulumi.Output[None]:
+    def resolve_outputs() -> pulumi.Output[None]:
         return pulumi.Output.from_input(program()).apply(results.append)
 
-    everything()
+    resolve_outputs()
     return results[0] if results else None
 
 
-def network() -> list[pulumi.Output[Any]]:
+def create_network() -> list[pulumi.Output[Any]]:
     vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", tags={"Name": "net"})
     parts = [aws.ec2.Subnet(f"part{number}", vpc_id=vpc.id, cidr_block=f"10.0.{number}.0/24") for number in range(8)]
     return [vpc.id, vpc.default_security_group_id, *(part.availability_zone for part in parts)]
 
 
-def test_mocks_create_resources_in_aws_and_return_its_outputs(mocks: MotoMocks) -> None:
-    vpc, group, *zones = run(mocks, network)
+def test_mocks_create_resources_in_emulated_aws_and_return_their_outputs(mocks: MotoMocks) -> None:
+    vpc, group, *zones = run_program(mocks, create_network)
     ec2 = boto3.client("ec2")
     assert ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["CidrBlock"] == "10.0.0.0/16"
     assert ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["VpcId"] == vpc
     assert all(zone.startswith("us-west-2") for zone in zones)
 
 
-def test_every_resource_is_recorded_with_its_inputs(mocks: MotoMocks) -> None:
-    vpc, *_ = run(mocks, network)
+def test_mocks_record_every_resource_with_its_inputs(mocks: MotoMocks) -> None:
+    vpc, *_ = run_program(mocks, create_network)
     recorded = mocks.created(VPC)[0]
     assert (recorded.name, recorded.id, recorded.inputs) == ("net", vpc, {"cidrBlock": "10.0.0.0/16", "tags": {"Name": "net"}})
     assert {resource.name: resource.inputs["vpcId"] for resource in mocks.created(SUBNET)} == {f"part{n}": vpc for n in range(8)}
 
 
-def test_a_refusal_of_aws_fails_the_unit_test(mocks: MotoMocks) -> None:
+def test_a_request_refused_by_aws_fails_the_unit_test(mocks: MotoMocks) -> None:
     def program() -> None:
         vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")
         aws.ec2.Subnet("part", vpc_id=vpc.id, cidr_block="10.1.0.0/24")
@@ -75,7 +75,7 @@ def test_a_refusal_of_aws_fails_the_unit_test(mocks: MotoMocks) -> None:
     with pytest.raises(
         Exception, match=r"creating EC2 Subnet \(part\): operation error EC2: CreateSubnet, .* InvalidSubnet.Range: "
     ):
-        run(mocks, program)
+        run_program(mocks, program)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_a_refusal_of_aws_fails_the_unit_test(mocks: MotoMocks) -> None:
 )
 def test_an_input_that_is_not_emulated_fails_the_unit_test(mocks: MotoMocks, program: Callable[[], Any], message: str) -> None:
     with pytest.raises(Exception, match=message):
-        run(mocks, lambda: [program(), None][1])
+        run_program(mocks, lambda: [program(), None][1])
 
 
-def test_components_and_their_children_are_registered(mocks: MotoMocks) -> None:
+def test_mocks_register_components_and_their_children(mocks: MotoMocks) -> None:
     class Box(pulumi.ComponentResource):
         def __init__(self) -> None:
             super().__init__("tiny:infra:Box", "box")
@@ -101,48 +101,48 @@ def test_components_and_their_children_are_registered(mocks: MotoMocks) -> None:
     def program() -> None:
         Box()
 
-    run(mocks, program)
+    run_program(mocks, program)
     assert (mocks.resources[0].token, mocks.resources[0].id) == ("tiny:infra:Box", None)
     assert len(mocks.created(ROLE)) == 1
 
 
-def test_an_existing_resource_is_read(mocks: MotoMocks) -> None:
+def test_an_existing_resource_can_be_looked_up(mocks: MotoMocks) -> None:
     vpc = boto3.client("ec2").create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
-    assert run(mocks, lambda: aws.ec2.Vpc.get("mine", vpc).cidr_block) == "10.9.0.0/16"
+    assert run_program(mocks, lambda: aws.ec2.Vpc.get("mine", vpc).cidr_block) == "10.9.0.0/16"
 
 
-def test_a_secret_input_is_a_secret_output(mocks: MotoMocks) -> None:
+def test_a_secret_input_becomes_a_secret_output(mocks: MotoMocks) -> None:
     def program() -> Any:
         role = aws.iam.Role("node", assume_role_policy=TRUST, description=pulumi.Output.secret("hidden"))
         return pulumi.Output.from_input(role.description.is_secret())
 
-    assert run(mocks, program) is True
+    assert run_program(mocks, program) is True
     assert mocks.created(ROLE)[0].inputs["description"] == "hidden"
 
 
-def test_a_preview_creates_nothing_and_knows_the_inputs_only() -> None:
+def test_a_preview_creates_nothing_and_knows_only_the_inputs() -> None:
     def program() -> None:
         vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")
         vpc.arn.apply(lambda _: pytest.fail("the preview knew the ARN"))
         aws.ec2.Subnet("part", vpc_id=vpc.id, cidr_block=vpc.cidr_block.apply(lambda block: block.replace("/16", "/24")))
 
     with MotoMocks(preview=True) as mocks:
-        run(mocks, program)
+        run_program(mocks, program)
         assert mocks.created(SUBNET)[0].inputs["cidrBlock"] == "10.0.0.0/24"
         assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1
 
 
-def test_names_are_the_same_in_every_run_and_differ_within_one() -> None:
+def test_generated_names_are_unique_and_the_same_in_every_run() -> None:
     def program() -> list[pulumi.Output[str]]:
         roles = [aws.iam.Role(f"role{number}", assume_role_policy=TRUST) for number in range(3)]
         return [role.name for role in roles]
 
-    def names() -> Any:
+    def collect_names() -> Any:
         with MotoMocks() as mocks:
-            return run(mocks, program)
+            return run_program(mocks, program)
 
-    first = names()
-    assert first == names()
+    first = collect_names()
+    assert first == collect_names()
     assert len({name[-7:] for name in first}) == 3
 
 
@@ -151,7 +151,7 @@ def test_mocks_leave_no_resources_behind(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     before = dict(os.environ)
     with MotoMocks("eu-west-1") as mocks:
-        run(mocks, network)
+        run_program(mocks, create_network)
         assert boto3.client("sts").get_caller_identity()["Arn"].endswith("user/local-engineer")
         assert boto3.client("ec2").meta.region_name == "eu-west-1"
     assert dict(os.environ) == before
@@ -159,7 +159,7 @@ def test_mocks_leave_no_resources_behind(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1, "each mock has its own account"
 
 
-def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_account() -> None:
+def test_a_program_that_outlives_its_test_cannot_reach_the_account_of_the_next_test() -> None:
     late = MockResourceArgs(ROLE, "role", {"assumeRolePolicy": TRUST}, "", "", True)
     with MotoMocks() as first:
         pass
@@ -169,21 +169,19 @@ def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_accou
         assert not [role for role in boto3.client("iam").list_roles()["Roles"] if role["RoleName"].startswith("role")]
 
 
-def test_a_program_that_failed_ends_with_its_test() -> None:
-    def refused() -> None:
+def test_a_failed_program_ends_with_its_test() -> None:
+    def create_rejected_vpc() -> None:
         description: pulumi.Input[str] = "first"
         for number in range(8):  # a chain of dependencies: AWS rejects the VPC before most roles are registered
             description = aws.iam.Role(f"role{number}", assume_role_policy=TRUST, description=description).name
         aws.ec2.Vpc("net", cidr_block="10.0.0.0/8")
 
     with MotoMocks() as first, pytest.raises(Exception, match=r"InvalidVpc\.Range"):
-        run(first, refused)
+        run_program(first, create_rejected_vpc)
     assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "tasks would leak into the next test"
 
 
-def test_errors_that_a_failed_program_leaves_in_its_futures_are_not_printed(
-    mocks: MotoMocks, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_errors_in_futures_of_a_failed_program_are_not_printed(mocks: MotoMocks, caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.get_event_loop_policy().get_event_loop()
     loop.create_future().set_exception(ValueError("raised by the program"))
     gc.collect()  # asyncio reports such an error when the future is deleted
@@ -191,11 +189,11 @@ def test_errors_that_a_failed_program_leaves_in_its_futures_are_not_printed(
     assert [record.message for record in caplog.records if record.name == "asyncio"] == ["another error"]
 
 
-def test_a_test_that_runs_no_program_does_not_block_the_next_one() -> None:
+def test_a_test_without_a_program_does_not_block_the_next_test() -> None:
     """The idle test never registers its root resource, so a program that used that resource would wait forever."""
     with MotoMocks("us-west-2") as idle:
         pulumi.runtime.set_mocks(idle, project="tiny", stack="test", preview=idle.preview)
     assert get_root_resource() is None
     with MotoMocks("us-west-2") as mocks:
-        run(mocks, lambda: aws.ec2.Vpc("vpc", cidr_block="10.0.0.0/16").id)
+        run_program(mocks, lambda: aws.ec2.Vpc("vpc", cidr_block="10.0.0.0/16").id)
         assert len(mocks.created(VPC)) == 1

@@ -30,7 +30,7 @@ language_host.main()
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def path_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The first folder on PATH, which contains the CLI."""
     cli_folder = tmp_path / "bin"
     cli_folder.mkdir()
@@ -41,13 +41,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[LocalCloud]:
+def own_cloud(tmp_path: Path) -> Iterator[LocalCloud]:
     cloud = LocalCloud(tmp_path / "cloud")
     yield cloud
     cloud.stop()
 
 
-def preview(cloud: LocalCloud, folder: Path) -> str:
+def run_preview(cloud: LocalCloud, folder: Path) -> str:
     project = Project(cloud, folder)
     project.create(PROGRAM)
     outcome = project.run("preview")
@@ -55,17 +55,19 @@ def preview(cloud: LocalCloud, folder: Path) -> str:
     return outcome.output
 
 
-def test_a_cli_without_a_language_host_gets_ours(folder: Path, own: LocalCloud, tmp_path: Path) -> None:
-    own.start(print)
-    assert (own.bin / "pulumi").read_bytes() == (folder / "pulumi").read_bytes()
-    assert "warning" not in preview(own, tmp_path / "project")
-
-
-def test_the_tests_projects_run_with_a_host_that_needs_a_virtual_environment(
-    folder: Path, own: LocalCloud, tmp_path: Path
+def test_a_pulumi_cli_without_a_language_host_uses_the_local_language_host(
+    path_folder: Path, own_cloud: LocalCloud, tmp_path: Path
 ) -> None:
-    (folder / LANGUAGE_HOST).write_text(STRICT_HOST)
-    (folder / LANGUAGE_HOST).chmod(0o755)
-    own.start(print)
-    assert not (own.bin / "pulumi").exists() and not (own.bin / LANGUAGE_HOST).exists()
-    preview(own, tmp_path / "project")
+    own_cloud.start(print)
+    assert (own_cloud.bin / "pulumi").read_bytes() == (path_folder / "pulumi").read_bytes()
+    assert "warning" not in run_preview(own_cloud, tmp_path / "project")
+
+
+def test_test_projects_run_with_a_language_host_that_requires_a_virtual_environment(
+    path_folder: Path, own_cloud: LocalCloud, tmp_path: Path
+) -> None:
+    (path_folder / LANGUAGE_HOST).write_text(STRICT_HOST)
+    (path_folder / LANGUAGE_HOST).chmod(0o755)
+    own_cloud.start(print)
+    assert not (own_cloud.bin / "pulumi").exists() and not (own_cloud.bin / LANGUAGE_HOST).exists()
+    run_preview(own_cloud, tmp_path / "project")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testkit.projects import Project, client, control, kill_engine
+from testkit.projects import Project, call_control_api, create_client, kill_engine
 from testkit.waiting import wait_until
 
 NETWORK = """
@@ -32,13 +32,13 @@ CLUSTER = """
 
 
 def list_own_vpcs(project: Project) -> list[str]:
-    vpcs = client(project.cloud, "ec2").describe_vpcs(Filters=[{"Name": "is-default", "Values": ["false"]}])["Vpcs"]
+    vpcs = create_client(project.cloud, "ec2").describe_vpcs(Filters=[{"Name": "is-default", "Values": ["false"]}])["Vpcs"]
     return [vpc["VpcId"] for vpc in vpcs]
 
 
-def test_a_refusal_names_resource_and_cause_and_the_next_up_creates_the_rest(project: Project) -> None:
+def test_a_create_error_reports_resource_and_cause_and_the_next_up_creates_the_rest(project: Project) -> None:
     project.create(NETWORK.replace("{options}", ""))
-    control(project.cloud, "POST", "faults", LIMIT)
+    call_control_api(project.cloud, "POST", "faults", LIMIT)
     failed = project.run("up")
     assert failed.exit_code != 0
     error = next(error for error in failed.errors if "SubnetLimitExceeded" in error)
@@ -52,11 +52,11 @@ def test_a_refusal_names_resource_and_cause_and_the_next_up_creates_the_rest(pro
     assert len(list_own_vpcs(project)) == 1
 
 
-def test_a_half_created_resource_is_kept_and_the_next_up_accepts_it(project: Project) -> None:
+def test_a_half_created_resource_is_kept_and_accepted_by_the_next_up(project: Project) -> None:
     """Like the official provider, the emulator records the requested inputs. Only a refresh detects that AWS reports
     other values."""
     project.create(NETWORK.replace("{options}", ""))
-    control(project.cloud, "POST", "faults", ATTRIBUTE)
+    call_control_api(project.cloud, "POST", "faults", ATTRIBUTE)
     failed = project.run("up")
     assert "creating EC2 VPC (net): operation error EC2: ModifyVpcAttribute" in failed.errors[0], failed.output
     recorded = project.state()["net"]
@@ -69,14 +69,14 @@ def test_a_half_created_resource_is_kept_and_the_next_up_accepts_it(project: Pro
 
     assert project.run("refresh").changes == {"update": 1}
     assert project.run("up").changes == {"update": 1}
-    answer = client(project.cloud, "ec2").describe_vpc_attribute(VpcId=recorded["id"], Attribute="enableDnsHostnames")
+    answer = create_client(project.cloud, "ec2").describe_vpc_attribute(VpcId=recorded["id"], Attribute="enableDnsHostnames")
     assert answer["EnableDnsHostnames"]["Value"] is True
 
 
 def test_a_program_can_replace_a_half_created_resource(project: Project) -> None:
     options = ', opts=pulumi.ResourceOptions(replace_on_changes=["#initerror"])'
     project.create(NETWORK.replace("{options}", options))
-    control(project.cloud, "POST", "faults", ATTRIBUTE)
+    call_control_api(project.cloud, "POST", "faults", ATTRIBUTE)
     project.run("up")
     halfway = list_own_vpcs(project)
     again = project.run("up")
@@ -92,28 +92,28 @@ def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
     operation."""
     project.create(CLUSTER)
     # With this factor, creating a cluster takes a minute. Later changes to the factor do not affect a creation in progress.
-    control(project.cloud, "PUT", "delays", {"factor": 0.1})
-    eks = client(project.cloud, "eks")
+    call_control_api(project.cloud, "PUT", "delays", {"factor": 0.1})
+    eks = create_client(project.cloud, "eks")
     log, creation = project.cloud.folder / "logs" / "provider.log", "Create tiny::aws:eks/cluster:Cluster::train: "
     other = Project(project.cloud, project.folder.parent / "other", "other")
     other.create(CLUSTER)
     try:
-        with project.running("up") as (engine, _), other.running("up") as (other_engine, events):
+        with project.run_in_background("up") as (engine, _), other.run_in_background("up") as (other_engine, events):
             wait_until(lambda: len(eks.list_clusters()["clusters"]) == 2)
             assert creation not in log.read_text(), "the provider still waits for the cluster"
             kill_engine(engine)
             wait_until(lambda: creation in log.read_text())
             assert log.read_text().count(creation) == 1, "the provider still waits for the other engine's cluster"
             assert other_engine.poll() is None
-            control(project.cloud, "PUT", "delays", {"factor": 0})
+            call_control_api(project.cloud, "PUT", "delays", {"factor": 0})
             other_engine.communicate()
             assert other_engine.returncode == 0, events.errors
     finally:
-        control(project.cloud, "PUT", "delays", {"factor": 0})
+        call_control_api(project.cloud, "PUT", "delays", {"factor": 0})
     assert set(project.state()) >= {"net", "parta", "partb", "control"}, "the state records completed steps"
     assert "train" not in project.state()
 
-    project.pulumi("cancel", "--yes", "--stack", project.stack)
+    project.run_pulumi("cancel", "--yes", "--stack", project.stack)
     assert project.run("up").ok
     assert len(eks.list_clusters()["clusters"]) == 3, "the new run does not adopt the killed engine's cluster"
 

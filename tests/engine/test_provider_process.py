@@ -26,14 +26,14 @@ AWS, KUBERNETES = "localcloud.engine.aws", "localcloud.engine.kubernetes"
 VERSIONS = {AWS: aws.plugin_version, KUBERNETES: kubernetes.plugin_version}
 
 
-def command(module: str) -> list[str]:
+def server_command(module: str) -> list[str]:
     return [sys.executable, "-m", module, "--port", "0"]
 
 
 @contextmanager
-def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
+def run_server(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_PROFILE": "nobody"}
-    process = subprocess.Popen([*command(module), "--ready-file", str(ready)], cwd=ROOT, env=environment)
+    process = subprocess.Popen([*server_command(module), "--ready-file", str(ready)], cwd=ROOT, env=environment)
     try:
         wait_until(lambda: ready.exists() or process.poll() is not None)
         yield process
@@ -43,9 +43,9 @@ def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("module", VERSIONS)
-def test_a_provider_serves_on_loopback_and_stops_on_request(module: str, tmp_path: Path) -> None:
+def test_the_provider_listens_on_loopback_and_stops_on_request(module: str, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    with serving(module, ready) as process:
+    with run_server(module, ready) as process:
         report = json.loads(ready.read_text())
         assert report["pid"] == process.pid
         listening = [
@@ -77,9 +77,9 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process of another user")
 @pytest.mark.parametrize("module", VERSIONS)
-def test_a_provider_refuses_calls_of_another_user(module: str, tmp_path: Path) -> None:
+def test_the_provider_rejects_calls_from_another_user(module: str, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    with serving(module, ready):
+    with run_server(module, ready):
         address = f"127.0.0.1:{json.loads(ready.read_text())['port']}"
         result = subprocess.run(
             [sys.executable, "-c", CALL_AS_NOBODY, address], capture_output=True, text=True, timeout=60, check=True
@@ -87,22 +87,24 @@ def test_a_provider_refuses_calls_of_another_user(module: str, tmp_path: Path) -
     assert result.stdout == "PERMISSION_DENIED only the user who started this server may call it\n"
 
 
-def test_a_connection_that_its_process_has_closed_belongs_to_nobody() -> None:
+def test_a_closed_connection_has_no_owner() -> None:
     """The kernel would report root as the owner of the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
         ports = client.getsockname()[1], listener.getsockname()[1]
         accepted, _ = listener.accept()
         with accepted:
-            assert peers.user_of(*ports) == os.getuid()
-            assert peers.user_of(ports[1], ports[0]) == os.getuid(), "the other end"
+            assert peers.find_connection_uid(*ports) == os.getuid()
+            assert peers.find_connection_uid(ports[1], ports[0]) == os.getuid(), "the other end"
             client.shutdown(socket.SHUT_WR)
-            assert peers.user_of(*ports) is None
+            assert peers.find_connection_uid(*ports) is None
             client.close()
-            assert peers.user_of(*ports) is None
+            assert peers.find_connection_uid(*ports) is None
 
 
-def test_a_provider_does_not_start_without_a_local_aws() -> None:
+def test_the_provider_does_not_start_without_local_aws() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "AWS_ENDPOINT_URL"}
-    result = subprocess.run(command(AWS), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        server_command(AWS), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert result.returncode == 2
     assert result.stderr == "AWS_ENDPOINT_URL is not set: the local provider works only with a local AWS\n"

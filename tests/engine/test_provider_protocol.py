@@ -46,20 +46,20 @@ def test_an_input_that_no_handler_uses_is_refused_with_its_path(engine: Engine) 
     }
 
 
-def test_a_resource_without_a_name_gets_its_logical_name_and_seven_digits(engine: Engine) -> None:
+def test_an_unnamed_resource_gets_its_logical_name_and_seven_digits(engine: Engine) -> None:
     inputs, _ = engine.check({})
     stem, _, digits = inputs["name"].rpartition("-")
     assert (stem, len(digits), set(digits) <= set("0123456789abcdef")) == ("books", 7, True)
     assert inputs[DEFAULTS] == ["name"]
 
 
-def test_a_generated_name_is_kept(engine: Engine) -> None:
+def test_a_generated_name_is_kept_by_later_updates(engine: Engine) -> None:
     first, _ = engine.check({})
     assert engine.check({"place": "floor"}, first)[0]["name"] == first["name"]
 
 
 @pytest.mark.parametrize("named", [{"name": "mine"}, {"namePrefix": "mine-"}])
-def test_a_resource_that_the_program_names_is_not_named_again(engine: Engine, named: dict[str, str]) -> None:
+def test_an_explicit_name_replaces_a_generated_name(engine: Engine, named: dict[str, str]) -> None:
     inputs, _ = engine.check(named, {"name": "books-1234567", DEFAULTS: ["name"]})
     assert inputs == {**named, DEFAULTS: []}
 
@@ -71,11 +71,11 @@ def test_a_name_too_long_for_the_suffix_is_refused(engine: Engine) -> None:
     assert [(failure.property, failure.reason) for failure in answer.failures] == [("name", reason)]
 
 
-def test_the_same_seed_gives_the_same_name(engine: Engine) -> None:
+def test_the_same_random_seed_gives_the_same_resource_name(engine: Engine) -> None:
     assert engine.check({}, randomSeed=b"1")[0] == engine.check({}, randomSeed=b"1")[0] != engine.check({}, randomSeed=b"2")[0]
 
 
-def test_the_stacks_autonaming_rule_is_followed(engine: Engine) -> None:
+def test_the_autonaming_rule_of_the_stack_is_followed(engine: Engine) -> None:
     proposed, _ = engine.check({}, autonaming={"proposed_name": "dev-books", "mode": "PROPOSE"})
     disabled, _ = engine.check({}, autonaming={"mode": "DISABLE"})
     assert (proposed["name"], disabled.get("name")) == ("dev-books", None)
@@ -93,20 +93,20 @@ def test_a_replacement_with_a_new_name_is_created_before_the_deletion(engine: En
     assert not engine.diff({"name": "a"}, {"name": "b", DEFAULTS: []}).deleteBeforeReplace
 
 
-def test_a_diff_shows_each_path(engine: Engine) -> None:
+def test_a_diff_lists_each_changed_path(engine: Engine) -> None:
     diff = engine.diff({"tags": {"a": "1", "b": "2"}, "place": "wall"}, {"tags": {"a": "2", "c.d": "3"}, "place": "floor"})
     kinds = {path: diff.detailedDiff[path].Kind.Name(diff.detailedDiff[path].kind) for path in diff.detailedDiff}
     assert kinds == {"place": "UPDATE_REPLACE", "tags.a": "UPDATE", "tags.b": "DELETE", 'tags["c.d"]': "ADD"}
     assert sorted(diff.diffs) == ["place", "tags"]
 
 
-def test_a_preview_of_a_creation_knows_the_inputs_and_nothing_else(engine: Engine, shelf: Shelf) -> None:
+def test_a_preview_of_a_creation_knows_only_the_inputs(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a", "size": {"wanted": UNKNOWN}, "boards": [{"color": "red"}]}, preview=True)
     assert (id, shelf.shelves) == ("", {})
     assert state == {"name": "a", "size": {"wanted": UNKNOWN, "used": UNKNOWN}, "boards": [{"color": "red", "number": UNKNOWN}]}
 
 
-def test_the_state_of_a_new_resource_has_values_from_aws_and_write_only_inputs(engine: Engine) -> None:
+def test_the_state_of_a_new_resource_contains_values_from_aws_and_write_only_inputs(engine: Engine) -> None:
     id, (state, _) = engine.create({"name": "a", "password": "p", "size": {"wanted": 2}})
     assert state == {
         "id": id,
@@ -118,7 +118,7 @@ def test_the_state_of_a_new_resource_has_values_from_aws_and_write_only_inputs(e
     }
 
 
-def test_an_equivalent_document_keeps_the_programs_spelling(engine: Engine, shelf: Shelf) -> None:
+def test_an_equivalent_document_keeps_the_formatting_of_the_program(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"document": '{ "a": 1 }'})
     shelf.shelves[id]["document"] = '{"a":1}'
     assert engine.read(id, state, {"document": '{ "a": 1 }'})[1]["document"] == '{ "a": 1 }'
@@ -134,14 +134,14 @@ def test_secret_inputs_are_secret_in_the_state(engine: Engine) -> None:
     assert secrets == {"password": True, "tags": {"b": True}, "boards": True}
 
 
-def test_a_failed_creation_names_resource_and_cause_and_leaves_nothing(engine: Engine) -> None:
+def test_a_failed_creation_reports_resource_and_cause_and_leaves_nothing_behind(engine: Engine) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         engine.create({"name": "a", "fail": "create"})
     assert failed.value.details() == "creating Test Shelf (a): the wall is too weak"
     assert read_init_failure(failed.value) is None
 
 
-def test_a_bug_in_a_handler_is_reported_as_ours(engine: Engine) -> None:
+def test_a_bug_in_a_handler_is_reported_as_an_internal_error(engine: Engine) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         engine.create({"fail": "bug"})
     reason = "internal error in the local provider; see its log: KeyError: 'screw'"
@@ -162,7 +162,7 @@ def test_reading_a_missing_resource_returns_nothing(engine: Engine) -> None:
     assert engine.read("shelf-9", {"name": "a"}, {"name": "a"}) == ("", {}, {})
 
 
-def test_a_refresh_writes_drift_into_the_inputs(engine: Engine, shelf: Shelf) -> None:
+def test_a_refresh_copies_drift_into_the_inputs(engine: Engine, shelf: Shelf) -> None:
     inputs = {"name": "a", "tags": {"a": "1"}, "boards": [{"color": "red"}, {"color": "blue"}], "password": "p", DEFAULTS: []}
     id, (state, _) = engine.create({**inputs})
     shelf.shelves[id]["tags"] = {"a": "2"}
@@ -174,7 +174,7 @@ def test_a_refresh_writes_drift_into_the_inputs(engine: Engine, shelf: Shelf) ->
     assert list(engine.diff(state, inputs).diffs) == ["place", "tags"]
 
 
-def test_an_import_records_all_inputs_that_are_not_defaults(engine: Engine, shelf: Shelf) -> None:
+def test_an_import_records_all_inputs_without_default_values(engine: Engine, shelf: Shelf) -> None:
     id, _ = engine.create({"name": "a", "tags": {"a": "1"}})
     assert engine.read(id)[2] == {"name": "a", "tags": {"a": "1"}, DEFAULTS: []}
 
@@ -207,7 +207,7 @@ def test_a_preview_of_an_update_keeps_known_outputs(engine: Engine, shelf: Shelf
     assert shelf.updates == []
 
 
-def test_a_failed_update_is_repeated_by_the_next_one(engine: Engine, shelf: Shelf) -> None:
+def test_a_failed_update_is_repeated_by_the_next_update(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a", "tags": {"a": "1"}})
     inputs = {"name": "a", "tags": {"a": "2"}, "fail": "update"}
     with pytest.raises(grpc.RpcError) as failed:
@@ -217,18 +217,18 @@ def test_a_failed_update_is_repeated_by_the_next_one(engine: Engine, shelf: Shel
     assert sorted(engine.diff(decode(detail.properties)[0], inputs).diffs) == ["fail", "tags"]
 
 
-def test_deleting_a_missing_object_succeeds(engine: Engine) -> None:
+def test_deleting_a_missing_resource_succeeds(engine: Engine) -> None:
     engine.delete("shelf-9")
 
 
-def test_each_connection_has_its_own_region(port: int, shelf: Shelf) -> None:
+def test_each_provider_connection_uses_its_own_region(port: int, shelf: Shelf) -> None:
     west, east = Engine(port, "us-west-2"), Engine(port, "us-east-1")
     west.create({})
     east.create({})
     assert shelf.regions == ["us-west-2", "us-east-1"]
 
 
-def test_a_connection_that_was_lost_finds_its_region_by_the_stack(port: int, shelf: Shelf) -> None:
+def test_a_lost_connection_recovers_its_region_from_the_stack(port: int, shelf: Shelf) -> None:
     Engine(port, "eu-west-1").create({})
     again = Engine(port, region=None)
     again.create({})
@@ -238,7 +238,7 @@ def test_a_connection_that_was_lost_finds_its_region_by_the_stack(port: int, she
     assert failed.value.details() == "the local provider has no configuration for this Pulumi operation; was it restarted?"
 
 
-def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int, shelf: Shelf) -> None:
+def test_a_lost_connection_is_rejected_if_the_stack_has_two_regions(port: int, shelf: Shelf) -> None:
     Engine(port, "us-west-2")
     Engine(port, region=None).configure(PROVIDER_URN.replace("default", "east"), region="us-east-1")
     with pytest.raises(grpc.RpcError) as failed:
@@ -256,11 +256,11 @@ def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int,
         ({}, "Missing region configuration. Set it with `pulumi config set aws:region <region>`"),
     ],
 )
-def test_a_provider_configuration_without_effect_here_is_refused(port: int, config: dict[str, Any], message: str) -> None:
+def test_a_provider_setting_without_effect_is_refused(port: int, config: dict[str, Any], message: str) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         Engine(port, region=None).configure(PROVIDER_URN, **config)
     assert failed.value.details() == message
 
 
-def test_settings_that_pulumi_always_sends_are_accepted(port: int) -> None:
+def test_settings_always_sent_by_pulumi_are_accepted(port: int) -> None:
     Engine(port, region=None).configure(region="us-west-2", version="7.51.1", skipCredentialsValidation=False)

@@ -11,7 +11,7 @@ SECRET = "import pulumi\npulumi.export('token', pulumi.Output.secret('hush'))\n"
 
 
 @pytest.mark.parametrize(("passphrase", "problem"), [("wrong", "is wrong"), (None, "is not set")])
-def test_recover_names_a_wrong_passphrase_in_one_sentence(
+def test_recover_reports_a_wrong_passphrase_in_one_sentence(
     project: Project, monkeypatch: pytest.MonkeyPatch, passphrase: str | None, problem: str
 ) -> None:
     project.create(SECRET)

@@ -16,7 +16,7 @@ def revoke_everything(world: World, thing: Thing) -> None:
     world.ec2.revoke_security_group_ingress(GroupId=thing.id, IpPermissions=group["IpPermissions"])
 
 
-def open_to_the_world(world: World, thing: Thing) -> None:
+def open_to_internet(world: World, thing: Thing) -> None:
     everything = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     world.ec2.authorize_security_group_ingress(GroupId=thing.id, IpPermissions=[everything])
 
@@ -75,8 +75,8 @@ DRIFTS: list[tuple[str, int, Drift, set[str]]] = [
         {"routeTableIds"},
     ),
     (w.DEFAULT_SECURITY_GROUP, 0, revoke_everything, {"ingress"}),
-    (w.DEFAULT_SECURITY_GROUP, 0, open_to_the_world, {"ingress"}),
-    (w.SECURITY_GROUP, 0, open_to_the_world, {"ingress"}),
+    (w.DEFAULT_SECURITY_GROUP, 0, open_to_internet, {"ingress"}),
+    (w.SECURITY_GROUP, 0, open_to_internet, {"ingress"}),
     (
         w.LAUNCH_TEMPLATE,
         0,
@@ -142,17 +142,17 @@ DRIFTS: list[tuple[str, int, Drift, set[str]]] = [
 
 
 @pytest.mark.parametrize(("token", "variant", "drift", "expected"), DRIFTS)
-def test_drift_shows_after_a_refresh_and_is_reverted(
+def test_a_refresh_shows_drift_and_the_next_update_reverts_it(
     token: str, variant: int, drift: Drift, expected: set[str], ec2_world: World
 ) -> None:
-    thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
+    thing = ec2_world.create(token, **INPUTS[token][variant](ec2_world))
     drift(ec2_world, thing)
-    assert thing.differences() == set(), "before a refresh the state does not show drift"
+    assert thing.find_differences() == set(), "before a refresh the state does not show drift"
     assert thing.refresh() is not None
-    assert thing.differences() == expected
+    assert thing.find_differences() == expected
     thing.update(thing.program_inputs())
     thing.refresh()
-    assert thing.differences() == set()
+    assert thing.find_differences() == set()
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_drift_shows_after_a_refresh_and_is_reverted(
         ),
     ],
 )
-def test_a_resource_deleted_with_its_parent_is_gone_and_deleting_it_succeeds(token: str, remove: Drift, ec2_world: World) -> None:
-    thing = ec2_world.make(token, **INPUTS[token][0](ec2_world))
+def test_a_resource_deleted_with_its_parent_is_gone_and_can_be_deleted_again(token: str, remove: Drift, ec2_world: World) -> None:
+    thing = ec2_world.create(token, **INPUTS[token][0](ec2_world))
     remove(ec2_world, thing)
     state = thing.state
     assert thing.refresh() is None

@@ -6,7 +6,7 @@ import pytest
 
 from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
-from tests.engine.world import World, new_world, one_account  # noqa: F401
+from tests.engine.world import World, module_account, new_world  # noqa: F401
 
 KEY = RESOURCES["aws:kms/key:Key"]
 ALIAS = RESOURCES["aws:kms/alias:Alias"]
@@ -22,17 +22,17 @@ def test_a_key_is_scheduled_for_deletion_and_counts_as_gone(world: World, inputs
     assert key.refresh() is None
 
 
-def test_rotation_is_switched_on_and_off(world: World) -> None:
+def test_key_rotation_can_be_switched_on_and_off(world: World) -> None:
     key = Life(KEY, world.aws, {"description": "secrets"})
     key.update({"description": "secrets", "enableKeyRotation": True})
     status = world.client("kms").get_key_rotation_status(KeyId=key.id)
     assert (status["KeyRotationEnabled"], key.state["rotationPeriodInDays"]) == (True, 365)
     key.update({"description": "secrets"})
     assert not world.client("kms").get_key_rotation_status(KeyId=key.id)["KeyRotationEnabled"]
-    assert key.differences() == set()
+    assert key.find_differences() == set()
 
 
-def test_a_disabled_key_is_enabled_before_anything_else_about_it_changes(world: World) -> None:
+def test_a_disabled_key_is_enabled_before_other_changes(world: World) -> None:
     key = Life(KEY, world.aws, {"description": "secrets", "isEnabled": False})
     assert world.client("kms").describe_key(KeyId=key.id)["KeyMetadata"]["KeyState"] == "Disabled"
     key.update({"description": "other", "isEnabled": True})
@@ -41,9 +41,9 @@ def test_a_disabled_key_is_enabled_before_anything_else_about_it_changes(world: 
 
 
 @pytest.mark.parametrize("word", ["keyId", "arn"])
-def test_an_alias_may_name_its_key_by_id_or_arn(world: World, word: str) -> None:
+def test_an_alias_can_reference_its_key_by_id_or_arn(world: World, word: str) -> None:
     key = Life(KEY, world.aws, {})
     alias = Life(ALIAS, world.aws, {"name": f"alias/{world.prefix}", "targetKeyId": key.state[word]})
     alias.refresh()
-    assert alias.differences() == set()
+    assert alias.find_differences() == set()
     assert alias.state["targetKeyArn"] == key.state["arn"]

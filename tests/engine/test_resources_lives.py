@@ -9,7 +9,7 @@ from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.cases import ecr, efs, eks, fsx, iam, kms, logs, s3
 from tests.engine.cases.case import Case
 from tests.engine.life import Life, Recorder
-from tests.engine.world import World, new_world, one_account  # noqa: F401
+from tests.engine.world import World, module_account, new_world  # noqa: F401
 
 CASES = [*iam.CASES, *kms.CASES, *logs.CASES, *ecr.CASES, *efs.CASES, *fsx.CASES, *s3.CASES, *eks.CASES]
 UPDATES = [(case, name) for case in CASES for name in case.updates]
@@ -25,13 +25,13 @@ IDENTITY = ("clusterName",)
 """Properties that a read may need in addition to the id."""
 
 
-def born(case: Case, world: World) -> Life:
+def make_life(case: Case, world: World) -> Life:
     return Life(case.resource, world.aws, case.make_inputs(world))
 
 
 @every_type
-def test_aws_has_the_requested_properties(case: Case, world: World) -> None:
-    life, props = born(case, world), case.resource.props
+def test_created_resources_have_the_requested_properties_in_aws(case: Case, world: World) -> None:
+    life, props = make_life(case, world), case.resource.props
     requested = life.program_inputs()
     state = case.resource.read(world.aws, life.id, {name: requested[name] for name in IDENTITY if name in requested}) or {}
     ignored = {
@@ -43,66 +43,66 @@ def test_aws_has_the_requested_properties(case: Case, world: World) -> None:
 
 
 @every_type
-def test_an_unchanged_program_changes_nothing(case: Case, world: World) -> None:
-    life = born(case, world)
-    assert life.differences() == set(), life.state
+def test_an_unchanged_program_causes_no_changes(case: Case, world: World) -> None:
+    life = make_life(case, world)
+    assert life.find_differences() == set(), life.state
     life.refresh()
-    assert life.differences() == set(), life.state
+    assert life.find_differences() == set(), life.state
     assert set(life.program_inputs()) <= set(life.state)
 
 
 @every_type
-def test_unset_inputs_are_no_difference(case: Case, world: World) -> None:
+def test_unset_inputs_cause_no_difference(case: Case, world: World) -> None:
     least = {name: value for name, value in case.make_inputs(world).items() if name in case.needed}
     life = Life(case.resource, world.aws, least)
-    assert life.differences() == set(), life.state
+    assert life.find_differences() == set(), life.state
     life.refresh()
-    assert life.differences() == set(), life.state
+    assert life.find_differences() == set(), life.state
 
 
 @pytest.mark.parametrize(("case", "name"), UPDATES, ids=str)
-def test_a_new_value_is_updated_in_place(case: Case, name: str, world: World) -> None:
-    life = born(case, world)
+def test_a_changed_input_is_updated_in_place(case: Case, name: str, world: World) -> None:
+    life = make_life(case, world)
     new = {**life.program_inputs(), name: case.updates[name](world)}
-    assert life.differences(new) == {name}
-    assert life.replaced(new) == set()
+    assert life.find_differences(new) == {name}
+    assert life.find_replacements(new) == set()
     life.update(new)
     life.refresh()
-    assert life.differences() == set(), life.state
+    assert life.find_differences() == set(), life.state
 
 
 @pytest.mark.parametrize(("case", "name"), REMOVALS, ids=str)
 def test_a_removed_input_is_removed_in_place(case: Case, name: str, world: World) -> None:
-    life = born(case, world)
+    life = make_life(case, world)
     new = {key: value for key, value in life.program_inputs().items() if key != name}
-    assert life.differences(new) == {name}
-    assert life.replaced(new) == set()
+    assert life.find_differences(new) == {name}
+    assert life.find_replacements(new) == set()
     life.update(new)
     life.refresh()
-    assert life.differences() == set(), life.state
+    assert life.find_differences() == set(), life.state
 
 
 @pytest.mark.parametrize(("case", "name"), REPLACES, ids=str)
-def test_a_new_value_requires_a_replacement(case: Case, name: str, world: World) -> None:
-    life = born(case, world)
-    assert life.replaced({**life.program_inputs(), name: case.replaces[name](world)}) == {name}
+def test_a_changed_input_can_require_a_replacement(case: Case, name: str, world: World) -> None:
+    life = make_life(case, world)
+    assert life.find_replacements({**life.program_inputs(), name: case.replaces[name](world)}) == {name}
 
 
 @pytest.mark.parametrize("case", CHANGING, ids=str)
-def test_drift_shows_after_a_refresh_and_is_reverted(case: Case, world: World) -> None:
-    life = born(case, world)
+def test_a_refresh_shows_drift_and_the_next_update_reverts_it(case: Case, world: World) -> None:
+    life = make_life(case, world)
     assert case.drift is not None
     case.drift(world, life.id)
     life.refresh()
-    assert life.differences() == case.drifted
+    assert life.find_differences() == case.drifted
     life.update(life.program_inputs())
     life.refresh()
-    assert life.differences() == set()
+    assert life.find_differences() == set()
 
 
 @every_type
-def test_a_deleted_resource_is_gone_and_deleting_it_again_succeeds(case: Case, world: World) -> None:
-    life = born(case, world)
+def test_a_deleted_resource_is_gone_and_can_be_deleted_again(case: Case, world: World) -> None:
+    life = make_life(case, world)
     life.delete()
     left = life.refresh()
     assert (case.remains or {}).items() <= (left or {}).items()
@@ -111,7 +111,7 @@ def test_a_deleted_resource_is_gone_and_deleting_it_again_succeeds(case: Case, w
 
 
 @every_type
-def test_every_input_that_is_declared_is_consumed(case: Case, world: World) -> None:
+def test_every_declared_input_is_used(case: Case, world: World) -> None:
     reads: set[str] = set()
     resource, aws = case.resource, world.aws
     for make_inputs in (case.make_inputs, *case.instead):
@@ -124,17 +124,17 @@ def test_every_input_that_is_declared_is_consumed(case: Case, world: World) -> N
         new[name] = make_value(world)
         resource.update(aws, life.id, life.state, Recorder(new, reads), frozenset({name}))
         life.refresh()
-    assert declared_paths(resource.props) - reads == set()
+    assert list_declared_paths(resource.props) - reads == set()
 
 
-def declared_paths(props: Mapping[str, Prop], path: str = "") -> set[str]:
+def list_declared_paths(props: Mapping[str, Prop], path: str = "") -> set[str]:
     paths: set[str] = set()
     for name, prop in props.items():
         here = f"{path}.{name}" if path else name
-        paths |= {here} | declared_paths(prop.fields or {}, here)
+        paths |= {here} | list_declared_paths(prop.fields or {}, here)
     return paths
 
 
-def test_every_type_has_a_case() -> None:
+def test_every_resource_type_has_a_test_case() -> None:
     elsewhere = ("aws:ec2/", "aws:vpc/", "aws:autoscaling/")
     assert {case.token for case in CASES} == {token for token in RESOURCES if not token.startswith(elsewhere)}

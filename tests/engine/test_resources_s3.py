@@ -5,14 +5,14 @@ import pytest
 from localcloud.engine.aws.lifecycle import OperationFailed
 from localcloud.engine.aws.resource import RESOURCES, Aws
 from tests.engine.life import Life
-from tests.engine.world import World, new_world, one_account  # noqa: F401
+from tests.engine.world import World, module_account, new_world  # noqa: F401
 
 BUCKET = RESOURCES["aws:s3/bucket:Bucket"]
 VERSIONING = RESOURCES["aws:s3/bucketVersioning:BucketVersioning"]
 PUBLIC_ACCESS = RESOURCES["aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"]
 
 
-def full_bucket(world: World, **inputs: bool) -> Life:
+def create_full_bucket(world: World, **inputs: bool) -> Life:
     """Create a bucket with old object versions and a delete marker."""
     bucket = Life(BUCKET, world.aws, {"bucket": world.name("keys"), **inputs})
     Life(VERSIONING, world.aws, {"bucket": bucket.id, "versioningConfiguration": {"status": "Enabled"}})
@@ -25,26 +25,26 @@ def full_bucket(world: World, **inputs: bool) -> Life:
 
 
 def test_force_destroy_deletes_a_bucket_with_all_versions(world: World) -> None:
-    bucket = full_bucket(world, forceDestroy=True)
+    bucket = create_full_bucket(world, forceDestroy=True)
     bucket.delete()
     assert bucket.refresh() is None
 
 
 def test_a_bucket_with_objects_is_not_deleted(world: World) -> None:
-    bucket = full_bucket(world)
+    bucket = create_full_bucket(world)
     with pytest.raises(OperationFailed, match=r"deleting S3 Bucket .*BucketNotEmpty"):
         bucket.delete()
     assert len(world.client("s3").list_object_versions(Bucket=bucket.id)["Versions"]) == 3
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
-def test_a_bucket_is_in_the_providers_region(world: World, region: str) -> None:
+def test_a_bucket_is_created_in_the_region_of_the_provider(world: World, region: str) -> None:
     bucket = Life(BUCKET, Aws(region, endpoint=None), {"bucket": world.name("keys")})
     assert bucket.state["bucketRegion"] == region
     assert bucket.state["bucketRegionalDomainName"] == f"{bucket.id}.s3.{region}.amazonaws.com"
 
 
-def test_foreign_tags_on_a_bucket_stay(world: World) -> None:
+def test_tags_set_elsewhere_stay_on_a_bucket(world: World) -> None:
     bucket = Life(BUCKET, world.aws, {"bucket": world.name("keys"), "tags": {"ours": "1"}})
     tags = [{"Key": "ours", "Value": "1"}, {"Key": "theirs", "Value": "2"}]
     world.client("s3").put_bucket_tagging(Bucket=bucket.id, Tagging={"TagSet": tags})
@@ -52,13 +52,13 @@ def test_foreign_tags_on_a_bucket_stay(world: World) -> None:
     assert bucket.state["tags"] == {"ours": "3", "theirs": "2"}
 
 
-def test_the_public_access_block_can_outlive_its_resource(world: World) -> None:
+def test_skip_destroy_keeps_the_public_access_block_on_the_bucket(world: World) -> None:
     block = Life(PUBLIC_ACCESS, world.aws, {"bucket": world.bucket, "blockPublicAcls": True, "skipDestroy": True})
     block.delete()
     assert block.refresh() is not None
 
 
-def test_settings_of_a_deleted_bucket_are_gone(world: World) -> None:
+def test_settings_of_a_deleted_bucket_are_gone_after_a_refresh(world: World) -> None:
     bucket = Life(BUCKET, world.aws, {"bucket": world.name("keys")})
     block = Life(PUBLIC_ACCESS, world.aws, {"bucket": bucket.id, "blockPublicAcls": True})
     bucket.delete()

@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module", name="account")
-def one_account() -> Iterator[Aws]:
+def module_account() -> Iterator[Aws]:
     """An account in this process's local AWS, one per module: moto takes a second to load IAM's managed policies."""
     with mock_aws():
         # The resources of all tests in a module accumulate, so default quotas would be too small.
@@ -39,12 +39,12 @@ def new_world(account: Aws) -> "World":
     return World(account)
 
 
-def trust(*services: str) -> str:
+def make_trust_policy(*services: str) -> str:
     statement = {"Effect": "Allow", "Principal": {"Service": list(services)}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def allow(action: str, resource: str = "*") -> str:
+def make_allow_policy(action: str, resource: str = "*") -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": resource}]})
 
 
@@ -60,29 +60,29 @@ class World:
     def client(self, service: str) -> Any:
         return self.aws.client(service)
 
-    def role(self, name: str, *services: str) -> str:
+    def ensure_role(self, name: str, *services: str) -> str:
         """Create a role that the services may assume, unless it already exists; return its ARN."""
         iam, unique = self.client("iam"), self.name(name)
         try:
-            response = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=trust(*services))
+            response = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=make_trust_policy(*services))
         except iam.exceptions.EntityAlreadyExistsException:
             response = iam.get_role(RoleName=unique)
         return str(response["Role"]["Arn"])
 
     @cached_property
     def cluster_role(self) -> str:
-        return self.role("cluster", "eks.amazonaws.com")
+        return self.ensure_role("cluster", "eks.amazonaws.com")
 
     @cached_property
     def node_role(self) -> str:
-        arn = self.role("node", "ec2.amazonaws.com")
+        arn = self.ensure_role("node", "ec2.amazonaws.com")
         for policy in ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKS_CNI_Policy"):
             self.client("iam").attach_role_policy(RoleName=self.name("node"), PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
         return arn
 
     @cached_property
     def pod_role(self) -> str:
-        return self.role("pod", "pods.eks.amazonaws.com")
+        return self.ensure_role("pod", "pods.eks.amazonaws.com")
 
     @cached_property
     def key(self) -> str:
@@ -93,7 +93,7 @@ class World:
     def second_key(self) -> str:
         return str(self.client("kms").create_key()["KeyMetadata"]["Arn"])
 
-    def logs_key(self, sid: str) -> str:
+    def create_logs_key(self, sid: str) -> str:
         """Create a KMS key that CloudWatch Logs may use; return its ARN."""
         principals = {"AWS": "arn:aws:iam::123456789012:root"}, {"Service": f"logs.{self.aws.region}.amazonaws.com"}
         statements = [{"Effect": "Allow", "Principal": principal, "Action": "kms:*", "Resource": "*"} for principal in principals]
@@ -116,7 +116,7 @@ class World:
         return [str(response["Subnet"]["SubnetId"]) for response in responses]
 
     @cached_property
-    def another_subnet(self) -> str:
+    def second_subnet(self) -> str:
         """Id of a second subnet in the first zone."""
         ec2 = self.client("ec2")
         zone = ec2.describe_subnets(SubnetIds=self.subnets[:1])["Subnets"][0]["AvailabilityZone"]
@@ -134,9 +134,9 @@ class World:
 
     @cached_property
     def file_system(self) -> str:
-        return self.new_file_system("shared")
+        return self.create_file_system("shared")
 
-    def new_file_system(self, token: str) -> str:
+    def create_file_system(self, token: str) -> str:
         return str(self.client("efs").create_file_system(CreationToken=self.name(token))["FileSystemId"])
 
     @cached_property
@@ -161,9 +161,9 @@ class World:
 
     @cached_property
     def bucket(self) -> str:
-        return self.new_bucket("bucket")
+        return self.create_bucket("bucket")
 
-    def new_bucket(self, name: str) -> str:
+    def create_bucket(self, name: str) -> str:
         constraint = {"LocationConstraint": self.aws.region}
         unique = self.name(name)
         self.client("s3").create_bucket(Bucket=unique, CreateBucketConfiguration=constraint)
@@ -194,7 +194,7 @@ class World:
         path = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/release_version"
         return str(self.client("ssm").get_parameter(Name=path)["Parameter"]["Value"])
 
-    def access_entry(self, principal: str) -> None:
+    def ensure_access_entry(self, principal: str) -> None:
         eks = self.client("eks")
         with contextlib.suppress(eks.exceptions.ResourceInUseException):
             eks.create_access_entry(clusterName=self.cluster, principalArn=principal)

@@ -16,7 +16,7 @@ from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBEADM, KUBECTL, KUBELET
 from testkit.aws_clients import REGION
 from testkit.waiting import wait_until
-from tests.hosts.cluster import remains
+from tests.hosts.cluster import find_leftovers
 from tests.local_aws.ec2_world import make_world
 
 PROVISIONERS = "/opt/amis/provisioners"
@@ -57,7 +57,7 @@ class BareHost:
         return self.disk.root
 
     def run(self, *command: str, seconds: float = 300.0, **settings: str) -> "subprocess.CompletedProcess[str]":
-        init = self._init()
+        init = self._find_init()
         if init is None:
             return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} does not run")
         spaces = ["-m", "-u", "-i", "-n", "-p", "-r", "-w"]
@@ -65,7 +65,7 @@ class BareHost:
         inside = ["nsenter", "-t", str(init.pid), *spaces, "--", "env", "-i", *variables, "timeout", str(seconds), *command]
         return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
-    def must(self, *command: str, seconds: float = 300.0, **settings: str) -> str:
+    def run_checked(self, *command: str, seconds: float = 300.0, **settings: str) -> str:
         done = self.run(*command, seconds=seconds, **settings)
         assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
         return done.stdout
@@ -73,31 +73,31 @@ class BareHost:
     def prepare(self) -> set[str]:
         """Run the whole preparation script and return the items that the script reports as missing."""
         done = self.run(PREPARE, KUBERNETES_FOLDER=PROGRAMS)
-        missing = self._missing(done)
+        missing = self._parse_missing(done)
         assert done.returncode in (0, 1), done.stderr
         return missing
 
     def check(self) -> set[str]:
         """Return the items that `--check` reports as missing."""
-        return self._missing(self.run(PREPARE, "--check"))
+        return self._parse_missing(self.run(PREPARE, "--check"))
 
-    def await_up(self) -> None:
+    def wait_until_up(self) -> None:
         wait_until(lambda: self.run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded"))
 
     def reboot(self) -> None:
-        before = self._init()
+        before = self._find_init()
         self.run("systemctl", "reboot")
-        wait_until(lambda: self._init() not in (None, before))
-        self.await_up()
+        wait_until(lambda: self._find_init() not in (None, before))
+        self.wait_until_up()
 
-    def _missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:
+    def _parse_missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:
         """Return the missing items that a report lists, without the suggested fixes."""
         assert "ok       kernel: overlay" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
         missing = {line.removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
         assert bool(missing) == bool(done.returncode), done.stdout
         return {line.rpartition(": ")[0] for line in missing} - OF_THIS_MACHINE
 
-    def _init(self) -> psutil.Process | None:
+    def _find_init(self) -> psutil.Process | None:
         """Return the host's init process (PID 1), which is the child of systemd-nspawn."""
         for process in psutil.process_iter(["cmdline"]):
             if f"--machine={self.name}" in (process.info["cmdline"] or ()):
@@ -109,7 +109,7 @@ class BareHost:
 
 
 @contextmanager
-def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
+def start_bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
     """Start hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. After the test,
     check for leftovers on this machine.
     """
@@ -120,9 +120,9 @@ def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
         hosts = [BareHost(cloud, instance["InstanceId"], instance["PrivateIpAddress"]) for instance in launched]
         names += [host.name for host in hosts]
         for host in hosts:
-            host.await_up()
+            host.wait_until_up()
             (host.root / "etc/systemd/system/own-network.service").write_text(OWN_NETWORK)
-            host.must("systemctl", "enable", "--now", "own-network.service")
+            host.run_checked("systemctl", "enable", "--now", "own-network.service")
             shutil.copytree(AMIS, host.root / "opt/amis")
             programs = host.root / PROGRAMS.removeprefix("/")
             programs.mkdir()
@@ -131,4 +131,4 @@ def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
         yield hosts
     finally:
         cloud.stop()
-    assert remains(cloud, *names) == []
+    assert find_leftovers(cloud, *names) == []

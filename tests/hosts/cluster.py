@@ -16,7 +16,7 @@ from infra.boot.ec2_node import ClusterInfo, Mount, NodeRole
 from infra.components import iam as policies
 from infra.components.iam import Account
 from infra.naming import LOGIN_USER, Naming
-from localcloud.hosts.realizer import AMIS, prefix_of
+from localcloud.hosts.realizer import AMIS, build_namespace_prefix
 from localcloud.instance import LocalCloud
 from localcloud.machine import network
 from testkit.aws_clients import REGION
@@ -58,16 +58,16 @@ class Ssh:
 
     def __call__(self, instance_id: str, command: str, seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
         inside = f"timeout {seconds:.0f} sh -c {shlex.quote(command)}"
-        whole = [*self._options(instance_id), f"{USER}@{instance_id}", inside]
+        whole = [*self._build_options(instance_id), f"{USER}@{instance_id}", inside]
         return subprocess.run(
             ["ssh", *whole], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
 
-    def hang_up(self, instance_id: str) -> None:
-        command = ["ssh", "-O", "exit", *self._options(instance_id), instance_id]
+    def close_connection(self, instance_id: str) -> None:
+        command = ["ssh", "-O", "exit", *self._build_options(instance_id), instance_id]
         subprocess.run(command, env=self.environment, capture_output=True, check=False)
 
-    def _options(self, instance_id: str) -> list[str]:
+    def _build_options(self, instance_id: str) -> list[str]:
         proxy = f"aws ssm start-session --target {instance_id} --document-name AWS-StartSSHSession --parameters portNumber=22"
         options = {
             "BatchMode": "yes",
@@ -101,12 +101,12 @@ class HandMade:
         for role in ("master", "worker"):
             self.role_ids[role] = self._make_role(role)
         self.file_system, self.access_point = self._make_file_system()
-        self.master = self.run(TagSpecifications=_tags({"gpumpi:stack": STACK, "gpumpi:role": "master"}))
+        self.master = self.run(TagSpecifications=_build_tag_specifications({"gpumpi:stack": STACK, "gpumpi:role": "master"}))
         self._make_group()
 
     def run(self, **changes: Any) -> str:
         """Start an instance with a head node's user data and return its id."""
-        instances = self.network.run(**{**self._launch("master"), "InstanceType": "c5.large", **changes})
+        instances = self.network.run(**{**self._build_launch_request("master"), "InstanceType": "c5.large", **changes})
         return str(instances[0]["InstanceId"])
 
     def scale(self, count: int) -> None:
@@ -114,21 +114,21 @@ class HandMade:
 
     def workers(self) -> dict[str, str]:
         """Return the workers' lifecycle states, keyed by instance id."""
-        return {item["InstanceId"]: item["LifecycleState"] for item in self._members()}
+        return {item["InstanceId"]: item["LifecycleState"] for item in self._list_members()}
 
-    def list_in_service(self) -> list[str]:
+    def list_in_service_workers(self) -> list[str]:
         return sorted(name for name, state in self.workers().items() if state == "InService")
 
     def address(self, instance_id: str) -> str:
-        return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
+        return str(self.network.describe_instances(instance_id)[0]["PrivateIpAddress"])
 
     def state(self, instance_id: str) -> str:
-        return str(self.network.described(instance_id)[0]["State"]["Name"])
+        return str(self.network.describe_instances(instance_id)[0]["State"]["Name"])
 
-    def console(self, instance_id: str) -> str:
+    def read_console(self, instance_id: str) -> str:
         return str(self.ec2.get_console_output(InstanceId=instance_id).get("Output", ""))
 
-    def hostfile(self, instance_id: str) -> list[str]:
+    def read_hostfile(self, instance_id: str) -> list[str]:
         return self.ssh(instance_id, "cat /etc/gpumpi/hostfile").stdout.splitlines()
 
     def await_workers(self, *excluded: str) -> list[str]:
@@ -136,16 +136,16 @@ class HandMade:
         these two. Return the workers' instance ids.
         """
 
-        def ready() -> list[str]:
-            in_service = self.list_in_service()
+        def list_ready() -> list[str]:
+            in_service = self.list_in_service_workers()
             if len(in_service) != 2 or set(in_service) & set(excluded):
                 return []
             expected_lines = sorted(f"{self.address(worker)} slots={SLOTS}" for worker in in_service)
-            return in_service if sorted(self.hostfile(self.master)) == expected_lines else []
+            return in_service if sorted(self.read_hostfile(self.master)) == expected_lines else []
 
-        return list(wait_until(ready))
+        return list(wait_until(list_ready))
 
-    def mpirun(self, instance_id: str) -> "subprocess.CompletedProcess[str]":
+    def run_mpirun(self, instance_id: str) -> "subprocess.CompletedProcess[str]":
         """Run four ranks on two hosts with the default hostfile, which the join service writes."""
         return self.ssh(instance_id, f"mpirun -n 4 -N 2 python3 -c {shlex.quote(ALLREDUCE)}")
 
@@ -154,15 +154,17 @@ class HandMade:
         node joins.
         """
         facts = ClusterInfo(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
-        content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS, join_seconds=900)
+        content = ec2_node.build_cluster_file(
+            facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS, join_seconds=900
+        )
         options = f"efs _netdev,tls,iam,accesspoint={self.access_point}"
         mount = Mount("/shared", f"{self.file_system}:/ /shared {options} 0 0")
-        text = ec2_node.user_data({**content, **changes}, [self.ssh.public_key], [mount])
+        text = ec2_node.render_user_data({**content, **changes}, [self.ssh.public_key], [mount])
         start = "systemctl start gpumpi-join.service"
         assert text.count(start) == 1
         return text.replace(start, f"echo user data of a {role}\n{then}\n{start}")
 
-    def new_workers_get(self, user_data: str) -> str:
+    def create_template_version(self, user_data: str) -> str:
         """Create a new version of the workers' launch template with this user data; return its number."""
         data = {"UserData": base64.b64encode(user_data.encode()).decode()}
         response = self.ec2.create_launch_template_version(
@@ -170,16 +172,16 @@ class HandMade:
         )
         return str(response["LaunchTemplateVersion"]["VersionNumber"])
 
-    def workers_of(self, version: str) -> list[str]:
+    def list_workers_of_version(self, version: str) -> list[str]:
         """Return the ids of the workers that were launched with a version of the launch template."""
-        return [item["InstanceId"] for item in self._members() if item["LaunchTemplate"]["Version"] == version]
+        return [item["InstanceId"] for item in self._list_members() if item["LaunchTemplate"]["Version"] == version]
 
-    def _members(self) -> list[dict[str, Any]]:
+    def _list_members(self) -> list[dict[str, Any]]:
         (group,) = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"]
         instances: list[dict[str, Any]] = group["Instances"]
         return instances
 
-    def verb(self, *words: str) -> "subprocess.Popen[str]":
+    def start_command(self, *words: str) -> "subprocess.Popen[str]":
         """Start `scripts/cluster VERB ...` for this cluster with the environment variables of a user."""
         file = self.ssh.folder / f"Pulumi.{STACK}.yaml"
         file.write_text(f"config:\n  aws:region: {REGION}\n  gpumpi:target: {{kind: ec2}}\n")
@@ -195,13 +197,13 @@ class HandMade:
             text=True,
         )
 
-    def run_verb(self, *words: str, seconds: float = LIMIT_SECONDS) -> "subprocess.CompletedProcess[str]":
+    def run_command(self, *words: str, seconds: float = LIMIT_SECONDS) -> "subprocess.CompletedProcess[str]":
         """Run `scripts/cluster VERB ...` to completion."""
-        with self.verb(*words) as process:
+        with self.start_command(*words) as process:
             out, error = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(words, process.returncode, out, error)
 
-    def _launch(self, role: NodeRole) -> dict[str, Any]:
+    def _build_launch_request(self, role: NodeRole) -> dict[str, Any]:
         return {
             "ImageId": AMIS[self.openmpi].id(REGION),
             "IamInstanceProfile": {"Name": role},
@@ -212,9 +214,9 @@ class HandMade:
     def _make_role(self, name: str) -> str:
         iam = self.client("iam")
         role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
-        own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
+        own = {"keys": policies.allow_node_key_exchange(f"arn:aws:s3:::{BUCKET}"), "members": policies.allow_member_lookup()}
         if name == "worker":
-            own["join"] = policies.complete_join(Account(ACCOUNT, REGION, "aws"), GROUP)
+            own["join"] = policies.allow_join_completion(Account(ACCOUNT, REGION, "aws"), GROUP)
         for policy, document in own.items():
             iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
         iam.attach_role_policy(RoleName=name, PolicyArn=SSM_POLICY)
@@ -245,7 +247,7 @@ class HandMade:
         return file_system, point
 
     def _make_group(self) -> None:
-        launch = self._launch("worker")
+        launch = self._build_launch_request("worker")
         launch["UserData"] = base64.b64encode(launch["UserData"].encode()).decode()
         hook = {
             "LifecycleHookName": HOOK,
@@ -267,35 +269,42 @@ class HandMade:
         )
 
 
-def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
+def _build_tag_specifications(tags: dict[str, str]) -> list[dict[str, Any]]:
     return [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}]
 
 
-def remains(cloud: LocalCloud, *instances: str) -> list[str]:
+def find_leftovers(cloud: LocalCloud, *instances: str) -> list[str]:
     """Return the leftovers of a local cloud on this machine: namespaces, cgroups, mounts, processes, files of these
     instances, and the cloud's folder.
     """
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
     pids = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
-    processes = [f"process {pid}" for pid in pids if folder in _command_of(pid)]
+    processes = [f"process {pid}" for pid in pids if folder in _read_command_line(pid)]
     nspawn_hosts = {entry.name for entry in Path("/run/systemd/nspawn").glob("*/i-*")}
     traces = [f"trace of {name}" for name in sorted(nspawn_hosts & set(instances))]
-    return [*namespaces(cloud), *groups(cloud), *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
+    return [
+        *list_namespaces(cloud),
+        *list_cgroups(cloud),
+        *mounts,
+        *processes,
+        *traces,
+        *([folder] if cloud.folder.exists() else []),
+    ]
 
 
-def namespaces(cloud: LocalCloud) -> list[str]:
-    prefix = prefix_of(cloud.folder / "hosts")
+def list_namespaces(cloud: LocalCloud) -> list[str]:
+    prefix = build_namespace_prefix(cloud.folder / "hosts")
     return sorted(path.name for path in network.RUN.glob(f"{prefix}*")) if network.RUN.is_dir() else []
 
 
-def groups(cloud: LocalCloud) -> list[str]:
+def list_cgroups(cloud: LocalCloud) -> list[str]:
     """Return the cgroups of the cloud's hosts, in cgroup v1 and v2."""
-    prefix = prefix_of(cloud.folder / "hosts")
+    prefix = build_namespace_prefix(cloud.folder / "hosts")
     return sorted({path.name for pattern in (f"{prefix}*", f"*/{prefix}*") for path in Path("/sys/fs/cgroup").glob(pattern)})
 
 
-def _command_of(process: Path) -> str:
+def _read_command_line(process: Path) -> str:
     try:
         return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

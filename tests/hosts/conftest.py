@@ -10,13 +10,13 @@ import pytest
 
 from localcloud.hosts import capability
 from localcloud.instance import LocalCloud
-from tests.hosts.cluster import HandMade, Ssh, remains
+from tests.hosts.cluster import HandMade, Ssh, find_leftovers
 
 
 @pytest.fixture(scope="session")
-def able() -> None:
+def skip_if_unsupported() -> None:
     """Skip the test if this machine cannot run hosts."""
-    report = capability.examine()
+    report = capability.check_machine()
     if not report.hosts:
         pytest.skip("; ".join(report.missing))
 
@@ -28,7 +28,7 @@ def openmpi() -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(able: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
+def cluster(skip_if_unsupported: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
     """A head node and two workers in a separate local cloud. Stopping the cloud must leave nothing behind."""
     cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
     short = Path(tempfile.mkdtemp(prefix="ssh"))  # the path of a Unix socket may have at most 107 characters
@@ -38,4 +38,4 @@ def cluster(able: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) 
     finally:
         cloud.stop()
         shutil.rmtree(short, ignore_errors=True)
-    assert remains(cloud) == []
+    assert find_leftovers(cloud) == []

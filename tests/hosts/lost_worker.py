@@ -24,17 +24,19 @@ if world.rank == 0:
 three more steps."""
 
 
-def check(cluster: HandMade) -> None:
+def check_lost_worker(cluster: HandMade) -> None:
     """Terminate a worker during a run with `--restarts`. The run must finish on the remaining and a new worker."""
     lost, remaining = cluster.await_workers()
     gone = cluster.address(lost)
     cluster.ssh(cluster.master, f"rm -f /shared/steps; printf %s {shlex.quote(STEPS)} >/shared/steps.py")
-    started = cluster.run_verb("run", "--detach", "--restarts", "3", "--", "mpirun", "-n", "4", "-N", "2", "python3", "steps.py")
+    started = cluster.run_command(
+        "run", "--detach", "--restarts", "3", "--", "mpirun", "-n", "4", "-N", "2", "python3", "steps.py"
+    )
     assert started.returncode == 0, started.stderr
     id = started.stdout.strip()
     wait_until(lambda: int(cluster.ssh(cluster.master, "cat /shared/steps 2>/dev/null || echo 0").stdout or 0) > 2)
     cluster.ec2.terminate_instances(InstanceIds=[lost])
-    ended = cluster.run_verb("run", "--attach", id)
+    ended = cluster.run_command("run", "--attach", id)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     lines = ended.stdout.splitlines()
     assert [line for line in lines if line.startswith("run: restart")], ended.stdout
@@ -43,5 +45,5 @@ def check(cluster: HandMade) -> None:
     new = {f"ip-{cluster.address(worker).replace('.', '-')}" for worker in cluster.await_workers(lost)}
     assert int(last[3]) > 2 and set(last[5:]) == new and f"ip-{cluster.address(remaining).replace('.', '-')}" in new
     assert f"ip-{gone.replace('.', '-')}" not in new
-    (row,) = [job for job in json.loads(cluster.run_verb("jobs", "--json").stdout) if job["name"] == id]
+    (row,) = [job for job in json.loads(cluster.run_command("jobs", "--json").stdout) if job["name"] == id]
     assert (row["phase"], row["restarts"] >= 1) == ("Succeeded", True)

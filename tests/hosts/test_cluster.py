@@ -10,7 +10,7 @@ import pytest
 from testkit import sockets, strangers
 from testkit.waiting import wait_until
 from tests.hosts import lost_worker
-from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, groups
+from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, list_cgroups
 
 FAILS_ONCE = """
 echo starts with $(cat data) $(ls -A)
@@ -21,26 +21,26 @@ pytestmark = pytest.mark.xdist_group("hosts")
 
 
 @pytest.mark.mission("C", "login user")
-def test_workers_enter_service_and_all_hostfiles_are_equal(cluster: HandMade) -> None:
+def test_workers_join_and_all_hostfiles_are_equal(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     assert len(workers) == 2
     for worker in workers:
-        assert sorted(cluster.hostfile(worker)) == sorted(cluster.hostfile(cluster.master))
+        assert sorted(cluster.read_hostfile(worker)) == sorted(cluster.read_hostfile(cluster.master))
 
 
 def test_every_host_has_its_own_cgroup(cluster: HandMade) -> None:
     """If hosts shared a cgroup, systemd on one host would remove the cgroups of another host's services."""
     hosts = {cluster.master, *cluster.await_workers()}
-    assert {name.rpartition("-")[2] for name in groups(cluster.cloud)} == {host.removeprefix("i-") for host in hosts}
+    assert {name.rpartition("-")[2] for name in list_cgroups(cluster.cloud)} == {host.removeprefix("i-") for host in hosts}
 
 
-def test_the_console_output_shows_that_user_data_ran(cluster: HandMade) -> None:
-    wait_until(lambda: "user data of a master" in cluster.console(cluster.master))
+def test_the_console_output_contains_the_user_data_output(cluster: HandMade) -> None:
+    wait_until(lambda: "user data of a master" in cluster.read_console(cluster.master))
 
 
 @pytest.mark.mission("C", "key bucket")
 @pytest.mark.mission("C", "login user")
-def test_nodes_log_in_to_each_other_without_a_prompt(cluster: HandMade) -> None:
+def test_nodes_connect_to_each_other_over_ssh_without_a_prompt(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     for here, there in ((first, second), (first, cluster.master), (cluster.master, second)):
         expected_host = f"ip-{cluster.address(there).replace('.', '-')}"
@@ -48,39 +48,39 @@ def test_nodes_log_in_to_each_other_without_a_prompt(cluster: HandMade) -> None:
         assert (done.returncode, done.stdout.strip()) == (0, expected_host), done.stderr
 
 
-def test_node_keys_do_not_allow_root_logins(cluster: HandMade) -> None:
+def test_ssh_keys_of_the_nodes_do_not_allow_root_logins(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     done = cluster.ssh(first, f"ssh root@{cluster.address(second)} id")
     assert done.returncode == 255 and "Permission denied" in done.stderr
 
 
-def test_all_ranks_start_in_the_sent_folder_and_a_failed_command_starts_again(cluster: HandMade, tmp_path: Path) -> None:
+def test_all_ranks_start_in_the_sent_folder_and_a_failed_command_is_restarted(cluster: HandMade, tmp_path: Path) -> None:
     cluster.await_workers()
     (tmp_path / "data").write_text("sent")
     (tmp_path / ".env").write_text("TOKEN=1")
     command = ["mpirun", "-N", "1", "sh", "-c", FAILS_ONCE]
-    done = cluster.run_verb("run", "--workdir", str(tmp_path), "--restarts", "2", "--", *command)
+    done = cluster.run_command("run", "--workdir", str(tmp_path), "--restarts", "2", "--", *command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not sent: .env (may contain a secret)" in done.stderr
     assert "run: restart 1 of 2 after exit code 3" in done.stdout
     lines = [line for line in done.stdout.splitlines() if line.startswith("starts with")]
     assert len(lines) >= 3 and {line.split()[2] for line in lines} == {"sent"} and ".env" not in done.stdout
 
-    (run, *_) = json.loads(cluster.run_verb("jobs", "--json").stdout)
+    (run, *_) = json.loads(cluster.run_command("jobs", "--json").stdout)
     assert (run["phase"], run["restarts"]) == ("Succeeded", 1)
-    log = cluster.run_verb("logs", run["name"])
+    log = cluster.run_command("logs", run["name"])
     assert (log.returncode, log.stdout) == (0, done.stdout), log.stderr
     folder = f"/shared/.gpumpi/runs/{run['name']}"
     assert cluster.ssh(cluster.master, f"test -d {folder}").returncode == 0
-    assert cluster.run_verb("cancel", run["name"]).returncode == 0
+    assert cluster.run_command("cancel", run["name"]).returncode == 0
     assert cluster.ssh(cluster.master, f"test -e {folder} || test -e .gpumpi/runs/{run['name']}").returncode == 1
-    assert cluster.run_verb("logs", run["name"]).returncode == 4
+    assert cluster.run_command("logs", run["name"]).returncode == 4
 
 
 @pytest.mark.mission("C", "login user")
-def test_mpirun_uses_the_join_services_hostfile_by_default(cluster: HandMade) -> None:
+def test_mpirun_uses_the_hostfile_of_the_join_service_by_default(cluster: HandMade) -> None:
     workers = cluster.await_workers()
-    done = cluster.mpirun(cluster.master)
+    done = cluster.run_mpirun(cluster.master)
     assert done.returncode == 0, done.stderr
     printed = [line.split() for line in done.stdout.splitlines()]
     assert sorted(host for host, *_ in printed) == sorted(
@@ -107,7 +107,7 @@ def test_the_gpu_buffer_benchmark_transfers_host_memory_correctly_between_hosts(
 
 
 @pytest.mark.mission("C", "EFS")
-def test_all_nodes_see_the_same_shared_folder_and_the_user_can_write_it(cluster: HandMade) -> None:
+def test_all_nodes_see_the_same_shared_folder_and_the_user_can_write_to_it(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     written = cluster.ssh(first, "echo of $(hostname) >/shared/note")
     assert written.returncode == 0, written.stderr
@@ -116,7 +116,7 @@ def test_all_nodes_see_the_same_shared_folder_and_the_user_can_write_it(cluster:
 
 @pytest.mark.mission("C", "least privilege")
 @pytest.mark.mission("C", "key bucket")
-def test_a_nodes_credentials_are_its_roles_and_cannot_write_another_nodes_key(cluster: HandMade) -> None:
+def test_a_node_has_the_credentials_of_its_role_and_cannot_write_the_key_of_another_node(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     program = f"""
 import boto3, botocore
@@ -139,27 +139,27 @@ def test_instance_metadata_requires_a_token(cluster: HandMade) -> None:
     assert shown.stdout == cluster.master
 
 
-def test_no_socket_serves_web_pages_or_programs_without_a_secret(cluster: HandMade) -> None:
-    listening = sockets.find(cluster.cloud)
+def test_no_socket_serves_web_pages_or_programs_that_lack_the_secret(cluster: HandMade) -> None:
+    listening = sockets.find_listening_sockets(cluster.cloud)
     assert {80, 3128, 4566} <= {socket.port for socket in listening}, "instance metadata, egress proxy and local AWS of the VPC"
-    assert strangers.accepted(listening) == []
+    assert strangers.list_accepted_requests(listening) == []
 
 
-def test_ssh_through_session_manager_returns_the_commands_exit_code(cluster: HandMade) -> None:
+def test_ssh_through_session_manager_returns_the_exit_code_of_the_command(cluster: HandMade) -> None:
     assert cluster.ssh(cluster.master, "exit 7").returncode == 7
 
 
 def test_the_cluster_survives_a_reboot_of_the_head_node(cluster: HandMade) -> None:
     cluster.await_workers()
     boot = cluster.ssh(cluster.master, "cat /proc/sys/kernel/random/boot_id; uptime --since; stat -c %y /proc/1").stdout
-    cluster.ssh.hang_up(cluster.master)
+    cluster.ssh.close_connection(cluster.master)
     cluster.ec2.reboot_instances(InstanceIds=[cluster.master])
     wait_until(
         lambda: (again := cluster.ssh(cluster.master, "stat -c %y /proc/1").stdout) and again.strip() not in boot and again
     )
     cluster.await_workers()
     assert cluster.ssh(cluster.master, "cat /shared/note").returncode == 0
-    done = cluster.mpirun(cluster.master)
+    done = cluster.run_mpirun(cluster.master)
     assert done.returncode == 0, done.stderr
 
 
@@ -168,23 +168,23 @@ def test_a_terminated_worker_is_removed_and_replaced(cluster: HandMade) -> None:
     cluster.ec2.terminate_instances(InstanceIds=[lost])
     workers = cluster.await_workers(lost)
     assert remaining in workers
-    assert cluster.mpirun(cluster.master).returncode == 0
+    assert cluster.run_mpirun(cluster.master).returncode == 0
     wait_until(lambda: cluster.state(lost) == "terminated")
     assert lost not in {host.instance_id for host in cluster.cloud.hosts()}
 
 
-def test_a_run_that_loses_a_worker_finishes_on_its_replacement(cluster: HandMade) -> None:
-    lost_worker.check(cluster)
+def test_a_run_that_loses_a_worker_finishes_on_the_replacement(cluster: HandMade) -> None:
+    lost_worker.check_lost_worker(cluster)
 
 
-def test_an_image_of_a_host_contains_its_changes_until_it_is_deregistered(cluster: HandMade) -> None:
+def test_an_image_of_a_host_contains_its_changes_until_deregistration(cluster: HandMade) -> None:
     worker = cluster.await_workers()[0]
     assert cluster.ssh(worker, "echo from the image >mark").returncode == 0
     image = cluster.ec2.create_image(InstanceId=worker, Name="marked", NoReboot=True)["ImageId"]
     wait_until(lambda: cluster.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
     instance = cluster.run(ImageId=image, UserData=None)
     wait_until(lambda: cluster.ssh(instance, "cat mark").stdout == "from the image\n")
-    cluster.ssh.hang_up(instance)
+    cluster.ssh.close_connection(instance)
     cluster.ec2.deregister_image(ImageId=image)
     assert not list(cluster.cloud.folder.glob(f"hosts/images/{image}"))
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from localcloud import mirror
-from localcloud.images.recipes import versions
+from localcloud.images.recipes import read_pinned_versions
 from localcloud.kubernetes.nodes import filesystem
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
 from testkit.waiting import wait_until
-from tests.hosts.bare_host import CONFIG, PROGRAMS, PROVISIONERS, BareHost, bare_hosts
+from tests.hosts.bare_host import CONFIG, PROGRAMS, PROVISIONERS, BareHost, start_bare_hosts
 
 pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
@@ -41,14 +41,14 @@ SERVICE = f"[Unit]\nStartLimitIntervalSec=0\n{NO_PROXY}ExecStart={PROGRAMS}/stat
 WATCH = "[Path]\nPathExists=/etc/kubernetes/manifests/%i.yaml\n"
 
 
-def let_a_kubelet_start(host: BareHost) -> None:
+def prepare_kubelet(host: BareHost) -> None:
     """Provide writable kernel settings, and /dev/kmsg, from which the kubelet reads OOM events."""
     for bind in filesystem.write_kernel_settings(host.root / "opt/kernel"):
-        host.must("mount", "--bind", f"/opt/kernel/{bind.source.name}", str(bind.target))
-    host.must("sh", "-c", "test -e /dev/kmsg || mknod /dev/kmsg c 1 11")
+        host.run_checked("mount", "--bind", f"/opt/kernel/{bind.source.name}", str(bind.target))
+    host.run_checked("sh", "-c", "test -e /dev/kmsg || mknod /dev/kmsg c 1 11")
     (own := host.root / "etc/systemd/system/kubelet.service.d").mkdir()
     (own / "no-proxy.conf").write_text(NO_PROXY)
-    host.must("systemctl", "daemon-reload")
+    host.run_checked("systemctl", "daemon-reload")
 
 
 def run_static_pods_as_services(host: BareHost) -> None:
@@ -60,25 +60,25 @@ def run_static_pods_as_services(host: BareHost) -> None:
     (programs / "static-pod").chmod(0o755)
     (units / "static-pod@.service").write_text(SERVICE)
     (units / "static-pod@.path").write_text(WATCH)
-    host.must("systemctl", "daemon-reload")
-    host.must("systemctl", "start", *(f"static-pod@{name}.path" for name in PODS))
+    host.run_checked("systemctl", "daemon-reload")
+    host.run_checked("systemctl", "start", *(f"static-pod@{name}.path" for name in PODS))
 
 
 @pytest.fixture(scope="module")
-def hosts(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[BareHost]]:
-    with bare_hosts(tmp_path_factory.mktemp("kubeadm"), 2) as bare:
+def hosts(skip_if_unsupported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[BareHost]]:
+    with start_bare_hosts(tmp_path_factory.mktemp("kubeadm"), 2) as bare:
         with ThreadPoolExecutor() as threads:
             assert list(threads.map(BareHost.prepare, bare)) == [set(), set()]
         for host in bare:
-            let_a_kubelet_start(host)
+            prepare_kubelet(host)
         yield bare
 
 
 def kubectl(host: BareHost, *words: str) -> str:
-    return host.must("kubectl", *words, KUBECONFIG="/etc/kubernetes/admin.conf")
+    return host.run_checked("kubectl", *words, KUBECONFIG="/etc/kubernetes/admin.conf")
 
 
-def nodes(host: BareHost) -> dict[str, dict[str, Any]]:
+def list_nodes(host: BareHost) -> dict[str, dict[str, Any]]:
     return {node["metadata"]["name"]: node for node in json.loads(kubectl(host, "get", "nodes", "-o", "json"))["items"]}
 
 
@@ -88,23 +88,27 @@ def test_kubeadm_creates_a_control_plane_and_a_node_joins_it(hosts: Sequence[Bar
     with (first.root / CONFIG.removeprefix("/")).open("a") as file:
         file.write(OF_THIS_MACHINE)
     run_static_pods_as_services(first)
-    output = first.must("kubeadm", "init", "--config", CONFIG, f"--ignore-preflight-errors={','.join(IGNORED)}", seconds=400)
+    output = first.run_checked(
+        "kubeadm", "init", "--config", CONFIG, f"--ignore-preflight-errors={','.join(IGNORED)}", seconds=400
+    )
     assert "Your Kubernetes control-plane has initialized successfully!" in output
 
-    join = first.must("kubeadm", "token", "create", "--print-join-command", KUBECONFIG="/etc/kubernetes/admin.conf").split()
-    joined = second.must(*join, f"--ignore-preflight-errors={IGNORED[0]}", seconds=300)
+    join = first.run_checked(
+        "kubeadm", "token", "create", "--print-join-command", KUBECONFIG="/etc/kubernetes/admin.conf"
+    ).split()
+    joined = second.run_checked(*join, f"--ignore-preflight-errors={IGNORED[0]}", seconds=300)
     assert "This node has joined the cluster" in joined
     cluster_nodes = wait_until(
-        lambda: (now := nodes(first)) and len(now) == 2 and all("podCIDR" in node["spec"] for node in now.values()) and now
+        lambda: (now := list_nodes(first)) and len(now) == 2 and all("podCIDR" in node["spec"] for node in now.values()) and now
     )
     control = [
         name for name, node in cluster_nodes.items() if "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]
     ]
     assert len(control) == 1
     assert {node["status"]["nodeInfo"]["kubeletVersion"] for node in cluster_nodes.values()} == {
-        f"v{versions()['kubernetes_version']}"
+        f"v{read_pinned_versions()['kubernetes_version']}"
     }
-    assert sorted(map(address_of, cluster_nodes.values())) == sorted(host.address for host in hosts)
+    assert sorted(map(get_internal_ip, cluster_nodes.values())) == sorted(host.address for host in hosts)
     assert {node["spec"]["podCIDR"].rpartition(".")[0].rpartition(".")[0] for node in cluster_nodes.values()} == {"10.244"}
 
 
@@ -112,14 +116,16 @@ def test_kubeadm_creates_a_control_plane_and_a_node_joins_it(hosts: Sequence[Bar
 def test_upstream_flannel_is_scheduled_on_every_node(hosts: Sequence[BareHost]) -> None:
     """flannel's pods stay pending, because these hosts cannot run containers."""
     first = hosts[0]
-    source = mirror.downloaded(shutil.which("go") or "go", f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
+    source = mirror.download_module(
+        shutil.which("go") or "go", f"github.com/flannel-io/flannel@v{read_pinned_versions()['flannel_version']}"
+    )
     shutil.copy(source / "Documentation/kube-flannel.yml", first.root / "opt")
     manifest_url = "file:///opt/kube-flannel.yml"
-    first.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", "host-gw", FLANNEL_MANIFEST=manifest_url)
+    first.run_checked(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", "host-gw", FLANNEL_MANIFEST=manifest_url)
     kubectl(first, "apply", "-f", "/etc/kube-flannel.yml")
     find = ("get", "daemonset", "-n", "kube-flannel", "kube-flannel-ds", "-o", "json")
     wait_until(lambda: json.loads(kubectl(first, *find))["status"].get("desiredNumberScheduled") == len(hosts))
 
 
-def address_of(node: dict[str, Any]) -> str:
+def get_internal_ip(node: dict[str, Any]) -> str:
     return str(next(address["address"] for address in node["status"]["addresses"] if address["type"] == "InternalIP"))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from localcloud.hosts.metadata import TOKEN, TOKEN_LIFETIME, Answer, Credentials, Machine, Sessions, answer
+from localcloud.hosts.metadata import TOKEN, TOKEN_LIFETIME, Answer, Credentials, Machine, Sessions, handle_request
 from localcloud.hosts.metadata_server import MetadataServer
 
 MACHINE = Machine(
@@ -44,7 +44,7 @@ class Requester:
 
     def __call__(self, path: str, method: str = "GET", **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return answer(self.machine, lambda: LENT, self.sessions, method, path, named)
+        return handle_request(self.machine, lambda: LENT, self.sessions, method, path, named)
 
     def token(self, seconds: str = "300") -> str:
         return self("/latest/api/token", "PUT", **{TOKEN_LIFETIME.lower().replace("-", "_"): seconds}).body.decode()
@@ -53,16 +53,16 @@ class Requester:
         return self(path, **{TOKEN.lower().replace("-", "_"): self.token()})
 
 
-def test_a_request_without_a_token_is_unauthorized() -> None:
+def test_a_metadata_request_without_a_token_is_unauthorized() -> None:
     assert Requester()("/latest/meta-data/instance-id").status == 401
 
 
-def test_with_optional_tokens_imdsv1_works() -> None:
+def test_imdsv1_works_if_tokens_are_optional() -> None:
     requester = Requester(replace(MACHINE, tokens_required=False))
     assert requester("/latest/meta-data/instance-id").body == b"i-0123456789abcdef0"
 
 
-def test_a_token_expires() -> None:
+def test_a_metadata_token_expires() -> None:
     requester = Requester()
     token = requester.token("60")
     requester.now = 61.0
@@ -74,7 +74,7 @@ def test_a_token_lifetime_outside_the_limits_is_rejected(seconds: str) -> None:
     assert Requester()("/latest/api/token", "PUT", **{TOKEN_LIFETIME.lower().replace("-", "_"): seconds}).status == 400
 
 
-def test_a_request_through_a_proxy_gets_no_token() -> None:
+def test_a_token_request_through_a_proxy_is_denied() -> None:
     headers = {TOKEN_LIFETIME.lower().replace("-", "_"): "60", "x_forwarded_for": "10.0.0.9"}
     assert Requester()("/latest/api/token", "PUT", **headers).status == 403
 
@@ -98,7 +98,7 @@ def test_a_metadata_path_returns_its_value(path: str, body: str) -> None:
     assert Requester().get(path) == Answer(200, body.encode())
 
 
-def test_public_keys_are_listed_as_a_folder_because_cloud_init_expects_it() -> None:
+def test_public_keys_are_listed_as_a_folder_as_cloud_init_expects() -> None:
     assert "public-keys/" in Requester().get("/latest/meta-data/").body.decode().splitlines()
 
 
@@ -107,14 +107,14 @@ def test_an_instance_role_provides_credentials() -> None:
     assert (lent["Code"], lent["AccessKeyId"], lent["Expiration"]) == ("Success", "ASIA1", "2026-11-21T12:00:00Z")
 
 
-def test_an_instance_without_role_or_user_data_gets_404() -> None:
+def test_metadata_of_an_instance_without_role_or_user_data_returns_404() -> None:
     requester = Requester(replace(MACHINE, role=None, profile_arn=None, user_data=None))
     assert requester.get("/latest/meta-data/iam/security-credentials/").status == 404
     assert requester.get("/latest/user-data").status == 404
 
 
 @pytest.fixture
-def served() -> Iterator[str]:
+def metadata_url() -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     server = MetadataServer(listener, lambda address: MACHINE if address == "127.0.0.1" else None, lambda machine: LENT)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -122,13 +122,13 @@ def served() -> Iterator[str]:
     server.server_close()
 
 
-def test_the_metadata_server_rejects_an_unknown_token(served: str) -> None:
-    def ask(method: str, path: str, **headers: str) -> bytes:
-        request = urllib.request.Request(served + path, method=method, headers=headers)
+def test_the_metadata_server_rejects_an_unknown_token(metadata_url: str) -> None:
+    def send_request(method: str, path: str, **headers: str) -> bytes:
+        request = urllib.request.Request(metadata_url + path, method=method, headers=headers)
         with urllib.request.urlopen(request, timeout=5) as response:
             return bytes(response.read())
 
-    token = ask("PUT", "/latest/api/token", **{TOKEN_LIFETIME: "60"}).decode()
-    assert ask("GET", "/latest/meta-data/instance-id", **{TOKEN: token}) == b"i-0123456789abcdef0"
+    token = send_request("PUT", "/latest/api/token", **{TOKEN_LIFETIME: "60"}).decode()
+    assert send_request("GET", "/latest/meta-data/instance-id", **{TOKEN: token}) == b"i-0123456789abcdef0"
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        ask("GET", "/latest/meta-data/instance-id", **{TOKEN: "another"})
+        send_request("GET", "/latest/meta-data/instance-id", **{TOKEN: "another"})

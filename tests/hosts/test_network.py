@@ -10,7 +10,7 @@ from localcloud.machine import network
 from localcloud.processes import ROOT
 
 
-def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) -> None:
+def test_the_network_bridge_keeps_its_mac_address_when_hosts_join_and_leave(skip_if_unsupported: None) -> None:
     """If the bridge's MAC address changed, hosts could not reach the local AWS until their ARP entries expired."""
     name = f"gpumpi-test-{os.getpid()}"
     addresses: list[str] = []
@@ -21,24 +21,24 @@ def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) 
         with IPRoute() as route:
             bridge = route.link_lookup(ifname=network.BRIDGE)[0]
 
-            def look() -> None:
+            def record_address() -> None:
                 addresses.append(route.get_links(bridge)[0].get("address"))
 
-            look()
+            record_address()
             peer = {"ifname": "peer", "address": "02:00:00:00:00:02"}
             route.link("add", ifname="link", kind="veth", address="02:00:00:00:00:01", peer=peer)
             (link,) = route.link_lookup(ifname="link")
             route.link("set", index=link, master=bridge, state="up")
-            look()
+            record_address()
             route.link("del", index=link)
-            look()
+            record_address()
 
-    network.create(name)
+    network.create_namespace(name)
     try:
         network.make_bridge(name, [IPv4Interface("10.0.0.1/24")])
-        network.inside(name, join_and_leave)
+        network.run_in_namespace(name, join_and_leave)
     finally:
-        network.remove(name)
+        network.remove_namespace(name)
     assert len(set(addresses)) == 1 and not (network.RUN / name).exists()
 
 
@@ -66,7 +66,9 @@ network.inside("of-another-program", lambda: None)
 """
 
 
-def test_namespaces_are_removed_after_another_program_has_used_ip_netns_add(able: None, tmp_path: Path) -> None:
+def test_network_namespaces_are_removed_even_if_another_program_used_ip_netns_add(
+    skip_if_unsupported: None, tmp_path: Path
+) -> None:
     script = tmp_path / "script.py"
     script.write_text(AFTER_IP_NETNS_ADD)
     command = ["unshare", "--mount", "--propagation=private", sys.executable, script]

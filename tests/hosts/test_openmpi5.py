@@ -10,21 +10,21 @@ pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
 
 @pytest.fixture(scope="module")
-def openmpi(able: None) -> str:
+def openmpi(skip_if_unsupported: None) -> str:
     """Build the AMI's layer now, because otherwise the first host builds it while the test waits for the workers."""
-    roots.node(print, "5")
+    roots.ensure_node_layer(print, "5")
     return "5"
 
 
-def test_mpirun_of_open_mpi_5_uses_the_join_services_hostfile_by_default(cluster: HandMade) -> None:
+def test_mpirun_of_open_mpi_5_uses_the_hostfile_of_the_join_service_by_default(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     assert "5." in cluster.ssh(cluster.master, "mpirun --version").stdout.splitlines()[0]
-    done = cluster.mpirun(cluster.master)
+    done = cluster.run_mpirun(cluster.master)
     assert done.returncode == 0, done.stderr
     hosts = [line.split()[0] for line in done.stdout.splitlines() if line.endswith(" 4 10")]
     assert sorted(hosts) == sorted(f"ip-{cluster.address(worker).replace('.', '-')}" for worker in workers for _ in range(2))
 
 
-def test_a_run_that_loses_a_worker_finishes_on_its_replacement(cluster: HandMade) -> None:
+def test_a_run_that_loses_a_worker_finishes_on_the_replacement(cluster: HandMade) -> None:
     """After it loses a worker, mpirun of Open MPI 5 may report success."""
-    lost_worker.check(cluster)
+    lost_worker.check_lost_worker(cluster)

@@ -9,7 +9,7 @@ import pytest
 
 from localcloud.hosts import roots
 from localcloud.images import layers
-from localcloud.images.recipes import versions
+from localcloud.images.recipes import read_pinned_versions
 from localcloud.images.root import PROXIES
 from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
 from localcloud.tools.build import ensure
@@ -34,7 +34,7 @@ class Disk:
         """Run a command with kubeadm, kubelet and kubectl in /tmp/downloads."""
         proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
         programs = ensure(KUBEADM, print).parent
-        return roots.run_on(self.layer, [roots.bare(print)], command, {**proxies, **settings}, programs)
+        return roots.run_in_overlay(self.layer, [roots.ensure_bare_root(print)], command, {**proxies, **settings}, programs)
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         file = self.layer / path
@@ -49,12 +49,12 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(layer)
 
 
-def test_check_lists_everything_that_a_bare_machine_lacks_and_changes_nothing(disk: Disk) -> None:
+def test_check_lists_everything_a_bare_machine_lacks_and_changes_nothing(disk: Disk) -> None:
     done = disk.run(PREPARE, "--check")
     missing = {line.split(": ")[0].removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
     assert done.returncode == 1
     assert {"containerd runs", "containerd", "socat", "kubectl", "the kubelet starts at boot", "no swap after a boot"} <= missing
-    assert {f"{name} {versions()['kubernetes_version']}" for name in ("kubelet", "kubeadm")} <= missing
+    assert {f"{name} {read_pinned_versions()['kubernetes_version']}" for name in ("kubelet", "kubeadm")} <= missing
     assert [name for name in layers.snapshot(disk.layer) if not name.startswith(("dev", "proc", "sys", "tmp"))] == []
 
 
@@ -66,32 +66,35 @@ def test_an_unknown_option_is_rejected(disk: Disk) -> None:
     )
 
 
-def test_an_unsupported_distribution_is_rejected_by_name(disk: Disk) -> None:
+def test_the_error_for_an_unsupported_distribution_names_the_distribution(disk: Disk) -> None:
     disk.write("etc/os-release", 'ID=fedora\nPRETTY_NAME="Fedora Linux 42"\n')
     done = disk.run(PREPARE)
     assert (done.returncode, done.stderr) == (2, "Fedora Linux 42 is not supported. Use Debian or Ubuntu\n")
 
 
-def test_preparing_without_root_is_rejected(disk: Disk) -> None:
+def test_preparing_a_node_without_root_is_rejected(disk: Disk) -> None:
     done = disk.run("setpriv", "--reuid=1000", "--clear-groups", PREPARE)
     assert (done.returncode, done.stderr) == (2, "preparing a node needs root. Run it with sudo\n")
 
 
-def test_a_cluster_node_is_left_alone(disk: Disk) -> None:
+def test_a_machine_that_is_already_a_cluster_node_is_left_alone(disk: Disk) -> None:
     disk.write("etc/kubernetes/kubelet.conf", "")
     done = disk.run(PREPARE)
     assert done.returncode == 2 and "this machine is already a cluster node (/etc/kubernetes/kubelet.conf)" in done.stderr
 
 
-def test_a_kubelet_of_another_version_is_not_replaced(disk: Disk) -> None:
+def test_an_installed_kubelet_of_another_version_is_not_replaced(disk: Disk) -> None:
     disk.write("usr/bin/kubelet", OLD_KUBELET, 0o755)
     done = disk.run(INSTALL, KUBERNETES_FOLDER="/tmp/downloads")
     assert done.returncode == 1
-    assert f"/usr/bin/kubelet is v1.29.3, expected v{versions()['kubernetes_version']}. Upgrade with kubeadm" in done.stderr
+    assert (
+        f"/usr/bin/kubelet is v1.29.3, expected v{read_pinned_versions()['kubernetes_version']}. Upgrade with kubeadm"
+        in done.stderr
+    )
     assert (disk.layer / "usr/bin/kubelet").read_text() == OLD_KUBELET
 
 
-def test_a_folder_without_the_programs_or_with_other_versions_is_rejected(disk: Disk) -> None:
+def test_a_folder_with_missing_programs_or_other_versions_is_rejected(disk: Disk) -> None:
     done = disk.run(INSTALL, KUBERNETES_FOLDER="/nonexistent")
     assert done.returncode == 2
     assert "/nonexistent/kubeadm does not exist or is not executable. Add it, or unset KUBERNETES_FOLDER" in done.stderr
@@ -100,14 +103,14 @@ def test_a_folder_without_the_programs_or_with_other_versions_is_rejected(disk: 
     assert other.returncode == 2 and "/opt/old/kubeadm is v1.29.3, expected v" in other.stderr
 
 
-def test_a_flannel_manifest_with_the_wrong_checksum_is_not_written(disk: Disk) -> None:
+def test_a_flannel_manifest_with_a_wrong_checksum_is_not_written(disk: Disk) -> None:
     other = disk.run(FLANNEL, "/etc/kube-flannel.yml", FLANNEL_MANIFEST="file:///etc/os-release")
-    assert other.returncode == 1 and f"but {versions()['flannel_sha256']} is pinned" in other.stderr
+    assert other.returncode == 1 and f"but {read_pinned_versions()['flannel_sha256']} is pinned" in other.stderr
     assert not (disk.layer / "etc/kube-flannel.yml").exists()
     unknown = disk.run(FLANNEL, "/etc/kube-flannel.yml", "ipip")
     assert (unknown.returncode, unknown.stderr) == (2, 'unknown backend "ipip". Use vxlan or host-gw\n')
 
 
-def test_the_pinned_versions_are_those_of_the_local_cloud() -> None:
-    assert versions()["kubernetes_version"] == KUBEADM.version
-    assert PAUSE_IMAGE.endswith(f":{versions()['pause_version']}")
+def test_the_pinned_versions_match_the_local_cloud() -> None:
+    assert read_pinned_versions()["kubernetes_version"] == KUBEADM.version
+    assert PAUSE_IMAGE.endswith(f":{read_pinned_versions()['pause_version']}")

@@ -11,8 +11,8 @@ import yaml
 
 from localcloud import mirror
 from localcloud.images import layers
-from localcloud.images.recipes import versions
-from tests.hosts.bare_host import CONFIG, PREPARE, PROVISIONERS, BareHost, bare_hosts
+from localcloud.images.recipes import read_pinned_versions
+from tests.hosts.bare_host import CONFIG, PREPARE, PROVISIONERS, BareHost, start_bare_hosts
 
 pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
@@ -23,21 +23,21 @@ NOISE = re.compile(r"(var/(cache|log|tmp|lib/(apt|containerd|dhcp|cni|systemd|pr
 
 
 @pytest.fixture(scope="module")
-def host(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
+def host(skip_if_unsupported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
     """A host with swap in /etc/fstab and kernel settings that Kubernetes does not accept."""
-    with bare_hosts(tmp_path_factory.mktemp("node"), 1) as (bare_host,):
+    with start_bare_hosts(tmp_path_factory.mktemp("node"), 1) as (bare_host,):
         (bare_host.root / "etc/fstab").write_text(FSTAB)
-        bare_host.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
+        bare_host.run_checked("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
         yield bare_host
 
 
 @pytest.fixture(scope="module")
-def prepared(host: BareHost) -> BareHost:
+def prepared_host(host: BareHost) -> BareHost:
     assert host.prepare() == set()
     return host
 
 
-def content(host: BareHost) -> dict[str, str]:
+def snapshot_files(host: BareHost) -> dict[str, str]:
     """Return mode, owner and content of each file that the host's disk adds to the base image, keyed by path."""
     content_by_path = {}
     for name, stamp in layers.snapshot(host.disk.upper).items():
@@ -49,99 +49,105 @@ def content(host: BareHost) -> dict[str, str]:
     return content_by_path
 
 
-def settings_of(host: BareHost) -> dict[str, str]:
-    return {name: host.must("sysctl", "--values", name).strip() for name in SETTINGS}
+def read_kernel_settings(host: BareHost) -> dict[str, str]:
+    return {name: host.run_checked("sysctl", "--values", name).strip() for name in SETTINGS}
 
 
 @pytest.mark.mission("E", "node preparation")
-def test_preparation_takes_effect_without_a_reboot(prepared: BareHost) -> None:
-    assert settings_of(prepared) == dict.fromkeys(SETTINGS, "1")
-    assert prepared.must("systemctl", "is-active", "containerd").strip() == "active"
-    plugins = [line.split() for line in prepared.must("ctr", "plugins", "ls").splitlines()]
+def test_node_preparation_takes_effect_without_a_reboot(prepared_host: BareHost) -> None:
+    assert read_kernel_settings(prepared_host) == dict.fromkeys(SETTINGS, "1")
+    assert prepared_host.run_checked("systemctl", "is-active", "containerd").strip() == "active"
+    plugins = [line.split() for line in prepared_host.run_checked("ctr", "plugins", "ls").splitlines()]
     assert [line[-1] for line in plugins if line[:2] == ["io.containerd.grpc.v1", "cri"]] == ["ok"]
     for unit, state in (("containerd", "enabled"), ("kubelet", "enabled"), ("swap.target", "masked")):
-        assert prepared.run("systemctl", "is-enabled", unit).stdout.strip() == state
-    assert prepared.must("kubelet", "--version").strip() == f"Kubernetes v{versions()['kubernetes_version']}"
-    assert prepared.run("/opt/cni/bin/bridge").stderr.startswith("CNI bridge plugin")
+        assert prepared_host.run("systemctl", "is-enabled", unit).stdout.strip() == state
+    assert (
+        prepared_host.run_checked("kubelet", "--version").strip() == f"Kubernetes v{read_pinned_versions()['kubernetes_version']}"
+    )
+    assert prepared_host.run("/opt/cni/bin/bridge").stderr.startswith("CNI bridge plugin")
 
 
-def test_containerd_uses_the_written_configuration(prepared: BareHost) -> None:
-    dumped = prepared.must("containerd", "config", "dump")
+def test_containerd_uses_the_written_configuration(prepared_host: BareHost) -> None:
+    dumped = prepared_host.run_checked("containerd", "config", "dump")
     assert "SystemdCgroup = true" in dumped and 'bin_dir = "/opt/cni/bin"' in dumped
-    assert f"registry.k8s.io/pause:{versions()['pause_version']}" in dumped
+    assert f"registry.k8s.io/pause:{read_pinned_versions()['pause_version']}" in dumped
     assert 'default_runtime_name = "runc"' in dumped, "the host has no GPU"
 
 
-def test_swap_is_commented_out_in_fstab(prepared: BareHost) -> None:
-    lines = (prepared.root / "etc/fstab").read_text().splitlines()
+def test_swap_is_commented_out_in_fstab(prepared_host: BareHost) -> None:
+    lines = (prepared_host.root / "etc/fstab").read_text().splitlines()
     assert lines == ["/dev/sda1 / ext4 defaults 0 1", "# gpumpi, no swap on nodes of Kubernetes: /dev/sda2 none swap sw 0 0"]
 
 
 @pytest.mark.mission("E", "node preparation")
-def test_preparing_again_changes_nothing_and_restarts_nothing(prepared: BareHost) -> None:
-    started = prepared.must("systemctl", "show", "--property=ActiveEnterTimestampMonotonic", "containerd")
-    first = content(prepared)
-    assert prepared.prepare() == set()
-    second = content(prepared)
+def test_preparing_a_node_again_changes_and_restarts_nothing(prepared_host: BareHost) -> None:
+    started = prepared_host.run_checked("systemctl", "show", "--property=ActiveEnterTimestampMonotonic", "containerd")
+    first = snapshot_files(prepared_host)
+    assert prepared_host.prepare() == set()
+    second = snapshot_files(prepared_host)
     assert {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)} == set()
-    assert prepared.must("systemctl", "show", "--property=ActiveEnterTimestampMonotonic", "containerd") == started
+    assert prepared_host.run_checked("systemctl", "show", "--property=ActiveEnterTimestampMonotonic", "containerd") == started
 
 
 @pytest.mark.mission("E", "node preparation")
-def test_the_preparation_survives_a_reboot(prepared: BareHost) -> None:
-    prepared.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
-    assert prepared.check() == {f"kernel: {name} = 1" for name in SETTINGS}
-    prepared.reboot()
-    assert prepared.check() == set()
-    assert settings_of(prepared) == dict.fromkeys(SETTINGS, "1")
+def test_node_preparation_survives_a_reboot(prepared_host: BareHost) -> None:
+    prepared_host.run_checked("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
+    assert prepared_host.check() == {f"kernel: {name} = 1" for name in SETTINGS}
+    prepared_host.reboot()
+    assert prepared_host.check() == set()
+    assert read_kernel_settings(prepared_host) == dict.fromkeys(SETTINGS, "1")
 
 
-def test_nvidias_runtime_becomes_the_default_if_installed(prepared: BareHost) -> None:
-    runtime, config = prepared.root / "usr/bin/nvidia-container-runtime", prepared.root / "etc/containerd/config.toml"
+def test_nvidia_runtime_becomes_the_default_if_installed(prepared_host: BareHost) -> None:
+    runtime, config = prepared_host.root / "usr/bin/nvidia-container-runtime", prepared_host.root / "etc/containerd/config.toml"
     before = config.read_text()
     runtime.write_text("#!/bin/sh\n")
     runtime.chmod(0o755)
     try:
-        prepared.must(f"{PROVISIONERS}/install-containerd.sh")
-        dumped = prepared.must("containerd", "config", "dump")
+        prepared_host.run_checked(f"{PROVISIONERS}/install-containerd.sh")
+        dumped = prepared_host.run_checked("containerd", "config", "dump")
         assert 'default_runtime_name = "nvidia"' in dumped and 'BinaryName = "/usr/bin/nvidia-container-runtime"' in dumped
         assert dumped.count("SystemdCgroup = true") >= 2
     finally:
         runtime.unlink()
-        prepared.must(f"{PROVISIONERS}/install-containerd.sh")
+        prepared_host.run_checked(f"{PROVISIONERS}/install-containerd.sh")
     assert config.read_text() == before
 
 
-def test_kubeadm_accepts_the_written_configuration(prepared: BareHost) -> None:
+def test_kubeadm_accepts_the_written_configuration(prepared_host: BareHost) -> None:
     """Run every phase of `kubeadm init` that needs no container and no kubelet."""
     config = ("--config", CONFIG)
-    prepared.must("kubeadm", "config", "validate", *config)
-    images = prepared.must("kubeadm", "config", "images", "list", *config).split()
-    assert f"registry.k8s.io/pause:{versions()['pause_version']}" in images
+    prepared_host.run_checked("kubeadm", "config", "validate", *config)
+    images = prepared_host.run_checked("kubeadm", "config", "images", "list", *config).split()
+    assert f"registry.k8s.io/pause:{read_pinned_versions()['pause_version']}" in images
     try:
         for phase in (("certs", "all"), ("kubeconfig", "all"), ("etcd", "local"), ("control-plane", "all")):
-            prepared.must("kubeadm", "init", "phase", *phase, *config)
-        pods = {file.stem: yaml.safe_load(file.read_text()) for file in (prepared.root / "etc/kubernetes/manifests").iterdir()}
+            prepared_host.run_checked("kubeadm", "init", "phase", *phase, *config)
+        pods = {
+            file.stem: yaml.safe_load(file.read_text()) for file in (prepared_host.root / "etc/kubernetes/manifests").iterdir()
+        }
         assert set(pods) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
         (server,), (manager,) = (pods[name]["spec"]["containers"] for name in ("kube-apiserver", "kube-controller-manager"))
-        assert server["image"] == f"registry.k8s.io/kube-apiserver:v{versions()['kubernetes_version']}"
+        assert server["image"] == f"registry.k8s.io/kube-apiserver:v{read_pinned_versions()['kubernetes_version']}"
         assert "--cluster-cidr=10.244.0.0/16" in manager["command"]
-        refused = prepared.run(PREPARE)
+        refused = prepared_host.run(PREPARE)
         assert refused.returncode == 2 and "is already a cluster node" in refused.stderr
     finally:
-        prepared.must("rm", "-r", "/etc/kubernetes")
+        prepared_host.run_checked("rm", "-r", "/etc/kubernetes")
 
 
-def test_the_flannel_manifest_is_upstreams_with_the_chosen_backend(prepared: BareHost) -> None:
+def test_the_flannel_manifest_matches_upstream_with_the_chosen_backend(prepared_host: BareHost) -> None:
     go = shutil.which("go")
     if go is None:
         pytest.skip("the manifest is fetched from flannel's Go module, and Go is not on PATH")
-    module = mirror.downloaded(go, f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
-    with tempfile.TemporaryDirectory(dir=prepared.root / "opt") as folder:
+    module = mirror.download_module(go, f"github.com/flannel-io/flannel@v{read_pinned_versions()['flannel_version']}")
+    with tempfile.TemporaryDirectory(dir=prepared_host.root / "opt") as folder:
         shutil.copy(module / "Documentation/kube-flannel.yml", folder)
         manifest_url = f"file:///opt/{Path(folder).name}/kube-flannel.yml"
         for words, backend in (((), "vxlan"), (("host-gw",), "host-gw")):
-            prepared.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", *words, FLANNEL_MANIFEST=manifest_url)
-            objects = list(yaml.safe_load_all((prepared.root / "etc/kube-flannel.yml").read_text()))
+            prepared_host.run_checked(
+                f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", *words, FLANNEL_MANIFEST=manifest_url
+            )
+            objects = list(yaml.safe_load_all((prepared_host.root / "etc/kube-flannel.yml").read_text()))
             (settings,) = [manifest["data"]["net-conf.json"] for manifest in objects if manifest["kind"] == "ConfigMap"]
             assert yaml.safe_load(settings) == {"Network": "10.244.0.0/16", "EnableNFTables": False, "Backend": {"Type": backend}}

@@ -14,7 +14,7 @@ import yaml
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from testkit.waiting import wait_while
-from tests.hosts.cluster import ROOT, remains
+from tests.hosts.cluster import ROOT, find_leftovers
 
 pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
@@ -56,7 +56,7 @@ class Deployed:
 
 
 @pytest.fixture
-def deployed(able: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployed]:
+def deployed_cluster(skip_if_unsupported: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployed]:
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "user", "-f", key], check=True)
     config: dict[str, Any] = {
@@ -76,19 +76,19 @@ def deployed(able: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iter
     try:
         stack = LocalStack(cloud, "efs", tmp_path)
         stack.prepare()
-        stack.grant()
+        stack.create_prerequisites()
         up = stack.run("up")
         assert up.ok, up.output
         yield Deployed(stack, key)
     finally:
         cloud.stop()
-    assert remains(cloud) == []
+    assert find_leftovers(cloud) == []
 
 
 @pytest.mark.mission("C", "EFS")
 @pytest.mark.mission("C", "outputs")
 @pytest.mark.parametrize("deployed", [NEW, EXISTING], ids=["new", "existing"], indirect=True)
-def test_every_node_writes_the_file_system_that_the_stack_names(deployed: Deployed, request: pytest.FixtureRequest) -> None:
+def test_every_node_writes_to_the_file_system_configured_in_the_stack(deployed: Deployed, request: pytest.FixtureRequest) -> None:
     outputs = deployed.stack.outputs()
     deployed.cluster("wait", "--minutes", "4")
     deployed.cluster("run", "--", "mpiexec", "-n", "2", "-N", "1", "sh", "-c", WRITE)

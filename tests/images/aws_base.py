@@ -155,7 +155,7 @@ ldconfig
 """
 
 
-def make(folder: Path, recipe: str) -> None:
+def create_base_stub(folder: Path, recipe: str) -> None:
     """Create the stub of a recipe's base image in a folder."""
     for layer in layer_paths(build.ensure_image(DEBIAN, print)):
         layers.unpack(layer, folder)
@@ -168,10 +168,10 @@ def make(folder: Path, recipe: str) -> None:
     wheels = folder / "stubs/wheels"
     wheels.mkdir()
     for name in ("mpi4py", "py_spy"):
-        for wheel in build.downloads().glob(f"{name}-*"):
+        for wheel in build.download_wheels().glob(f"{name}-*"):
             shutil.copy(wheel, wheels)
-    _nccl_tests(folder, NCCL[recipe])
-    result = root.run(folder, ["/bin/sh", "-ec", _SETUP, "setup", recipe], {}, build.downloads())
+    _write_nccl_tests(folder, NCCL[recipe])
+    result = root.run_in_root(folder, ["/bin/sh", "-ec", _SETUP, "setup", recipe], {}, build.download_wheels())
     assert result.returncode == 0, result.stderr
 
 
@@ -181,7 +181,7 @@ def compile_library(path: Path) -> None:
     subprocess.run(command, check=True)
 
 
-def _nccl_tests(folder: Path, nccl: str) -> None:
+def _write_nccl_tests(folder: Path, nccl: str) -> None:
     """Write a stub of nccl-tests' source archive. It contains a compiled program that is linked to MPI and NCCL."""
     work = folder / "stubs/nccl-tests"
     work.mkdir()
@@ -194,7 +194,7 @@ def _nccl_tests(folder: Path, nccl: str) -> None:
     shutil.rmtree(work)
 
 
-def archive(folder: Path, recipe: str, layout: Path) -> None:
+def write_image(folder: Path, recipe: str, layout: Path) -> None:
     """Write the root as an image in OCI layout."""
     tar = layout.with_suffix(".tar")
     layers.write_difference(folder, {}, tar)

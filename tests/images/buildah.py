@@ -12,7 +12,7 @@ from typing import Any, Final
 from localcloud.tools import debian
 from localcloud.tools.build import BuildError
 from localcloud.tools.debian import Package
-from tests.images.conftest import why_no_roots
+from tests.images.conftest import check_image_support
 
 BUILDAH: Final = Package("buildah", ("buildah",))
 
@@ -29,7 +29,7 @@ class Buildah:
     """Runs buildah. Stores images and containers in the test's own folder."""
 
     def __init__(self, folder: Path) -> None:
-        if reason := why_no_roots():
+        if reason := check_image_support():
             raise Unusable(reason)
         try:
             self._program = debian.ensure(BUILDAH, print) / "buildah"
@@ -61,37 +61,42 @@ class Buildah:
             "BUILDAH_ISOLATION": "chroot",
         }
 
-    def command(self, *arguments: str) -> list[str]:
+    def build_command(self, *arguments: str) -> list[str]:
         enter = ["unshare", "--mount", "--propagation=private", "sh", "-ec", _ENTER, "enter", str(self._cache)]
         return [*enter, str(self._program), *arguments]
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            self.command(*arguments), env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            self.build_command(*arguments),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
-    def must(self, *arguments: str) -> str:
+    def run_checked(self, *arguments: str) -> str:
         done = self.run(*arguments)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
         return done.stdout.strip()
 
     def require_commands(self, image: str) -> None:
         """Raise Unusable if buildah cannot run a command in a container of this image."""
-        container = self.must("from", image)
+        container = self.run_checked("from", image)
         done = self.run("run", container, "true")
-        self.must("rm", container)
+        self.run_checked("rm", container)
         if done.returncode:
             raise Unusable(f"buildah cannot run commands on this machine: {done.stderr.strip()}")
 
-    def settings(self, image: str) -> dict[str, Any]:
-        configuration: dict[str, Any] = json.loads(self.must("inspect", "--type", "image", image))["OCIv1"]["config"]
+    def inspect_image(self, image: str) -> dict[str, Any]:
+        configuration: dict[str, Any] = json.loads(self.run_checked("inspect", "--type", "image", image))["OCIv1"]["config"]
         return configuration
 
     @contextmanager
-    def mounted(self, image: str) -> Iterator[Path]:
+    def mount_image(self, image: str) -> Iterator[Path]:
         """Yield the root file system of a new container of this image."""
-        container = self.must("from", image)
+        container = self.run_checked("from", image)
         try:
-            yield Path(self.must("mount", container))
+            yield Path(self.run_checked("mount", container))
         finally:
-            self.must("rm", container)
+            self.run_checked("rm", container)

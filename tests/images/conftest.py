@@ -11,23 +11,23 @@ import pytest
 from localcloud.images import build, layers
 from localcloud.images.archive import layer_paths
 from localcloud.images.catalogue import INTEL_MPI, JOB_IMAGES, OPENMPI_5, Image
-from localcloud.images.root import ImageError, require
+from localcloud.images.root import ImageError, check_requirements
 
 
-def why_no_roots() -> str | None:
+def check_image_support() -> str | None:
     try:
-        require()
+        check_requirements()
     except ImageError as error:
         return str(error)
     return None
 
 
-needs_roots = pytest.mark.skipif(why_no_roots() is not None, reason=str(why_no_roots()))
+needs_roots = pytest.mark.skipif(check_image_support() is not None, reason=str(check_image_support()))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changing file owners and creating namespaces need root")
 
 
 @contextmanager
-def unpack(image: Image) -> Iterator[Path]:
+def unpack_image(image: Image) -> Iterator[Path]:
     """Unpack an image's root file system, which contains 10,000 files, in memory if possible."""
     layout = build.ensure_image(image, print)
     memory = Path("/dev/shm")
@@ -54,6 +54,6 @@ def image(request: pytest.FixtureRequest) -> Image:
 
 
 @pytest.fixture(scope="module")
-def system(image: Image) -> Iterator[Path]:
-    with unpack(image) as folder:
+def root_folder(image: Image) -> Iterator[Path]:
+    with unpack_image(image) as folder:
         yield folder

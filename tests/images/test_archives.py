@@ -13,7 +13,7 @@ from tests.images.conftest import needs_root
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Path:
+def root_folder(tmp_path: Path) -> Path:
     """A root file system with files of every type."""
     root = tmp_path / "system"
     for folder in ("etc", "usr/bin", "var/log", "dev", "run/sshd", "home/user"):
@@ -28,12 +28,12 @@ def system(tmp_path: Path) -> Path:
     return root
 
 
-def names(layer: Path) -> set[str]:
+def list_names(layer: Path) -> set[str]:
     with tarfile.open(layer) as archive:
         return set(archive.getnames())
 
 
-def change(root: Path, target: Path, *commands: str) -> Path:
+def create_layer(root: Path, target: Path, *commands: str) -> Path:
     """Run shell commands in a root file system and return a layer with their changes."""
     before = layers.snapshot(root)
     for command in commands:
@@ -42,65 +42,73 @@ def change(root: Path, target: Path, *commands: str) -> Path:
     return target
 
 
-def test_a_whole_root_layer_omits_files_that_never_belong_into_an_image(system: Path, tmp_path: Path) -> None:
-    layers.write_difference(system, {}, tmp_path / "layer.tar")
-    members = names(tmp_path / "layer.tar")
+def test_a_layer_of_a_whole_root_omits_device_files_and_logs(root_folder: Path, tmp_path: Path) -> None:
+    layers.write_difference(root_folder, {}, tmp_path / "layer.tar")
+    members = list_names(tmp_path / "layer.tar")
     assert {"etc/passwd", "usr/bin/program", "usr/bin/link", "run/sshd", "var/log", "dev"} <= members
     assert not members & {"var/log/dpkg.log", "dev/null"}
 
 
-def test_a_layer_has_only_changed_files(system: Path, tmp_path: Path) -> None:
-    layer = change(
-        system, tmp_path / "layer.tar", "echo more >> etc/passwd", "mkdir opt", "touch opt/new", "touch var/log/apt.log"
+def test_a_layer_contains_only_changed_files(root_folder: Path, tmp_path: Path) -> None:
+    layer = create_layer(
+        root_folder, tmp_path / "layer.tar", "echo more >> etc/passwd", "mkdir opt", "touch opt/new", "touch var/log/apt.log"
     )
-    assert names(layer) == {"etc/passwd", "opt", "opt/new"}
+    assert list_names(layer) == {"etc/passwd", "opt", "opt/new"}
 
 
-def test_a_removed_tree_has_one_whiteout_at_its_top(system: Path, tmp_path: Path) -> None:
-    assert names(change(system, tmp_path / "layer.tar", "rm -r usr", "rm etc/passwd")) == {".wh.usr", "etc/.wh.passwd"}
+def test_a_removed_folder_has_a_single_whiteout_entry(root_folder: Path, tmp_path: Path) -> None:
+    assert list_names(create_layer(root_folder, tmp_path / "layer.tar", "rm -r usr", "rm etc/passwd")) == {
+        ".wh.usr",
+        "etc/.wh.passwd",
+    }
 
 
-def test_a_folder_replaced_by_a_link_needs_no_whiteouts_below_it(system: Path, tmp_path: Path) -> None:
-    assert names(change(system, tmp_path / "layer.tar", "mv usr/bin bin", "ln -s ../bin usr/bin")) >= {"usr/bin", "bin/program"}
-    assert not any(".wh." in name for name in names(tmp_path / "layer.tar"))
+def test_a_folder_replaced_by_a_symlink_needs_no_whiteouts_for_its_files(root_folder: Path, tmp_path: Path) -> None:
+    assert list_names(create_layer(root_folder, tmp_path / "layer.tar", "mv usr/bin bin", "ln -s ../bin usr/bin")) >= {
+        "usr/bin",
+        "bin/program",
+    }
+    assert not any(".wh." in name for name in list_names(tmp_path / "layer.tar"))
 
 
-def test_a_changed_mode_alone_is_a_change(system: Path, tmp_path: Path) -> None:
-    layer = change(system, tmp_path / "layer.tar", "chmod 0700 home/user", "chmod 0600 etc/passwd")
-    assert names(layer) == {"home/user", "etc/passwd"}
+def test_a_changed_file_mode_counts_as_a_change(root_folder: Path, tmp_path: Path) -> None:
+    layer = create_layer(root_folder, tmp_path / "layer.tar", "chmod 0700 home/user", "chmod 0600 etc/passwd")
+    assert list_names(layer) == {"home/user", "etc/passwd"}
 
 
 @needs_root
-def test_stacked_layers_restore_the_root(system: Path, tmp_path: Path) -> None:
-    layers.write_difference(system, {}, tmp_path / "0.tar")
-    change(system, tmp_path / "1.tar", "chown 1000:1000 home/user", "rm usr/bin/link", "rm -r etc", "echo x > etc")
-    change(system, tmp_path / "2.tar", "rm etc", "mkdir etc", "echo y > etc/group", "ln -sf ../home usr/bin/other-name")
+def test_unpacking_all_layers_in_order_restores_the_root_file_system(root_folder: Path, tmp_path: Path) -> None:
+    layers.write_difference(root_folder, {}, tmp_path / "0.tar")
+    create_layer(root_folder, tmp_path / "1.tar", "chown 1000:1000 home/user", "rm usr/bin/link", "rm -r etc", "echo x > etc")
+    create_layer(
+        root_folder, tmp_path / "2.tar", "rm etc", "mkdir etc", "echo y > etc/group", "ln -sf ../home usr/bin/other-name"
+    )
     again = tmp_path / "again"
     for number in range(3):
         layers.unpack(tmp_path / f"{number}.tar", again)
-    assert sorted(layers.snapshot(again)) == sorted(layers.snapshot(system))
+    assert sorted(layers.snapshot(again)) == sorted(layers.snapshot(root_folder))
     assert (again / "home/user").stat().st_uid == 1000
     assert (again / "etc/group").read_text() == "y\n"
     assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the symlink must replace only one hard link"
 
 
-def test_an_upper_layer_of_files_keeps_the_owners_of_folders(system: Path, tmp_path: Path) -> None:
-    layers.write_files({"home/user/pi": (system / "usr/bin/program", 0o755)}, tmp_path / "layer.tar")
-    assert names(tmp_path / "layer.tar") == {"home/user/pi"}
+def test_an_upper_layer_with_files_keeps_the_owners_of_folders(root_folder: Path, tmp_path: Path) -> None:
+    layers.write_files({"home/user/pi": (root_folder / "usr/bin/program", 0o755)}, tmp_path / "layer.tar")
+    assert list_names(tmp_path / "layer.tar") == {"home/user/pi"}
 
 
-def test_the_same_content_gives_the_same_bytes(system: Path, tmp_path: Path) -> None:
+def test_the_same_content_gives_an_identical_layer(root_folder: Path, tmp_path: Path) -> None:
     digests = set()
     for number in range(2):
         layer, layout = tmp_path / f"{number}.tar", tmp_path / f"layout-{number}"
-        layers.write_difference(system, {}, layer)
+        layers.write_difference(root_folder, {}, layer)
         write_layout(layout, [layer], {"User": "1000"}, "amd64")
         digests.add(manifest_digest(layout))
     assert len(digests) == 1
 
 
-def test_every_blob_is_named_by_its_content(system: Path, tmp_path: Path) -> None:
-    layers.write_difference(system, {}, tmp_path / "layer.tar")
+def test_every_blob_is_named_by_its_digest(root_folder: Path, tmp_path: Path) -> None:
+    layers.write_difference(root_folder, {}, tmp_path / "layer.tar")
     write_layout(tmp_path / "layout", [tmp_path / "layer.tar"], {"User": "1000"}, "amd64")
     assert (
         os.system(

@@ -23,7 +23,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "gpumpi" / "images"
 
 
-def test_concurrent_builders_build_an_image_once(own_cache: Path) -> None:
+def test_concurrent_builders_build_an_image_only_once(own_cache: Path) -> None:
     program = (
         "from tests.images.test_building import SMALL\n"
         "from localcloud.images import build\n"
@@ -37,7 +37,7 @@ def test_concurrent_builders_build_an_image_once(own_cache: Path) -> None:
     assert not list(own_cache.glob(".making-*"))
 
 
-def test_the_next_builder_removes_the_files_of_a_killed_one(own_cache: Path) -> None:
+def test_the_next_builder_removes_files_left_by_a_killed_builder(own_cache: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     left, at_work = own_cache / f".making-{dead.pid}-x", own_cache / f".making-{os.getpid()}-x"
@@ -48,21 +48,21 @@ def test_the_next_builder_removes_the_files_of_a_killed_one(own_cache: Path) -> 
     assert at_work.exists()
 
 
-def test_an_unknown_name_is_reported_with_the_known_names() -> None:
+def test_the_error_for_an_unknown_image_lists_the_known_images() -> None:
     with pytest.raises(ImageError, match=r"docker.io/test/a:6: no such local image\. Use one of: .*openmpi:5"):
         build.ensure("docker.io/test/a:6", print)
 
 
-def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_program_names_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ImageError) as error:
-        root.require()
+        root.check_requirements()
     assert str(error.value) == "setpriv is not on PATH, but image provisioners need it. Install the package util-linux"
 
 
-def test_without_apt_the_error_names_the_programs_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(root, "require", lambda: None)
+def test_the_error_without_apt_names_the_programs_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(root, "check_requirements", lambda: None)
     monkeypatch.setattr(debian, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = r"mmdebstrap, mmtarfilter: not found on PATH\. They are fetched automatically only on Debian-based systems"
@@ -72,21 +72,21 @@ def test_without_apt_the_error_names_the_programs_to_install(monkeypatch: pytest
 
 @needs_roots
 @pytest.mark.mission_only
-def test_a_debian_root_is_built_without_mmdebstrap_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debian, "_installed", lambda package: None)
-    root.make(tmp_path / "debian", recipes.versions()["debian_suite"], print)
+def test_a_debian_root_can_be_built_without_mmdebstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "_find_installed", lambda package: None)
+    root.build_root(tmp_path / "debian", recipes.read_pinned_versions()["debian_suite"], print)
     assert (tmp_path / "debian/usr/bin/dpkg").exists()
     assert not (tmp_path / "debian/usr/share/man/man1").exists()
 
 
-def test_without_root_the_error_says_to_use_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_root_tells_the_user_to_use_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ImageError) as error:
-        root.require()
+        root.check_requirements()
     assert str(error.value) == "building container images requires root. Start the local cloud as root, or without Kubernetes"
 
 
-def test_python_packages_are_locked_with_checksums() -> None:
-    requirements = Packages(("boto3", "requests")).requirements()
+def test_python_packages_are_pinned_with_checksums() -> None:
+    requirements = Packages(("boto3", "requests")).read_requirements()
     assert requirements.count("==") == 2
     assert requirements.count("--hash=sha256:") >= 4

@@ -8,14 +8,14 @@ import pytest
 
 from localcloud.images import catalogue, recipes
 from localcloud.images.build import cached_path
-from localcloud.images.catalogue import IMAGES, INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, find, whole_name
+from localcloud.images.catalogue import IMAGES, INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, add_registry, find_image
 
 
 @contextmanager
-def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def override_version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Use a copy of the versions file with one changed value."""
     file = folder / "versions.pkrvars.hcl"
-    old = recipes.versions()[name]
+    old = recipes.read_pinned_versions()[name]
     file.write_text(recipes.VERSIONS.read_text().replace(f'{name}="{old}"', f'{name}="{value}"'))
     with monkeypatch.context() as patch:
         patch.setattr(recipes, "VERSIONS", file)
@@ -40,7 +40,7 @@ def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_an_image_is_found_by_the_name_that_a_client_requests(asked: str, name: str) -> None:
-    image = find(asked)
+    image = find_image(asked)
     assert image and image.name == name
 
 
@@ -58,8 +58,8 @@ def test_an_image_is_found_by_the_name_that_a_client_requests(asked: str, name: 
         "docker.io/other/docker.io/mpioperator/mpi-operator:0.8.2",
     ],
 )
-def test_other_names_are_not_found(asked: str) -> None:
-    assert find(asked) is None
+def test_unknown_image_names_are_not_found(asked: str) -> None:
+    assert find_image(asked) is None
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_other_names_are_not_found(asked: str) -> None:
         ("nvcr.io/nvidia/k8s-device-plugin", "mirror.example.com", "mirror.example.com/nvcr.io/nvidia/k8s-device-plugin"),
     ],
 )
-def test_names_are_completed_as_clients_do(name: str, registry: str, whole: str) -> None:
-    assert whole_name(name, registry) == whole
+def test_short_image_names_are_completed_as_container_clients_do(name: str, registry: str, whole: str) -> None:
+    assert add_registry(name, registry) == whole
 
 
-def test_every_image_has_its_own_folder() -> None:
+def test_every_image_has_a_unique_folder() -> None:
     assert len({image.slug for image in IMAGES}) == len(IMAGES)
 
 
@@ -85,31 +85,33 @@ def test_job_images_run_as_an_unprivileged_user() -> None:
     assert {image.settings()["User"] for image in catalogue.JOB_IMAGES} == {"1000:1000"}
 
 
-def test_a_changed_mpi_version_rebuilds_only_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_mpi_version_rebuilds_only_images_with_that_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {image.name: cached_path(image) for image in IMAGES}
-    with version("mpich_version", "6.0.0", tmp_path, monkeypatch):
+    with override_version("mpich_version", "6.0.0", tmp_path, monkeypatch):
         changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
     assert changed == {"mpich:5", "docker.io/mpioperator/mpi-pi:mpich"}
 
 
-def test_a_changed_framework_lock_rebuilds_only_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_framework_lock_file_rebuilds_only_images_with_that_framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = {image.name: cached_path(image) for image in IMAGES}
     other = tmp_path / "chainermn.txt"
-    other.write_text(recipes.Frameworks("chainermn").lock.read_text().replace("six==1.17.0", "six==1.18.0"))
+    other.write_text(recipes.Frameworks("chainermn").lock_file.read_text().replace("six==1.17.0", "six==1.18.0"))
     usual: property = vars(recipes.Frameworks)["lock"]
     changed = property(lambda layer: other if layer.name == "chainermn" else usual.__get__(layer))
-    monkeypatch.setattr(recipes.Frameworks, "lock", changed)
+    monkeypatch.setattr(recipes.Frameworks, "lock_file", changed)
     assert {image.name for image in IMAGES if cached_path(image) != before[image.name]} == {catalogue.CHAINERMN.name}
 
 
-def test_a_changed_debian_suite_rebuilds_all_images_with_its_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_debian_suite_rebuilds_all_images_based_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {image.name: cached_path(image) for image in IMAGES}
-    with version("debian_suite", "trixie", tmp_path, monkeypatch):
+    with override_version("debian_suite", "trixie", tmp_path, monkeypatch):
         changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
     assert changed == {image.name for image in IMAGES if image.layers[0] == recipes.Root()}
 
 
-def test_a_called_script_belongs_to_the_recipe_of_each_caller() -> None:
+def test_scripts_called_by_a_provisioner_are_part_of_its_recipe() -> None:
     provisioned = recipes.Provisioned(("install-mpich.sh",))
     assert "dpkg-query" in provisioned.recipe(), "install-packages.sh, called by unpack-wheel.sh"
     assert "KnownHostsCommand" in recipes.Provisioned(("configure-pod-ssh.sh",)).recipe()
@@ -117,11 +119,11 @@ def test_a_called_script_belongs_to_the_recipe_of_each_caller() -> None:
 
 
 def test_job_images_share_all_layers_except_the_last() -> None:
-    digests = [recipes.digests(image.layers) for image in (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)]
+    digests = [recipes.compute_digests(image.layers) for image in (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)]
     assert len({tuple(chain[:-1]) for chain in digests}) == 1
     assert len({chain[-1] for chain in digests}) == 4
 
 
 def test_packer_and_shells_can_read_the_versions_file() -> None:
     lines = [line for line in recipes.VERSIONS.read_text().splitlines() if line and not line.startswith("#")]
-    assert len(lines) == len(recipes.versions()), 'every line is key="value" without spaces around the equals sign'
+    assert len(lines) == len(recipes.read_pinned_versions()), 'every line is key="value" without spaces around the equals sign'

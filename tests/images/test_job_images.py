@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from infra.jobs import nccl_verdict, smoke
-from infra.jobs.in_pods import text
+from infra.jobs.in_pods import read_source
 from infra.jobs.nccl_verdict import NAMES, NcclExpected
 from localcloud.images import build, layers, recipes
 from localcloud.images.archive import blob_path, layer_paths, manifest_digest
-from localcloud.images.catalogue import INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, Image, find
+from localcloud.images.catalogue import INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, Image, find_image
 from tests.images.conftest import needs_roots
 from tests.images.pods import WORKERS, Job
 from tests.pure.test_smoke_nccl import LOG, TABLE
@@ -50,8 +50,8 @@ with open(os.environ["NCCL_DEBUG_FILE"], "w") as file:
 
 
 @pytest.fixture(scope="module")
-def job(image: Image, system: Path) -> Iterator[Job]:
-    pods = Job(system)
+def job(image: Image, root_folder: Path) -> Iterator[Job]:
+    pods = Job(root_folder)
     yield pods
     pods.stop()
 
@@ -71,12 +71,12 @@ def test_ranks_on_both_workers_compute_a_sum(job: Job, image: Image) -> None:
     assert {total for *_, total in ranks} == {"10"}
 
 
-def test_the_operators_example_runs_on_both_workers(job: Job, system: Path, image: Image) -> None:
+def test_the_mpi_operator_example_runs_on_both_workers(job: Job, root_folder: Path, image: Image) -> None:
     if image not in PI:
         pytest.skip("the operator does not support Open MPI 5")
-    example = find(f"docker.io/mpioperator/mpi-pi:{PI[image]}")
+    example = find_image(f"docker.io/mpioperator/mpi-pi:{PI[image]}")
     assert example
-    layers.unpack(layer_paths(build.ensure_image(example, print))[-1], system)
+    layers.unpack(layer_paths(build.ensure_image(example, print))[-1], root_folder)
     write_hostfile(job, image)
     one_each = {"I_MPI_PERHOST": "1"} if image is INTEL_MPI else {}
     count = "2" if image is INTEL_MPI else "4"
@@ -86,33 +86,33 @@ def test_the_operators_example_runs_on_both_workers(job: Job, system: Path, imag
     assert all(f"on host {worker}" in result.stdout for worker in WORKERS)
 
 
-def test_nccl_tests_start_mpi_in_place_of_smokes_program_and_every_rank_reports_what_nccl_logged(
-    job: Job, system: Path, image: Image
-) -> None:
+def test_smoke_runs_nccl_tests_under_mpi_and_every_rank_reports_the_nccl_log(job: Job, root_folder: Path, image: Image) -> None:
     write_hostfile(job, image)
-    program = system / "usr/local/bin/all_reduce_perf"
+    program = root_folder / "usr/local/bin/all_reduce_perf"
     program.write_text(ALL_REDUCE_PERF.format(table=TABLE, log=LOG))
     program.chmod(0o755)
     try:
-        result = job.launcher.run("mpirun", "-n", "4", "python3", "-c", text("nccl.py"), "2G", **ENVIRONMENT[image])
+        result = job.launcher.run("mpirun", "-n", "4", "python3", "-c", read_source("nccl.py"), "2G", **ENVIRONMENT[image])
     finally:
         program.unlink()
-    reports = smoke.nccl_reports(result.stdout)
+    reports = smoke.parse_nccl_reports(result.stdout)
     assert len(reports) == 4, result.stdout + result.stderr
     assert [report["error"] for report in reports] == [""] * 4
     expected = NcclExpected(2, 4, "efa", "p4de.24xlarge", 400.0)
-    assert {check.name: check.result for check in nccl_verdict.checks(reports, expected)} == dict.fromkeys(NAMES, "passed")
+    assert {check.name: check.result for check in nccl_verdict.evaluate_reports(reports, expected)} == dict.fromkeys(
+        NAMES, "passed"
+    )
 
 
 @pytest.mark.mission("A", "keys in a Secret")
-def test_sshd_rejects_clients_without_the_job_s_key(job: Job) -> None:
+def test_sshd_rejects_clients_without_the_job_key(job: Job) -> None:
     assert job.launcher.run("ssh", WORKERS[0], "hostname").stdout.strip() == WORKERS[0]
     other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/other"
     result = job.launcher.run("sh", "-c", f"{other} && ssh -o IdentitiesOnly=yes -i /tmp/other {WORKERS[0]} hostname")
     assert "Permission denied (publickey)" in result.stderr
 
 
-def test_ssh_rejects_hosts_without_the_job_s_key(job: Job) -> None:
+def test_ssh_rejects_hosts_without_the_job_key(job: Job) -> None:
     stranger = job.pods[WORKERS[1]]
     changes = "s|^HostKey .*|HostKey /tmp/host|; s|^Port .*|Port 2223|; s|^PidFile .*|PidFile /tmp/pid|"
     settings = f"sed '{changes}' ~/.sshd_config > /tmp/sshd_config"
@@ -124,7 +124,7 @@ def test_ssh_rejects_hosts_without_the_job_s_key(job: Job) -> None:
     assert "Host key verification failed" in result.stderr
 
 
-def test_a_launcher_s_entrypoint_waits_for_dns_names_and_then_starts_its_command(job: Job, image: Image) -> None:
+def test_the_launcher_entrypoint_waits_for_dns_names_and_then_starts_its_command(job: Job, image: Image) -> None:
     write_hostfile(job, image)
     launcher = {"K_MPI_JOB_ROLE": "launcher", "JOB_HOSTFILE": HOSTFILE}
     entrypoint = ("tini", "-s", "-g", "--", "job-entrypoint")
@@ -132,22 +132,22 @@ def test_a_launcher_s_entrypoint_waits_for_dns_names_and_then_starts_its_command
     job.launcher.run("sh", "-c", f"echo late.job:2 >> {HOSTFILE}")
     waiting = job.launcher.start("env", *(f"{name}={value}" for name, value in launcher.items()), *entrypoint, "echo", "started")
     assert waiting.poll() is None
-    job.launcher.as_root("sh", "-c", "echo 10.9.0.9 late.job >> /etc/hosts")
+    job.launcher.run_as_root("sh", "-c", "echo 10.9.0.9 late.job >> /etc/hosts")
     assert waiting.communicate(timeout=240)[0] == "started\n"
 
 
-def test_an_image_reports_its_mpi(system: Path, image: Image) -> None:
-    said = dict(line.split("=") for line in (system / "etc/gpumpi/mpi").read_text().splitlines())
+def test_an_image_reports_its_mpi_version(root_folder: Path, image: Image) -> None:
+    said = dict(line.split("=") for line in (root_folder / "etc/gpumpi/mpi").read_text().splitlines())
     layout = build.ensure(image.name, print)
     manifest = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
     variables = json.loads(blob_path(layout, manifest["config"]["digest"]).read_text())["config"]["Env"]
     assert f"GPUMPI_MPI_IMPLEMENTATION={said['MPI_IMPLEMENTATION']}" in variables
     assert f"GPUMPI_MPI_VERSION={said['MPI_VERSION']}" in variables
-    assert said["MPI_VERSION"] in recipes.versions().values()
+    assert said["MPI_VERSION"] in recipes.read_pinned_versions().values()
     assert sum(layer["size"] for layer in manifest["layers"]) < 350 * 2**20
 
 
-def test_images_contain_no_secrets_and_no_files_of_this_machine(image: Image) -> None:
+def test_images_contain_no_secrets_and_no_files_of_the_build_machine(image: Image) -> None:
     members, resolver = set(), set()
     for layer in layer_paths(build.ensure_image(image, print)):
         with tarfile.open(layer) as archive:
@@ -162,14 +162,16 @@ def test_images_contain_no_secrets_and_no_files_of_this_machine(image: Image) ->
     assert resolver <= {0}, "this machine's name servers"
 
 
-def test_compiled_python_files_are_valid(job: Job) -> None:
+def test_python_bytecode_in_the_image_is_up_to_date(job: Job) -> None:
     said = job.launcher.run("python3", "-v", "-c", "import numpy").stderr
     assert "numpy/__pycache__/__init__.cpython" in said
     assert re.findall(r"code object from '?(/usr/\S+\.py)'?$", said, re.MULTILINE) == [], "compiled at every start"
 
 
-def test_only_the_distribution_s_own_programs_are_setuid(system: Path) -> None:
+def test_only_programs_of_the_distribution_are_setuid(root_folder: Path) -> None:
     setuid = {
-        path.name for path in system.rglob("*") if path.is_file() and not path.is_symlink() and path.stat().st_mode & stat.S_ISUID
+        path.name
+        for path in root_folder.rglob("*")
+        if path.is_file() and not path.is_symlink() and path.stat().st_mode & stat.S_ISUID
     }
     assert setuid <= {"chfn", "chsh", "gpasswd", "mount", "newgrp", "passwd", "ssh-keysign", "su", "umount"}

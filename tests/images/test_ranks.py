@@ -11,8 +11,8 @@ import pytest
 from localcloud.images import root
 from localcloud.images.catalogue import INTEL_MPI, MPICH, Image
 from tests.images.conftest import needs_roots
-from tests.images.pods import ADDRESSES, LAUNCHER, WORKERS, Job, Pod, until
-from tests.pure.job_world import pods
+from tests.images.pods import ADDRESSES, LAUNCHER, WORKERS, Job, Pod, wait_until_true
+from tests.pure.job_world import render_pods
 
 pytestmark = [needs_roots, pytest.mark.xdist_group("job-images"), pytest.mark.mission_only]
 
@@ -55,7 +55,7 @@ class Running:
     def __init__(self, image: Image, system: Path, command: list[str]) -> None:
         implementation = {INTEL_MPI: "Intel", MPICH: "MPICH"}.get(image, "OpenMPI")
         self._of_image = image.environment
-        self._specs = pods(**FIELDS, command=command, mpiImplementation=implementation)
+        self._specs = render_pods(**FIELDS, command=command, mpiImplementation=implementation)
         self._job = Job(system, starts_sshd=False)
         with (system / "etc/hosts").open("a") as hosts:
             hosts.writelines(f"{ADDRESSES[name]} {dns}\n" for name, dns in zip(WORKERS, NAMES, strict=True))
@@ -81,18 +81,18 @@ class Running:
         for pod in ended:
             assert pod.run("sh", "-c", 'kill -TERM "$(cat /tmp/main)"').returncode == 0
 
-    def files(self, prefix: str) -> dict[str, str]:
+    def read_files(self, prefix: str) -> dict[str, str]:
         """Return the contents of the ranks' files with this prefix, keyed by file name."""
         show = f"cd /tmp; for file in {prefix}-*; do [ ! -e $file ] || echo $file $(cat $file); done"
         lines = [line for pod in self.workers for line in pod.run("sh", "-c", show).stdout.splitlines()]
         return {line.partition(" ")[0]: line.partition(" ")[2] for line in lines}
 
-    def wait_for(self, prefix: str, number: int) -> dict[str, str]:
-        def enough() -> dict[str, str] | None:
+    def wait_for_files(self, prefix: str, number: int) -> dict[str, str]:
+        def read_if_enough() -> dict[str, str] | None:
             assert self.launcher.poll() is None, self.launcher.communicate()[0]
-            return files if len(files := self.files(prefix)) >= number else None
+            return files if len(files := self.read_files(prefix)) >= number else None
 
-        return until(enough)
+        return wait_until_true(read_if_enough)
 
     @property
     def all_pods(self) -> list[Pod]:
@@ -106,10 +106,10 @@ class Running:
 
 
 @pytest.fixture
-def running(image: Image, system: Path) -> Iterator[Running]:
-    started = Running(image, system, ["python3", "-c", PROGRAM, *VARIABLES])
+def running_ranks(image: Image, root_folder: Path) -> Iterator[Running]:
+    started = Running(image, root_folder, ["python3", "-c", PROGRAM, *VARIABLES])
     try:
-        started.wait_for("environment", 4)
+        started.wait_for_files("environment", 4)
         yield started
     finally:
         started.stop()
@@ -117,16 +117,16 @@ def running(image: Image, system: Path) -> Iterator[Running]:
 
 def assert_all_save(running: Running) -> None:
     """Let the signaled ranks save, those of worker 0 first. All must save, and the launcher must exit with 143."""
-    running.wait_for("saving", 4)
+    running.wait_for_files("saving", 4)
     for pod in running.workers:
         assert pod.run("touch", "/tmp/may-save").returncode == 0
     output = running.launcher.communicate(timeout=240)[0]
-    assert running.files("saved") == {f"saved-{rank}": "1" for rank in range(4)}, output
+    assert running.read_files("saved") == {f"saved-{rank}": "1" for rank in range(4)}, output
     assert running.launcher.returncode == 143, "a stopped attempt has not succeeded"
 
 
-def test_all_ranks_save_when_the_node_of_one_worker_is_drained(running: Running) -> None:
-    ranks = sorted(json.loads(text) for text in running.files("environment").values())
+def test_all_ranks_save_a_checkpoint_when_the_node_of_one_worker_is_drained(running_ranks: Running) -> None:
+    ranks = sorted(json.loads(text) for text in running_ranks.read_files("environment").values())
     assert [(rank, size) for rank, size, _ in ranks] == [(rank, 4) for rank in range(4)]
     for rank, _, variables in ranks:
         assert variables.pop("LD_LIBRARY_PATH").endswith(LIBRARIES), "over SSH, ranks have the variables of their container"
@@ -134,10 +134,10 @@ def test_all_ranks_save_when_the_node_of_one_worker_is_drained(running: Running)
             **{"RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2"},
             **{"MASTER_ADDR": NAMES[0], "MASTER_PORT": "29500", "MPLCONFIGDIR": "/tmp/.cache/matplotlib"},
         }
-    running.end(running.workers[1])
-    assert_all_save(running)
+    running_ranks.end(running_ranks.workers[1])
+    assert_all_save(running_ranks)
 
 
-def test_all_ranks_save_when_the_job_is_deleted(running: Running) -> None:
-    running.end(*running.all_pods)
-    assert_all_save(running)
+def test_all_ranks_save_a_checkpoint_when_the_job_is_deleted(running_ranks: Running) -> None:
+    running_ranks.end(*running_ranks.all_pods)
+    assert_all_save(running_ranks)

@@ -41,7 +41,7 @@ class Served:
     def __init__(self) -> None:
         self.built: list[str] = []
         self.said: list[str] = []
-        self.registry = Registry(self.said.append, self._ensure, self._refuse)
+        self.registry = Registry(self.said.append, self._ensure_image, self._refuse)
         self.blocked: dict[str, str] = {}
         """Repository, or `<repository> layer` for its layers -> reason why clients cannot reach the upstream registry.
         """
@@ -49,7 +49,7 @@ class Served:
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self.registry.serve(listening)
 
-    def _ensure(self, image: Image, report: build.Report) -> Path:
+    def _ensure_image(self, image: Image, report: build.Report) -> Path:
         if image is BROKEN:
             raise ImageError("amis/provisioners/x.sh failed with 1")
         self.built.append(image.name)
@@ -62,13 +62,13 @@ class Served:
     def get(self, path: str, **headers: str) -> requests.Response:
         return requests.get(f"{self.url}/v2/{path}", headers=headers, timeout=30)
 
-    def manifest(self, name: str = "test/small", tag: str = "1") -> dict[str, Any]:
+    def get_manifest(self, name: str = "test/small", tag: str = "1") -> dict[str, Any]:
         document: dict[str, Any] = self.get(f"{name}/manifests/{tag}").json()
         return document
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     catalogue = (SMALL, BROKEN, OWN, ANY)
     monkeypatch.setattr(registry, "IMAGES", catalogue)
@@ -80,35 +80,35 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     registry_server.registry.close()
 
 
-def test_the_root_path_identifies_a_registry(served: Served) -> None:
-    answer = served.get("")
+def test_the_api_root_identifies_itself_as_a_registry(served_registry: Served) -> None:
+    answer = served_registry.get("")
     assert answer.status_code == 200
     assert answer.headers["Docker-Distribution-API-Version"] == "registry/2.0"
 
 
-def test_an_image_is_built_once_on_the_first_request(served: Served) -> None:
-    served.get("test/small/manifests/2")
-    assert served.built == []
-    served.manifest()
-    served.manifest()
-    assert served.built == [SMALL.name]
+def test_an_image_is_built_once_on_the_first_request(served_registry: Served) -> None:
+    served_registry.get("test/small/manifests/2")
+    assert served_registry.built == []
+    served_registry.get_manifest()
+    served_registry.get_manifest()
+    assert served_registry.built == [SMALL.name]
 
 
-def test_a_manifest_s_blobs_match_their_digests(served: Served) -> None:
-    answer = served.get("test/small/manifests/1")
+def test_blobs_of_a_manifest_match_their_digests(served_registry: Served) -> None:
+    answer = served_registry.get("test/small/manifests/1")
     digest = answer.headers["Docker-Content-Digest"]
     assert digest == f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
     assert answer.headers["Content-Type"] == answer.json()["mediaType"]
-    assert served.get(f"test/small/manifests/{digest}").content == answer.content
+    assert served_registry.get(f"test/small/manifests/{digest}").content == answer.content
     for blob in (answer.json()["config"], *answer.json()["layers"]):
-        content = served.get(f"test/small/blobs/{blob['digest']}").content
+        content = served_registry.get(f"test/small/blobs/{blob['digest']}").content
         assert f"sha256:{hashlib.sha256(content).hexdigest()}" == blob["digest"]
         assert len(content) == blob["size"]
 
 
-def test_a_head_request_returns_size_and_digest_without_the_content(served: Served) -> None:
-    layer = served.manifest()["layers"][0]
-    answer = requests.head(f"{served.url}/v2/test/small/blobs/{layer['digest']}", timeout=30)
+def test_a_head_request_returns_size_and_digest_without_the_content(served_registry: Served) -> None:
+    layer = served_registry.get_manifest()["layers"][0]
+    answer = requests.head(f"{served_registry.url}/v2/test/small/blobs/{layer['digest']}", timeout=30)
     assert (answer.status_code, answer.content) == (200, b"")
     assert int(answer.headers["Content-Length"]) == layer["size"]
     assert answer.headers["Docker-Content-Digest"] == layer["digest"]
@@ -117,18 +117,18 @@ def test_a_head_request_returns_size_and_digest_without_the_content(served: Serv
 @pytest.mark.parametrize(
     ("requested", "part"), [("bytes=5-9", slice(5, 10)), ("bytes=100-", slice(100, None)), ("bytes=0-", slice(None))]
 )
-def test_a_range_of_a_blob_can_be_requested(served: Served, requested: str, part: slice) -> None:
-    digest = served.manifest()["layers"][0]["digest"]
-    whole = served.get(f"test/small/blobs/{digest}").content
-    answer = served.get(f"test/small/blobs/{digest}", Range=requested)
+def test_a_range_of_a_blob_can_be_requested(served_registry: Served, requested: str, part: slice) -> None:
+    digest = served_registry.get_manifest()["layers"][0]["digest"]
+    whole = served_registry.get(f"test/small/blobs/{digest}").content
+    answer = served_registry.get(f"test/small/blobs/{digest}", Range=requested)
     assert (answer.status_code, answer.content) == (206, whole[part])
     start = part.start or 0
     assert answer.headers["Content-Range"] == f"bytes {start}-{start + len(answer.content) - 1}/{len(whole)}"
 
 
-def test_a_range_beyond_the_end_is_rejected(served: Served) -> None:
-    layer = served.manifest()["layers"][0]
-    answer = served.get(f"test/small/blobs/{layer['digest']}", Range=f"bytes={layer['size']}-")
+def test_a_range_beyond_the_end_of_a_blob_is_rejected(served_registry: Served) -> None:
+    layer = served_registry.get_manifest()["layers"][0]
+    answer = served_registry.get(f"test/small/blobs/{layer['digest']}", Range=f"bytes={layer['size']}-")
     assert answer.status_code == 416
     assert answer.headers["Content-Range"] == f"bytes */{layer['size']}"
 
@@ -147,58 +147,58 @@ def test_a_range_beyond_the_end_is_rejected(served: Served) -> None:
         ("_catalog", "NAME_UNKNOWN"),
     ],
 )
-def test_unknown_names_return_404_with_the_specified_code(served: Served, path: str, code: str) -> None:
-    served.manifest()
-    answer = served.get(path)
+def test_unknown_names_return_404_with_the_error_code_of_the_specification(served_registry: Served, path: str, code: str) -> None:
+    served_registry.get_manifest()
+    answer = served_registry.get(path)
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (404, code)
 
 
-def test_a_name_is_looked_up_in_its_registry(served: Served) -> None:
-    assert served.get("any/tag/manifests/v3?ns=registry.example.com").status_code == 200
-    assert served.get("any/tag/manifests/v3").status_code == 404, "docker.io has none"
-    assert served.get("all/registry.example.com/any/tag/manifests/v3?ns=mirror.example.com").status_code == 200
+def test_an_image_name_is_looked_up_in_its_registry(served_registry: Served) -> None:
+    assert served_registry.get("any/tag/manifests/v3?ns=registry.example.com").status_code == 200
+    assert served_registry.get("any/tag/manifests/v3").status_code == 404, "docker.io has none"
+    assert served_registry.get("all/registry.example.com/any/tag/manifests/v3?ns=mirror.example.com").status_code == 200
 
 
-def test_a_tag_that_its_registry_has_not_published_is_unknown(served: Served) -> None:
-    assert served.get("any/tag/manifests/v4?ns=registry.example.com").status_code == 404
-    assert served.get("any/tag/tags/list?ns=registry.example.com").json()["tags"] == ["v2", "v3"]
+def test_a_tag_not_published_by_its_registry_is_unknown(served_registry: Served) -> None:
+    assert served_registry.get("any/tag/manifests/v4?ns=registry.example.com").status_code == 404
+    assert served_registry.get("any/tag/tags/list?ns=registry.example.com").json()["tags"] == ["v2", "v3"]
 
 
-def test_a_client_that_does_not_reach_the_registry_gets_the_reason(served: Served) -> None:
-    layer = served.manifest()["layers"][0]["digest"]
-    served.blocked["docker.io/test/small layer"] = "s3 cannot be reached"
-    assert served.get("test/small/manifests/1").status_code == 200
-    refused = served.get(f"test/small/blobs/{layer}")
+def test_a_client_without_network_access_to_the_registry_gets_the_reason(served_registry: Served) -> None:
+    layer = served_registry.get_manifest()["layers"][0]["digest"]
+    served_registry.blocked["docker.io/test/small layer"] = "s3 cannot be reached"
+    assert served_registry.get("test/small/manifests/1").status_code == 200
+    refused = served_registry.get(f"test/small/blobs/{layer}")
     assert (refused.status_code, refused.reason) == (504, "s3 cannot be reached")
-    served.blocked["docker.io/test/small"] = "docker.io cannot be reached"
-    refused = served.get("test/small/manifests/1")
+    served_registry.blocked["docker.io/test/small"] = "docker.io cannot be reached"
+    refused = served_registry.get("test/small/manifests/1")
     assert (refused.status_code, refused.reason) == (504, "docker.io cannot be reached")
-    mirrored = served.get("all/docker.io/test/small/manifests/1?ns=mirror.example.com")
+    mirrored = served_registry.get("all/docker.io/test/small/manifests/1?ns=mirror.example.com")
     assert mirrored.status_code == 200, "the location of a user's mirror is unknown"
 
 
-def test_tags_are_listed(served: Served) -> None:
-    assert served.get("test/small/tags/list").json() == {"name": "test/small", "tags": ["1"]}
+def test_the_registry_lists_tags(served_registry: Served) -> None:
+    assert served_registry.get("test/small/tags/list").json() == {"name": "test/small", "tags": ["1"]}
 
 
-def test_a_failed_build_is_reported_with_its_reason(served: Served) -> None:
-    answer = served.get("test/broken/manifests/1")
+def test_a_failed_build_is_reported_with_its_reason(served_registry: Served) -> None:
+    answer = served_registry.get("test/broken/manifests/1")
     assert answer.status_code == 500
     assert answer.reason == "amis/provisioners/x.sh failed with 1", "containerd shows nothing else"
     assert answer.json()["errors"][0]["message"] == "amis/provisioners/x.sh failed with 1"
-    assert served.said == ["registry: amis/provisioners/x.sh failed with 1"]
+    assert served_registry.said == ["registry: amis/provisioners/x.sh failed with 1"]
 
 
-def test_pushes_are_rejected(served: Served) -> None:
-    assert requests.post(f"{served.url}/v2/test/small/blobs/uploads/", data=b"x", timeout=30).status_code == 405
-    assert requests.delete(f"{served.url}/v2/test/small/manifests/1", timeout=30).status_code == 405
+def test_the_registry_rejects_pushes(served_registry: Served) -> None:
+    assert requests.post(f"{served_registry.url}/v2/test/small/blobs/uploads/", data=b"x", timeout=30).status_code == 405
+    assert requests.delete(f"{served_registry.url}/v2/test/small/manifests/1", timeout=30).status_code == 405
 
 
-def test_many_clients_are_served_concurrently(served: Served) -> None:
-    layer = served.manifest()["layers"][1]
+def test_many_clients_are_served_concurrently(served_registry: Served) -> None:
+    layer = served_registry.get_manifest()["layers"][1]
     sizes: list[int] = []
     threads = [
-        threading.Thread(target=lambda: sizes.append(len(served.get(f"test/small/blobs/{layer['digest']}").content)))
+        threading.Thread(target=lambda: sizes.append(len(served_registry.get(f"test/small/blobs/{layer['digest']}").content)))
         for _ in range(8)
     ]
     for thread in threads:
@@ -208,28 +208,28 @@ def test_many_clients_are_served_concurrently(served: Served) -> None:
     assert sizes == [layer["size"]] * 8
 
 
-def test_a_disconnecting_client_does_not_affect_others(served: Served) -> None:
-    digest = served.manifest()["layers"][1]["digest"]
-    with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as client:
+def test_a_disconnecting_client_does_not_affect_others(served_registry: Served) -> None:
+    digest = served_registry.get_manifest()["layers"][1]["digest"]
+    with socket.create_connection(("127.0.0.1", int(served_registry.url.rpartition(":")[2]))) as client:
         client.sendall(f"GET /v2/test/small/blobs/{digest} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         client.recv(10)
-    assert served.get("test/small/manifests/1").status_code == 200
+    assert served_registry.get("test/small/manifests/1").status_code == 200
 
 
-def test_a_closed_registry_does_not_answer(served: Served) -> None:
-    served.registry.close()
+def test_a_closed_registry_refuses_connections(served_registry: Served) -> None:
+    served_registry.registry.close()
     with pytest.raises(requests.ConnectionError):
-        served.get("")
+        served_registry.get("")
 
 
 @pytest.fixture
-def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
+def containerd(served_registry: Served, tmp_path: Path) -> Iterator[list[str]]:
     """Start a separate containerd, configured for the registry as on a node, and return the `ctr` command for it."""
     try:
         folder = debian.ensure(debian.CONTAINERD, print)
     except build.BuildError as error:
         pytest.skip(str(error))
-    write_registries(tmp_path / "registries", served.url)
+    write_registries(tmp_path / "registries", served_registry.url)
     state, address = tmp_path / "containerd", str(tmp_path / "socket")
     settings = tmp_path / "config.toml"
     unused = '"io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"'
@@ -248,7 +248,7 @@ def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
         daemon.wait()
 
 
-def pull(containerd: list[str], name: str) -> list[str]:
+def pull_image(containerd: list[str], name: str) -> list[str]:
     """Pull an image, and return the names of all images in containerd."""
     result = subprocess.run([*containerd, name], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -260,14 +260,14 @@ def pull(containerd: list[str], name: str) -> list[str]:
 @pytest.mark.parametrize(
     "name", ["123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-local/own:1", "registry.example.com:5000/team/own:1"]
 )
-def test_containerd_pulls_an_image_of_this_project_from_the_stack_s_repository(containerd: list[str], name: str) -> None:
-    assert pull(containerd, name) == [name]
+def test_containerd_pulls_a_project_image_from_the_repository_of_the_stack(containerd: list[str], name: str) -> None:
+    assert pull_image(containerd, name) == [name]
 
 
 @needs_root
-def test_containerd_pulls_an_image_by_its_upstream_name(containerd: list[str], served: Served) -> None:
-    assert pull(containerd, "docker.io/test/small:1") == ["docker.io/test/small:1"]
-    config = served.get(f"test/small/blobs/{served.manifest()['config']['digest']}").content
+def test_containerd_pulls_an_image_by_its_upstream_name(containerd: list[str], served_registry: Served) -> None:
+    assert pull_image(containerd, "docker.io/test/small:1") == ["docker.io/test/small:1"]
+    config = served_registry.get(f"test/small/blobs/{served_registry.get_manifest()['config']['digest']}").content
     assert json.loads(config)["config"]["User"] == "1000:1000"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from infra.platform.job_controller.in_pod import stacks
 from localcloud.images.catalogue import OPENMPI_5
-from tests.images.conftest import needs_roots, unpack
+from tests.images.conftest import needs_roots, unpack_image
 from tests.images.test_ranks import Running
 
 pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
@@ -47,16 +47,16 @@ os.read(held, 1)
 
 
 @pytest.fixture(scope="module")
-def system() -> Iterator[Path]:
-    with unpack(OPENMPI_5) as folder:
+def root_folder() -> Iterator[Path]:
+    with unpack_image(OPENMPI_5) as folder:
         yield folder
 
 
 @pytest.fixture
-def running(system: Path) -> Iterator[Running]:
-    started = Running(OPENMPI_5, system, ["python3", "-c", PROGRAM])
+def running_ranks(root_folder: Path) -> Iterator[Running]:
+    started = Running(OPENMPI_5, root_folder, ["python3", "-c", PROGRAM])
     try:
-        started.wait_for("environment", 4)
+        started.wait_for_files("environment", 4)
         yield started
     finally:
         started.stop()
@@ -67,39 +67,39 @@ def dump_stacks(running: Running) -> stacks.Dump:
     command = ["sh", "-c", stacks.SCRIPT, "dump", stacks.PROGRAM]
     outputs = [pod.run(*command, *(["job"] if index == 0 else [])) for index, pod in enumerate(running.workers)]
     assert [output.returncode for output in outputs] == [0, 0], outputs
-    return stacks.parse([output.stdout for output in outputs])
+    return stacks.parse_dump([output.stdout for output in outputs])
 
 
-def test_the_rank_for_which_the_others_wait_is_named_with_its_line(running: Running) -> None:
-    odd, waiting = dump_stacks(running).groups()
+def test_stack_dump_shows_which_rank_the_others_wait_for_and_its_source_line(running_ranks: Running) -> None:
+    odd, waiting = dump_stacks(running_ranks).groups()
     assert (odd["ranks"], odd["at"]) == ([2], "load (<string>:8)")
     assert (waiting["ranks"], waiting["at"]) == ([0, 1, 3], "step (<string>:11)")
     assert odd["lines"] == ["Thread", "    load (<string>:8)", "    <module> (<string>:15)"]
 
 
-def test_a_stopped_rank_can_be_read_and_stays_stopped(running: Running) -> None:
+def test_the_stack_of_a_stopped_rank_can_be_dumped_and_the_rank_stays_stopped(running_ranks: Running) -> None:
     stop = "kill -STOP $(pgrep -f '^python3 -c' | tail -n 1)"
-    assert running.workers[1].run("sh", "-c", stop).returncode == 0
+    assert running_ranks.workers[1].run("sh", "-c", stop).returncode == 0
     for _ in range(2):
-        (ranks,) = [group["ranks"] for group in dump_stacks(running).groups() if group["at"].startswith("stopped in ")]
+        (ranks,) = [group["ranks"] for group in dump_stacks(running_ranks).groups() if group["at"].startswith("stopped in ")]
         assert len(ranks) == 1 and ranks[0] in (2, 3)
 
 
-def test_an_image_without_py_spy_is_reported(system: Path, running: Running) -> None:
-    program = system / "usr/local/bin/py-spy"
+def test_stack_dump_reports_an_image_without_py_spy(root_folder: Path, running_ranks: Running) -> None:
+    program = root_folder / "usr/local/bin/py-spy"
     hidden = program.rename(program.with_name("hidden"))
     try:
-        (stack_group,) = dump_stacks(running).groups()
+        (stack_group,) = dump_stacks(running_ranks).groups()
     finally:
         hidden.rename(program)
     assert (stack_group["ranks"], stack_group["at"], stack_group["lines"]) == ([0, 1, 2, 3], "", ["the image has no py-spy"])
 
 
-def test_the_flight_recorder_of_every_rank_is_read(system: Path) -> None:
+def test_stack_dump_reads_the_flight_recorder_of_every_rank(root_folder: Path) -> None:
     files = ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/pipe-", "TORCH_FR_DUMP_TEMP_FILE=/tmp/trace-"]
-    started = Running(OPENMPI_5, system, ["env", *files, "python3", "-c", RECORDER])
+    started = Running(OPENMPI_5, root_folder, ["env", *files, "python3", "-c", RECORDER])
     try:
-        started.wait_for("environment", 4)
+        started.wait_for_files("environment", 4)
         lines = [line for rank in dump_stacks(started).ranks for line in rank.lines if line.startswith("flight recorder")]
     finally:
         started.stop()

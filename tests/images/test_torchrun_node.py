@@ -6,9 +6,9 @@ import pytest
 
 from localcloud.images import root
 from localcloud.images.catalogue import OPENMPI_5
-from tests.images.conftest import needs_roots, unpack
-from tests.images.pods import Job, until
-from tests.pure.job_world import pods
+from tests.images.conftest import needs_roots, unpack_image
+from tests.images.pods import Job, wait_until_true
+from tests.pure.job_world import render_pods
 
 pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
 
@@ -28,11 +28,11 @@ signal.pause()
 """
 
 
-def test_ranks_save_before_torchrun_gets_the_signal() -> None:
-    (container,) = pods(name="node", launcher="torchrun", command=["torchrun", "-c", RANK])["worker"]["containers"]
+def test_ranks_save_a_checkpoint_before_torchrun_receives_sigterm() -> None:
+    (container,) = render_pods(name="node", launcher="torchrun", command=["torchrun", "-c", RANK])["worker"]["containers"]
     variables = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
     variables |= {"PATH": root.PATH, "JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "localhost"}
-    with unpack(OPENMPI_5) as system:
+    with unpack_image(OPENMPI_5) as system:
         program: Path = system / "usr/local/bin/torchrun"
         program.write_text(TORCHRUN)
         program.chmod(0o755)
@@ -41,7 +41,7 @@ def test_ranks_save_before_torchrun_gets_the_signal() -> None:
             pod, settings = job.launcher, (f"{name}={value}" for name, value in variables.items())
             main = ("sh", "-c", 'echo "$$" > /tmp/main; exec "$@"', "main")
             node = pod.start("env", "-i", *settings, *main, *container["command"])
-            until(lambda: pod.run("test", "-e", "/tmp/runs").returncode == 0 or node.poll() is not None)
+            wait_until_true(lambda: pod.run("test", "-e", "/tmp/runs").returncode == 0 or node.poll() is not None)
             assert pod.run("cat", "/tmp/started").stdout == "2 4 1"
             pod.run("sh", "-c", 'kill -TERM "$(cat /tmp/main)"')
             output = node.communicate(timeout=240)[0]

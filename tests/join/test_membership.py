@@ -16,7 +16,7 @@ from localcloud.aws.faults import Fault
 from tests.join.world import BUCKET, GROUP, JOIN_SECONDS, Host, World
 
 
-def run(host: Host, *, rounds: int) -> None:
+def run_rounds(host: Host, *, rounds: int) -> None:
     """Run the service's main loop for the given number of rounds."""
     left = iter(range(rounds - 1))
 
@@ -31,11 +31,11 @@ def run(host: Host, *, rounds: int) -> None:
         host.service.run(wait)
 
 
-def boot_log(world: World, host: Host) -> str:
+def read_boot_log(world: World, host: Host) -> str:
     return world.client("s3").get_object(Bucket=BUCKET, Key=f"{host.folder}boot.log")["Body"].read().decode()
 
 
-def test_a_node_reports_why_it_waits_and_stays_in_its_group(
+def test_a_node_reports_why_it_cannot_join_yet_and_stays_in_its_group(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (worker,) = world.scale(1)
@@ -44,12 +44,12 @@ def test_a_node_reports_why_it_waits_and_stays_in_its_group(
     file.write_text(json.dumps(content))
     session = SimpleNamespace(client=lambda name, **_: {"s3": worker.s3, "sts": Identity(worker)}.get(name))
     monkeypatch.setattr(program.boto3.session, "Session", lambda **_: session)
-    monkeypatch.setattr(program.machine, "metadata", lambda name: worker.instance_id)
+    monkeypatch.setattr(program.machine, "read_metadata", lambda name: worker.instance_id)
     monkeypatch.setattr("sys.argv", ["gpumpi-join", "--cluster-file", str(file), "--waiting", "/shared cannot be mounted"])
     assert program.main() == 0
     key = f"{worker.folder}waiting.txt"
     assert world.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"/shared cannot be mounted"
-    assert world.states() == {worker.instance_id: "Pending:Wait"}
+    assert world.list_states() == {worker.instance_id: "Pending:Wait"}
 
 
 class Identity:
@@ -63,101 +63,101 @@ class Identity:
 
 
 def test_a_head_node_without_workers_runs_ranks_itself(world: World) -> None:
-    master = world.start_master()
-    world.step(master)
+    master = world.start_head_node()
+    world.run_two_rounds(master)
     assert master.hostfile == [f"{master.address} slots=2"]
 
 
-def test_with_workers_the_hostfile_lists_their_slots_and_not_a_head_node_without_slots(world: World) -> None:
-    master, *workers = world.start_master(), *world.scale(2)
-    world.step(master, *workers)
+def test_the_hostfile_lists_the_slots_of_workers_and_omits_a_head_node_without_slots(world: World) -> None:
+    master, *workers = world.start_head_node(), *world.scale(2)
+    world.run_two_rounds(master, *workers)
     expected = sorted(f"{worker.address} slots=8" for worker in workers)
     assert sorted(master.hostfile) == expected
     assert sorted(workers[0].hostfile) == expected
 
 
-def test_a_node_enters_the_hostfile_when_its_sshd_answers(world: World) -> None:
-    master, first, second = world.start_master(), *world.scale(2)
+def test_a_node_is_added_to_the_hostfile_when_its_sshd_responds(world: World) -> None:
+    master, first, second = world.start_head_node(), *world.scale(2)
 
-    def all_but_first(notice: Notice) -> bool:
+    def is_not_first(notice: Notice) -> bool:
         return notice.address != first.address
 
-    world.answering = all_but_first
-    world.step(master, first, second)
+    world.answering = is_not_first
+    world.run_two_rounds(master, first, second)
     assert master.hostfile == [f"{second.address} slots=8"]
     world.answering = lambda notice: True
-    world.step(master)
+    world.run_two_rounds(master)
     assert len(master.hostfile) == 2
 
 
-def test_a_worker_enters_service_when_the_head_node_has_it_in_its_hostfile(world: World) -> None:
+def test_a_worker_enters_service_when_the_hostfile_of_the_head_node_lists_it(world: World) -> None:
     worker, *_ = world.scale(1)
-    world.step(worker)
-    assert world.states() == {worker.instance_id: "Pending:Wait"}
-    master = world.start_master()
-    world.step(master, worker)
-    assert world.states() == {worker.instance_id: "InService"}
+    world.run_two_rounds(worker)
+    assert world.list_states() == {worker.instance_id: "Pending:Wait"}
+    master = world.start_head_node()
+    world.run_two_rounds(master, worker)
+    assert world.list_states() == {worker.instance_id: "InService"}
     assert worker.service.joined
 
 
-def test_a_worker_that_gives_up_is_replaced(world: World) -> None:
-    master, worker = world.start_master(), *world.scale(1)
-    world.step(master)
+def test_a_worker_that_gives_up_joining_is_replaced(world: World) -> None:
+    master, worker = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master)
     worker.service.finish("ABANDON")
-    after = world.states()
+    after = world.list_states()
     assert worker.instance_id not in after or after[worker.instance_id].startswith("Terminating")
     replacement = next(host for host in world.scale(1) if host.instance_id != worker.instance_id)
-    world.step(master, replacement)
-    assert world.states()[replacement.instance_id] == "InService"
+    world.run_two_rounds(master, replacement)
+    assert world.list_states()[replacement.instance_id] == "InService"
 
 
-def test_a_worker_that_cannot_join_in_time_uploads_its_log_with_the_obstacle_and_is_replaced(world: World) -> None:
-    master, worker = world.start_master(), *world.scale(1)
+def test_a_worker_that_cannot_join_in_time_uploads_its_log_with_the_reason_and_is_replaced(world: World) -> None:
+    master, worker = world.start_head_node(), *world.scale(1)
     world.answering = lambda notice: notice.address != worker.address
-    world.step(master)
+    world.run_two_rounds(master)
     world.seconds = JOIN_SECONDS - 1.0
-    run(worker, rounds=2)
-    assert world.states() == {worker.instance_id: "Pending:Wait"}
+    run_rounds(worker, rounds=2)
+    assert world.list_states() == {worker.instance_id: "Pending:Wait"}
     world.seconds = JOIN_SECONDS
-    run(worker, rounds=1)
+    run_rounds(worker, rounds=1)
     obstacle = "the head node does not know this node"
-    assert boot_log(world, worker) == f"the logs\ngpumpi: not joined 600 s after its boot: {obstacle}\n"
-    assert worker.instance_id not in world.states()
+    assert read_boot_log(world, worker) == f"the logs\ngpumpi: not joined 600 s after its boot: {obstacle}\n"
+    assert worker.instance_id not in world.list_states()
 
 
-def test_a_worker_without_a_head_node_reports_it_in_its_log(world: World) -> None:
+def test_a_worker_without_a_head_node_logs_that_it_is_missing(world: World) -> None:
     worker = world.scale(1)[0]
     world.seconds = JOIN_SECONDS
-    run(worker, rounds=1)
-    assert "there is no head node with trusted keys yet" in boot_log(world, worker)
+    run_rounds(worker, rounds=1)
+    assert "there is no head node with trusted keys yet" in read_boot_log(world, worker)
 
 
-def test_a_worker_whose_log_upload_fails_is_still_replaced(world: World) -> None:
+def test_a_worker_is_replaced_even_if_its_log_upload_fails(world: World) -> None:
     worker = world.scale(1)[0]
     world.seconds = JOIN_SECONDS
     faults.add(Fault("s3", "*", "AccessDenied", times=99))
-    run(worker, rounds=1)
-    assert worker.instance_id not in world.states()
+    run_rounds(worker, rounds=1)
+    assert worker.instance_id not in world.list_states()
 
 
-def test_a_worker_in_service_does_not_give_up_after_a_restart_without_a_head_node(world: World) -> None:
-    master, worker = world.start_master(), *world.scale(1)
-    world.step(master, worker)
+def test_a_worker_in_service_does_not_give_up_if_it_restarts_without_a_head_node(world: World) -> None:
+    master, worker = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master, worker)
     world.client("ec2").terminate_instances(InstanceIds=[master.instance_id])
     worker.service.joined = False
     world.seconds = 10 * JOIN_SECONDS
-    run(worker, rounds=2)
-    assert world.states() == {worker.instance_id: "InService"}
+    run_rounds(worker, rounds=2)
+    assert world.list_states() == {worker.instance_id: "InService"}
 
 
-def test_the_uploaded_log_has_the_boot_log_and_then_the_journal(tmp_path: Path) -> None:
-    from gpumpi_join.giving_up import JOURNAL, both_logs
+def test_the_uploaded_log_contains_the_boot_log_followed_by_the_journal(tmp_path: Path) -> None:
+    from gpumpi_join.giving_up import JOURNAL, read_log_tails
 
     file = tmp_path / "boot.log"
     file.write_text("booted\n")
     journal = CompletedProcess(JOURNAL, 0, "not joined yet\n", "")
-    assert both_logs(file, lambda command: journal) == b"booted\nnot joined yet\n"
-    assert both_logs(tmp_path / "none", lambda command: journal).startswith(b"there is no boot log\n")
+    assert read_log_tails(file, lambda command: journal) == b"booted\nnot joined yet\n"
+    assert read_log_tails(tmp_path / "none", lambda command: journal).startswith(b"there is no boot log\n")
 
 
 @pytest.mark.parametrize(
@@ -172,24 +172,24 @@ def test_the_uploaded_log_has_the_boot_log_and_then_the_journal(tmp_path: Path) 
         (255, "Host key verification failed.\n", "cannot log in to the head node: Host key verification failed."),
     ],
 )
-def test_the_obstacle_explains_why_a_worker_cannot_join(code: int, error: str, obstacle: str) -> None:
-    from gpumpi_join.machine import head_node_obstacle
+def test_the_log_explains_why_a_worker_cannot_join(code: int, error: str, obstacle: str) -> None:
+    from gpumpi_join.machine import find_head_node_obstacle
 
     result = CompletedProcess("ssh", code, "", error)
-    assert head_node_obstacle("mpi", "10.0.0.5", Path("hostfile"), lambda command: result) == obstacle
+    assert find_head_node_obstacle("mpi", "10.0.0.5", Path("hostfile"), lambda command: result) == obstacle
 
 
-def test_later_workers_are_added_and_those_that_left_are_removed(world: World) -> None:
-    master, first = world.start_master(), *world.scale(1)
-    world.step(master, first)
+def test_new_workers_are_added_to_the_hostfile_and_removed_workers_are_deleted(world: World) -> None:
+    master, first = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master, first)
     later = world.scale(3)
-    world.step(master, *later)
+    world.run_two_rounds(master, *later)
     assert len(master.hostfile) == 3
     world.client("autoscaling").terminate_instance_in_auto_scaling_group(
         InstanceId=first.instance_id, ShouldDecrementDesiredCapacity=True
     )
     rest = [host for host in later if host is not first]
-    world.step(master, *rest)
+    world.run_two_rounds(master, *rest)
     for host in (master, *rest):
         assert first.address not in host.read("hostfile") + host.read("known_hosts") + host.read("hosts")
         assert first.service.notice.user_key not in host.read("authorized_keys")
@@ -197,57 +197,57 @@ def test_later_workers_are_added_and_those_that_left_are_removed(world: World) -
 
 def test_a_terminating_worker_is_removed_at_once(world: World) -> None:
     """A lifecycle hook keeps the worker running, but MPI must not start new ranks on this worker."""
-    master, worker = world.start_master(), *world.scale(1)
-    world.step(master, worker)
+    master, worker = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master, worker)
     autoscaling = world.client("autoscaling")
     autoscaling.put_lifecycle_hook(
         AutoScalingGroupName=GROUP, LifecycleHookName="leave", LifecycleTransition="autoscaling:EC2_INSTANCE_TERMINATING"
     )
     autoscaling.terminate_instance_in_auto_scaling_group(InstanceId=worker.instance_id, ShouldDecrementDesiredCapacity=True)
-    assert world.states() == {worker.instance_id: "Terminating:Wait"}
-    world.step(master)
+    assert world.list_states() == {worker.instance_id: "Terminating:Wait"}
+    world.run_two_rounds(master)
     assert worker.address not in master.read("hostfile")
 
 
-def test_after_the_bucket_was_emptied_nodes_stay_known_and_publish_again(world: World) -> None:
-    master, *workers = world.start_master(), *world.scale(2)
-    world.step(master, *workers)
+def test_nodes_stay_members_and_republish_after_the_bucket_was_emptied(world: World) -> None:
+    master, *workers = world.start_head_node(), *world.scale(2)
+    world.run_two_rounds(master, *workers)
     before = {name: master.read(name) for name in ("authorized_keys", "known_hosts", "hostfile")}
     s3 = world.client("s3")
     for notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         s3.delete_object(Bucket=BUCKET, Key=notice["Key"])
     master.service.step()
     assert {name: master.read(name) for name in before} == before
-    world.step(*workers)
+    world.run_two_rounds(*workers)
     assert s3.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 3
 
 
-def test_while_s3_is_unavailable_the_files_stay_and_the_service_keeps_running(world: World) -> None:
-    master, worker = world.start_master(), *world.scale(1)
-    world.step(master, worker)
+def test_during_an_s3_outage_the_files_stay_and_the_service_keeps_running(world: World) -> None:
+    master, worker = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master, worker)
     before = master.read("hostfile")
     faults.add(Fault("s3", "ListObjectsV2", "ServiceUnavailable", status=503, times=3))
-    run(master, rounds=4)
+    run_rounds(master, rounds=4)
     assert master.read("hostfile") == before
-    assert faults.pending() == []
+    assert faults.list_active_faults() == []
 
 
-def test_nodes_that_left_are_removed_while_s3_is_unavailable(world: World) -> None:
-    master, first, second = world.start_master(), *world.scale(2)
-    world.step(master, first, second)
+def test_terminated_nodes_are_removed_even_during_an_s3_outage(world: World) -> None:
+    master, first, second = world.start_head_node(), *world.scale(2)
+    world.run_two_rounds(master, first, second)
     faults.add(Fault("s3", "*", "ServiceUnavailable", status=503, times=99))
     world.client("autoscaling").terminate_instance_in_auto_scaling_group(
         InstanceId=first.instance_id, ShouldDecrementDesiredCapacity=True
     )
-    run(master, rounds=1)
+    run_rounds(master, rounds=1)
     assert master.hostfile == [f"{second.address} slots=8"]
 
 
-def test_a_restarted_service_remembers_its_nodes(world: World) -> None:
+def test_a_restarted_join_service_remembers_its_nodes(world: World) -> None:
     from gpumpi_join.service import Service
 
-    master, worker = world.start_master(), *world.scale(1)
-    world.step(master, worker)
+    master, worker = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master, worker)
     s3 = world.client("s3")
     for stored_notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         s3.delete_object(Bucket=BUCKET, Key=stored_notice["Key"])
@@ -265,13 +265,13 @@ def test_a_restarted_service_remembers_its_nodes(world: World) -> None:
     assert worker.address in master.read("hostfile")
 
 
-def test_other_lines_of_the_hosts_file_stay(world: World) -> None:
-    master = world.start_master()
+def test_the_join_service_keeps_other_lines_of_the_hosts_file(world: World) -> None:
+    master = world.start_head_node()
     master.paths.hosts.write_text("127.0.0.1 localhost\n10.9.9.9 storage\n")
     worker = world.scale(1)[0]
-    world.step(master, worker)
+    world.run_two_rounds(master, worker)
     assert master.read("hosts").startswith("127.0.0.1 localhost\n10.9.9.9 storage\n")
     world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=0)
-    world.step(master)
+    world.run_two_rounds(master)
     assert worker.address not in master.read("hosts")
     assert master.read("hosts").count("gpumpi") == 2

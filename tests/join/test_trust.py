@@ -10,12 +10,12 @@ from gpumpi_join.notice import BadNotice, Notice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.join.world import BUCKET, World, key
+from tests.join.world import BUCKET, World, make_public_key
 
 
 def test_all_nodes_trust_the_keys_of_all_members(world: World) -> None:
-    master, *workers = world.start_master(), *world.scale(2)
-    world.step(master, *workers)
+    master, *workers = world.start_head_node(), *world.scale(2)
+    world.run_two_rounds(master, *workers)
     for host in (master, *workers):
         for other in (master, *workers):
             notice = other.service.notice
@@ -24,52 +24,52 @@ def test_all_nodes_trust_the_keys_of_all_members(world: World) -> None:
             assert notice.host_keys[0] in host.read("known_hosts")
 
 
-def test_the_head_node_also_has_the_name_master(world: World) -> None:
-    master, worker = world.start_master(), *world.scale(1)
-    world.step(master, worker)
+def test_the_head_node_is_also_known_by_the_host_name_master(world: World) -> None:
+    master, worker = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master, worker)
     assert f"{master.address} {master.service.notice.hostname} master\n" in worker.read("hosts")
     assert f"{master.service.notice.hostname},{master.address},master ssh-ed25519" in worker.read("known_hosts")
 
 
 @pytest.mark.parametrize("role", ["stranger", "worker", "master"])
-def test_an_instance_outside_the_group_is_not_trusted_whatever_its_role(world: World, role: str) -> None:
-    master, worker = world.start_master(), *world.scale(1)
-    stranger = world.start_stranger(role)
-    world.step(stranger, master, worker)
+def test_an_instance_outside_the_group_is_not_trusted_regardless_of_its_role(world: World, role: str) -> None:
+    master, worker = world.start_head_node(), *world.scale(1)
+    stranger = world.start_outside_host(role)
+    world.run_two_rounds(stranger, master, worker)
     for host in (master, worker):
         assert stranger.service.notice.user_key not in host.read("authorized_keys")
         assert stranger.address not in host.read("hostfile") + host.read("known_hosts") + host.read("hosts")
 
 
-def test_a_node_that_claims_the_address_of_another_is_not_trusted(world: World) -> None:
-    master, first, second = world.start_master(), *world.scale(2)
+def test_a_node_that_claims_the_address_of_another_node_is_not_trusted(world: World) -> None:
+    master, first, second = world.start_head_node(), *world.scale(2)
     first.service.notice = replace(first.service.notice, address=second.address)
-    world.step(master, first, second)
+    world.run_two_rounds(master, first, second)
     assert first.service.notice.user_key not in master.read("authorized_keys")
     assert second.service.notice.user_key in master.read("authorized_keys")
 
 
-def test_a_node_cannot_write_the_notice_of_another(world: World) -> None:
+def test_a_node_cannot_write_the_notice_of_another_node(world: World) -> None:
     first, second = world.scale(2)
     with pytest.raises(ClientError, match="AccessDenied"):
         first.s3.put_object(Bucket=BUCKET, Key=notice_key(second.folder), Body=b"mine")
 
 
-def test_an_instance_with_the_head_nodes_tags_but_not_its_role_is_not_trusted(world: World) -> None:
+def test_an_instance_with_the_tags_but_not_the_role_of_the_head_node_is_not_trusted(world: World) -> None:
     """Permission to create tags is enough to copy the head node's tags, but using its role requires iam:PassRole."""
-    master, worker = world.start_master(), *world.scale(1)
-    world.step(master, worker)
+    master, worker = world.start_head_node(), *world.scale(1)
+    world.run_two_rounds(master, worker)
     tags = [{"Key": "gpumpi:stack", "Value": "mnist"}, {"Key": "gpumpi:role", "Value": "master"}]
-    stranger = world.start_stranger()
+    stranger = world.start_outside_host()
     world.client("ec2").create_tags(Resources=[stranger.instance_id], Tags=tags)
-    world.step(stranger, worker)
+    world.run_two_rounds(stranger, worker)
     assert stranger.service.notice.user_key not in worker.read("authorized_keys")
 
 
 @pytest.mark.mission("C", "key bucket")
-def test_the_bucket_holds_only_notices_and_no_private_key(world: World) -> None:
-    master, *workers = world.start_master(), *world.scale(2)
-    world.step(master, *workers)
+def test_the_bucket_contains_only_notices_and_no_private_key(world: World) -> None:
+    master, *workers = world.start_head_node(), *world.scale(2)
+    world.run_two_rounds(master, *workers)
     s3 = world.client("s3")
     keys = [notice["Key"] for notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
     assert sorted(keys) == sorted(notice_key(host.folder) for host in (master, *workers))
@@ -77,21 +77,21 @@ def test_the_bucket_holds_only_notices_and_no_private_key(world: World) -> None:
         assert b"PRIVATE" not in s3.get_object(Bucket=BUCKET, Key=name)["Body"].read()
 
 
-GOOD = Notice("ip-10-0-0-5", "10.0.0.5", 8, 2, (key("A"),), key("b"))
+GOOD = Notice("ip-10-0-0-5", "10.0.0.5", 8, 2, (make_public_key("A"),), make_public_key("b"))
 
 
-def test_a_notice_survives_a_round_trip() -> None:
+def test_a_notice_survives_serialization_and_parsing() -> None:
     assert Notice.parse(GOOD.to_json().encode()) == GOOD
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"user_key": f"{key('a')}\nssh-ed25519 {'A' * 68}"},
-        {"user_key": f'command="sh" {key("a")}'},
-        {"user_key": f"{key('a')} comment"},
+        {"user_key": f"{make_public_key('a')}\nssh-ed25519 {'A' * 68}"},
+        {"user_key": f'command="sh" {make_public_key("a")}'},
+        {"user_key": f"{make_public_key('a')} comment"},
         {"host_keys": []},
-        {"host_keys": [f"{key('a')}\n* {key('b')}"]},
+        {"host_keys": [f"{make_public_key('a')}\n* {make_public_key('b')}"]},
         {"hostname": "a b"},
         {"hostname": "master\n10.0.0.1 other"},
         {"address": "10.0.0.5 evil"},
@@ -110,14 +110,14 @@ def test_a_notice_that_could_inject_lines_or_options_is_rejected(change: dict[st
 
 
 @given(st.binary(max_size=400))
-def test_arbitrary_bytes_never_crash_the_parser(text: bytes) -> None:
+def test_arbitrary_bytes_never_crash_the_notice_parser(text: bytes) -> None:
     with pytest.raises(BadNotice):
         Notice.parse(text)
 
 
-def test_a_member_that_publishes_garbage_does_not_affect_others(world: World) -> None:
-    master, first, second = world.start_master(), *world.scale(2)
-    world.step(master, second)
+def test_a_member_that_publishes_an_invalid_notice_does_not_affect_others(world: World) -> None:
+    master, first, second = world.start_head_node(), *world.scale(2)
+    world.run_two_rounds(master, second)
     first.s3.put_object(Bucket=BUCKET, Key=notice_key(first.folder), Body=b"[" * 20_000)
     master.service.step()
     assert second.address in master.read("hostfile")

@@ -14,14 +14,14 @@ from gpumpi_join.service import Clients, Paths, Service
 from infra.components import iam as policies
 from infra.components.iam import Account
 from testkit.aws_clients import REGION, Client
-from tests.local_aws.ec2_world import image, make_world
+from tests.local_aws.ec2_world import find_eks_ami, make_world
 
 ACCOUNT = Account("123456789012", REGION, "aws")
 JOIN_SECONDS = 600
 STACK, BUCKET, GROUP, HOOK = "mnist", "gpumpi-mnist-keys", "gpumpi-mnist-workers", "join"
 
 
-def key(letter: str) -> str:
+def make_public_key(letter: str) -> str:
     """Return a fake SSH public key."""
     return "ssh-ed25519 " + "AAAAC3NzaC1lZDI1NTE5AAAAI" + letter * 43
 
@@ -66,36 +66,36 @@ class World:
             self.role_ids[role] = self._make_role(role)
         self._make_group()
 
-    def start_master(self) -> Host:
+    def start_head_node(self) -> Host:
         tags = [{"Key": "gpumpi:stack", "Value": STACK}, {"Key": "gpumpi:role", "Value": MASTER}]
         launched = self.network.run(TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])[0]
-        return self._host(MASTER, launched["InstanceId"], launched["PrivateIpAddress"], slots=0)
+        return self._make_host(MASTER, launched["InstanceId"], launched["PrivateIpAddress"], slots=0)
 
     def scale(self, count: int) -> list[Host]:
         """Set the size of the Auto Scaling group and return its hosts. New hosts have not joined yet."""
         self.client("autoscaling").set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
-        return [self.hosts.get(id) or self._host(WORKER, id, self._address(id), slots=8) for id in self.states()]
+        return [self.hosts.get(id) or self._make_host(WORKER, id, self._get_address(id), slots=8) for id in self.list_states()]
 
-    def start_stranger(self, role: str = "stranger") -> Host:
+    def start_outside_host(self, role: str = "stranger") -> Host:
         """Launch an instance in the same account, outside the group."""
         launched = self.network.run()[0]
-        return self._host(role, launched["InstanceId"], launched["PrivateIpAddress"], slots=8, part=WORKER)
+        return self._make_host(role, launched["InstanceId"], launched["PrivateIpAddress"], slots=8, part=WORKER)
 
-    def states(self) -> dict[str, str]:
+    def list_states(self) -> dict[str, str]:
         shown = self.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
-    def step(self, *hosts: Host) -> None:
+    def run_two_rounds(self, *hosts: Host) -> None:
         """Run two rounds of all join services, so that the first services also read the notices of the last ones."""
         for _ in range(2):
             for host in hosts:
                 host.service.step()
 
-    def _is_known(self, address: str) -> bool:
+    def _is_in_hostfile(self, address: str) -> bool:
         return any(address in host.read("hostfile") for host in self.hosts.values() if host.service.joined)
 
-    def _address(self, instance_id: str) -> str:
-        return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
+    def _get_address(self, instance_id: str) -> str:
+        return str(self.network.describe_instances(instance_id)[0]["PrivateIpAddress"])
 
     def _make_role(self, name: str) -> str:
         """Create a role with the program's node policies. Tests assume this role as an instance would."""
@@ -105,9 +105,9 @@ class World:
         }
         iam = self.client("iam")
         role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
-        own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
+        own = {"keys": policies.allow_node_key_exchange(f"arn:aws:s3:::{BUCKET}"), "members": policies.allow_member_lookup()}
         if name == WORKER:
-            own["join"] = policies.complete_join(ACCOUNT, GROUP)
+            own["join"] = policies.allow_join_completion(ACCOUNT, GROUP)
         for policy, document in own.items():
             iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
         return str(role["RoleId"])
@@ -125,11 +125,11 @@ class World:
             MaxSize=16,
             DesiredCapacity=0,
             VPCZoneIdentifier=self.network.subnets[0],
-            LaunchTemplate={"LaunchTemplateId": self.network.template(ImageId=image()), "Version": "$Latest"},
+            LaunchTemplate={"LaunchTemplateId": self.network.template(ImageId=find_eks_ami()), "Version": "$Latest"},
             LifecycleHookSpecificationList=[hook],
         )
 
-    def _host(self, role: str, instance_id: str, address: str, *, slots: int, part: str | None = None) -> Host:
+    def _make_host(self, role: str, instance_id: str, address: str, *, slots: int, part: str | None = None) -> Host:
         keys = self.client("sts").assume_role(RoleArn=f"arn:aws:iam::{ACCOUNT.id}:role/{role}", RoleSessionName=instance_id)
         own = {
             "aws_access_key_id": keys["Credentials"]["AccessKeyId"],
@@ -142,12 +142,12 @@ class World:
         names = ("authorized_keys", "known_hosts", "hosts", "hostfile", "state")
         paths = Paths(**{name: here / name for name in names})
         number = len(self.hosts)
-        host_key, user_key = key(chr(ord("A") + number)), key(chr(ord("a") + number))
+        host_key, user_key = make_public_key(chr(ord("A") + number)), make_public_key(chr(ord("a") + number))
         name = f"ip-{address.replace('.', '-')}"
         notice = Notice(name, address, slots, idle_slots=2, host_keys=(host_key,), user_key=user_key)
         s3 = self.client("s3", **own)
         end = GivingUp(
-            self._cluster(part or role),
+            self._make_cluster_file(part or role),
             s3,
             self.client("autoscaling"),
             instance_id=instance_id,
@@ -157,20 +157,20 @@ class World:
             logs=lambda: b"the logs\n",
         )
         service = Service(
-            self._cluster(part or role),
+            self._make_cluster_file(part or role),
             Clients(s3, self.client("ec2"), self.client("autoscaling")),
             instance_id=instance_id,
             identity=identity,
             notice=notice,
             paths=paths,
             answers=lambda notice: self.answering(notice),
-            obstacle=lambda: "" if self._is_known(address) else "the head node does not know this node",
-            on_delay=end.if_due,
+            obstacle=lambda: "" if self._is_in_hostfile(address) else "the head node does not know this node",
+            on_delay=end.give_up_if_due,
         )
         self.hosts[instance_id] = Host(instance_id, address, service, paths, s3, f"nodes/{identity}/")
         return self.hosts[instance_id]
 
-    def _cluster(self, role: str) -> ClusterFile:
+    def _make_cluster_file(self, role: str) -> ClusterFile:
         return ClusterFile(
             stack=STACK,
             region=REGION,

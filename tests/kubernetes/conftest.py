@@ -11,12 +11,12 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
-from testkit.eks_clusters import Account, Running, remains
-from testkit.job_cluster import JobCluster, bring_up
+from testkit.eks_clusters import Account, Running, find_leftovers
+from testkit.job_cluster import JobCluster, deploy_cluster
 
 
 @pytest.fixture(scope="session")
-def able() -> None:
+def skip_if_unsupported() -> None:
     """Skip the test if this machine cannot run real nodes."""
     found = capability.examine()
     if not found.real_nodes:
@@ -24,7 +24,7 @@ def able() -> None:
 
 
 @pytest.fixture(scope="session")
-def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+def account(skip_if_unsupported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     """The AWS account of a local cloud with real clusters."""
     cloud = LocalCloud(tmp_path_factory.mktemp("kubernetes") / "cloud")
     cloud.start(print, kubernetes=True)
@@ -32,7 +32,7 @@ def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ac
         yield Account(cloud)
     finally:
         cloud.stop()
-        assert remains(cloud) == []
+        assert find_leftovers(cloud) == []
 
 
 @pytest.fixture(scope="session")
@@ -44,18 +44,18 @@ def cluster(account: Account) -> Running:
 
 
 @pytest.fixture
-def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
+def own_cloud(skip_if_unsupported: None, tmp_path: Path) -> Iterator[LocalCloud]:
     """A separate local cloud for a test that breaks its cloud."""
     cloud = LocalCloud(tmp_path / "cloud")
     try:
         yield cloud
     finally:
         cloud.stop()
-        assert remains(cloud) == []
+        assert find_leftovers(cloud) == []
 
 
 @pytest.fixture
-def no_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
+def job_cleanup(job_cluster: JobCluster) -> Iterator[None]:
     """Cancel all jobs after the test, even if it failed: leftover jobs hold GPUs and would block other tests."""
     yield
     for job in job_cluster.cluster("jobs", "--json").json:
@@ -63,8 +63,8 @@ def no_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def job_cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
+def job_cluster(skip_if_unsupported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
     """A cluster with the whole platform, shared by all job tests. Each test uses its own job names and deletes its
     jobs.
     """
-    yield from bring_up(tmp_path_factory.mktemp("jobs"))
+    yield from deploy_cluster(tmp_path_factory.mktemp("jobs"))

@@ -18,10 +18,10 @@ FILES: Final = (*KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS)
 
 def fill_mirror(folder: Path) -> Path:
     """Create a mirror with the manifests of this program and of Kueue 0.15."""
-    shutil.copytree(mirror.ensure(print), folder)
+    shutil.copytree(mirror.ensure_mirror(print), folder)
     go = shutil.which("go")
     assert go, "building Kueue needed it"
-    source = mirror.downloaded(go, f"{mirror.MODULES[KUEUE_ROLE.repository]}@{FORMER}")
+    source = mirror.download_module(go, f"{mirror.MODULES[KUEUE_ROLE.repository]}@{FORMER}")
     for file in FILES:
         target = folder / file.repository / FORMER / file.file
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def fill_mirror(folder: Path) -> Path:
     return folder
 
 
-def former_program(folder: Path, manifests: Path) -> Path:
+def build_former_program(folder: Path, manifests: Path) -> Path:
     """Copy the Pulumi program, set the version and hashes of Kueue 0.15 in the copy, and build Kueue 0.15's image."""
     ensure_image(KUEUE_0_15, print)
     pins = {f'KUEUE: Final = "{KUEUE}"': f'KUEUE: Final = "{FORMER}"'}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import SOURCE, STACK, JobCluster, job_file, python
+from testkit.job_cluster import SOURCE, STACK, JobCluster, python_command, write_job_file
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
-FOREVER = python("import signal; print('runs', flush=True); signal.pause()")
+FOREVER = python_command("import signal; print('runs', flush=True); signal.pause()")
 NEED_HARDWARE = {
     *("NVIDIA driver, CUDA and EFA versions", "smoke: GPU devices", "smoke: EFA devices", "smoke: CUDA kernel"),
     *("smoke: NCCL", "smoke: NCCL network", "smoke: NCCL bandwidth"),
@@ -17,9 +17,9 @@ NEED_HARDWARE = {
 
 
 @pytest.mark.mission_only
-def test_acceptance_checks_a_cluster_and_refuses_to_disturb_a_job(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_acceptance_checks_a_cluster_and_refuses_to_run_beside_another_job(job_cluster: JobCluster, tmp_path: Path) -> None:
     command = ("acceptance", "-s", STACK, "--config-dir", str(SOURCE), "--output", str(tmp_path))
-    assert job_cluster.cluster("submit", job_file(tmp_path, "foreign", command=FOREVER)).code == 0
+    assert job_cluster.cluster("submit", write_job_file(tmp_path, "foreign", command=FOREVER)).code == 0
     refused = job_cluster.cluster(*command, "--yes")
     assert refused.code == 3 and "did not create are running: job foreign in namespace mpi-jobs" in refused.err
     assert job_cluster.cluster("cancel", "foreign").code == 0

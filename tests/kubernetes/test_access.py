@@ -39,13 +39,13 @@ class Person:
     keys: dict[str, str]
     folder: Path
 
-    def enter(self, **settings: Any) -> None:
+    def create_access_entry(self, **settings: Any) -> None:
         self.cluster.account.eks.create_access_entry(clusterName=self.cluster.name, principalArn=self.arn, **settings)
 
-    def leave(self) -> None:
+    def delete_access_entry(self) -> None:
         self.cluster.account.eks.delete_access_entry(clusterName=self.cluster.name, principalArn=self.arn)
 
-    def associate(self, policy: str, scope: dict[str, Any] = CLUSTER_SCOPE) -> None:
+    def associate_policy(self, policy: str, scope: dict[str, Any] = CLUSTER_SCOPE) -> None:
         self.cluster.account.eks.associate_access_policy(
             clusterName=self.cluster.name, principalArn=self.arn, policyArn=f"{POLICIES}{policy}", accessScope=scope
         )
@@ -63,16 +63,16 @@ class Person:
         """Run kubectl with the kubeconfig from `aws eks update-kubeconfig`. To get a token, kubectl runs
         `aws eks get-token` with this caller's keys.
         """
-        environment = self.environment | {"KUBECONFIG": str(self.cluster.kubeconfig(self.folder / "config"))}
+        environment = self.environment | {"KUBECONFIG": str(self.cluster.write_kubeconfig(self.folder / "config"))}
         return subprocess.run(["kubectl", *arguments], env=environment, check=False, capture_output=True, text=True, timeout=60)
 
-    def may(self, verb: str, resource: str, *more: str) -> bool:
+    def is_allowed(self, verb: str, resource: str, *more: str) -> bool:
         """Return whether `kubectl auth can-i` answers yes. The API server caches webhook answers for two seconds."""
         return self.kubectl("auth", "can-i", verb, resource, *more).stdout.strip() == "yes"
 
 
 @contextmanager
-def session_of(cluster: Running, name: str, folder: Path) -> Iterator[Person]:
+def open_session(cluster: Running, name: str, folder: Path) -> Iterator[Person]:
     iam, sts = cluster.account.client("iam"), cluster.account.client("sts")
     arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=ANYBODY)["Role"]["Arn"]
     keys = sts.assume_role(RoleArn=arn, RoleSessionName="ada")["Credentials"]
@@ -86,47 +86,47 @@ def session_of(cluster: Running, name: str, folder: Path) -> Iterator[Person]:
 
 
 @pytest.fixture
-def ada(cluster: Running, tmp_path: Path) -> Iterator[Person]:
-    with session_of(cluster, "ada", tmp_path) as person:
+def engineer(cluster: Running, tmp_path: Path) -> Iterator[Person]:
+    with open_session(cluster, "ada", tmp_path) as person:
         yield person
 
 
-def test_the_clusters_creator_may_do_everything(cluster: Running, tmp_path: Path) -> None:
-    kubeconfig = cluster.kubeconfig(tmp_path / "config")
+def test_the_creator_of_a_cluster_is_its_administrator(cluster: Running, tmp_path: Path) -> None:
+    kubeconfig = cluster.write_kubeconfig(tmp_path / "config")
     assert cluster.kubectl(kubeconfig, "auth", "can-i", "*", "*", "--all-namespaces").stdout.strip() == "yes"
     made = cluster.kubectl(kubeconfig, "create", "clusterrole", "everything", "--verb=*", "--resource=*")
     assert made.returncode == 0, made.stderr
     assert cluster.kubectl(kubeconfig, "delete", "clusterrole", "everything").returncode == 0
 
 
-def test_a_principal_without_access_entry_has_no_access(ada: Person) -> None:
+def test_a_principal_without_access_entry_has_no_access(engineer: Person) -> None:
     for path in ("/api", "/version", "/healthz", "/api/v1/namespaces"):
-        done = ada.kubectl("get", "--raw", path)
+        done = engineer.kubectl("get", "--raw", path)
         assert done.returncode != 0 and "Unauthorized" in done.stderr, (path, done)
 
 
-def test_the_view_policy_lists_pods_and_reads_no_secret(ada: Person) -> None:
-    ada.enter()
-    ada.associate("AmazonEKSViewPolicy")
-    assert ada.kubectl("get", "pods", "--all-namespaces").returncode == 0
-    refused = ada.kubectl("get", "secrets", "--all-namespaces")
+def test_the_view_policy_allows_listing_pods_but_not_reading_secrets(engineer: Person) -> None:
+    engineer.create_access_entry()
+    engineer.associate_policy("AmazonEKSViewPolicy")
+    assert engineer.kubectl("get", "pods", "--all-namespaces").returncode == 0
+    refused = engineer.kubectl("get", "secrets", "--all-namespaces")
     assert refused.returncode != 0
     assert f'User "arn:aws:sts::{ACCOUNT}:assumed-role/ada/ada" cannot list resource "secrets"' in refused.stderr
-    created = ada.kubectl("create", "configmap", "mine")
+    created = engineer.kubectl("create", "configmap", "mine")
     assert created.returncode != 0 and "forbidden" in created.stderr, created
 
 
-def test_a_namespaced_policy_applies_only_in_its_namespace(ada: Person) -> None:
-    ada.enter()
-    ada.associate("AmazonEKSEditPolicy", {"type": "namespace", "namespaces": ["kube-public"]})
-    assert ada.may("create", "pods", "--namespace=kube-public")
-    assert not ada.may("create", "pods", "--namespace=default")
-    assert not ada.may("list", "pods", "--all-namespaces")
+def test_a_namespaced_access_policy_applies_only_in_its_namespace(engineer: Person) -> None:
+    engineer.create_access_entry()
+    engineer.associate_policy("AmazonEKSEditPolicy", {"type": "namespace", "namespaces": ["kube-public"]})
+    assert engineer.is_allowed("create", "pods", "--namespace=kube-public")
+    assert not engineer.is_allowed("create", "pods", "--namespace=default")
+    assert not engineer.is_allowed("list", "pods", "--all-namespaces")
 
 
-def test_an_entrys_groups_are_bound_by_ordinary_rbac(ada: Person) -> None:
-    ada.enter(kubernetesGroups=["readers"])
-    assert not ada.may("list", "nodes")
+def test_groups_of_an_access_entry_can_be_bound_with_rbac(engineer: Person) -> None:
+    engineer.create_access_entry(kubernetesGroups=["readers"])
+    assert not engineer.is_allowed("list", "nodes")
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -134,25 +134,25 @@ def test_an_entrys_groups_are_bound_by_ordinary_rbac(ada: Person) -> None:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "readers"}],
     }
-    ada.cluster.api.apply(binding)
+    engineer.cluster.api.apply(binding)
     try:
-        assert wait_while(lambda: ada.may("list", "nodes"), lambda may: not may)
+        assert wait_while(lambda: engineer.is_allowed("list", "nodes"), lambda may: not may)
     finally:
-        ada.cluster.api.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/readers")
+        engineer.cluster.api.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/readers")
 
 
-def test_deleting_the_access_entry_ends_access(ada: Person) -> None:
-    ada.enter()
-    ada.associate("AmazonEKSClusterAdminPolicy")
-    assert ada.may("delete", "nodes")
-    ada.leave()
-    refused = wait_while(lambda: ada.kubectl("get", "namespaces"), lambda done: done.returncode == 0)
+def test_deleting_the_access_entry_revokes_access(engineer: Person) -> None:
+    engineer.create_access_entry()
+    engineer.associate_policy("AmazonEKSClusterAdminPolicy")
+    assert engineer.is_allowed("delete", "nodes")
+    engineer.delete_access_entry()
+    refused = wait_while(lambda: engineer.kubectl("get", "namespaces"), lambda done: done.returncode == 0)
     assert "Unauthorized" in refused.stderr
 
 
-def test_a_role_session_has_user_name_groups_and_extra_fields(ada: Person) -> None:
-    ada.enter(username="ops:{{SessionName}}", kubernetesGroups=["ops"])
-    user = json.loads(ada.kubectl("auth", "whoami", "--output=json").stdout)["status"]["userInfo"]
+def test_a_role_session_has_the_user_name_groups_and_extra_fields_of_its_access_entry(engineer: Person) -> None:
+    engineer.create_access_entry(username="ops:{{SessionName}}", kubernetesGroups=["ops"])
+    user = json.loads(engineer.kubectl("auth", "whoami", "--output=json").stdout)["status"]["userInfo"]
     assert user["username"] == "ops:ada"
     assert set(user["groups"]) == {"ops", "system:authenticated"}
     assert user["extra"]["arn"] == [f"arn:aws:sts::{ACCOUNT}:assumed-role/ada/ada"]
@@ -161,7 +161,7 @@ def test_a_role_session_has_user_name_groups_and_extra_fields(ada: Person) -> No
 # --- tokens as such
 
 
-def presigned(cluster: Running, name: str, moment: datetime | None = None) -> str:
+def presign_token(cluster: Running, name: str, moment: datetime | None = None) -> str:
     """Return an engineer's token for the named cluster, signed by botocore instead of the AWS CLI."""
     sts = cluster.cloud.clients(REGION)("sts")
     sts.meta.events.register(
@@ -172,7 +172,7 @@ def presigned(cluster: Running, name: str, moment: datetime | None = None) -> st
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
-def get(cluster: Running, token: str) -> subprocess.CompletedProcess[str]:
+def get_namespace(cluster: Running, token: str) -> subprocess.CompletedProcess[str]:
     described = cluster.describe()
     authority = base64.b64decode(described["certificateAuthority"]["data"]).decode()
     command = ["kubectl", "get", "--raw", "/api/v1/namespaces/default", f"--server={described['endpoint']}", f"--token={token}"]
@@ -192,19 +192,19 @@ def get(cluster: Running, token: str) -> subprocess.CompletedProcess[str]:
         Path(file.name).unlink()
 
 
-def test_a_token_made_by_botocore_is_accepted(cluster: Running) -> None:
-    done = get(cluster, presigned(cluster, cluster.name))
+def test_a_token_generated_with_botocore_is_accepted(cluster: Running) -> None:
+    done = get_namespace(cluster, presign_token(cluster, cluster.name))
     assert done.returncode == 0, done.stderr
 
 
-def refusals(cluster: Running) -> dict[str, str]:
-    good = presigned(cluster, cluster.name)
+def make_rejected_tokens(cluster: Running) -> dict[str, str]:
+    good = presign_token(cluster, cluster.name)
     url = base64.urlsafe_b64decode(good.removeprefix("k8s-aws-v1.") + "==").decode()
     changed = url.replace("X-Amz-Expires=60", "X-Amz-Expires=600")
     assert changed != url
     return {
-        "for another cluster": presigned(cluster, "another"),
-        "expired": presigned(cluster, cluster.name, datetime.now(UTC) - timedelta(minutes=16)),
+        "for another cluster": presign_token(cluster, "another"),
+        "expired": presign_token(cluster, cluster.name, datetime.now(UTC) - timedelta(minutes=16)),
         "changed": "k8s-aws-v1." + base64.urlsafe_b64encode(changed.encode()).decode().rstrip("="),
         "made up": "k8s-aws-v1.bm90aGluZw",
     }
@@ -212,10 +212,10 @@ def refusals(cluster: Running) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", ["for another cluster", "expired", "changed", "made up"])
 def test_an_invalid_token_is_refused(cluster: Running, kind: str) -> None:
-    done = get(cluster, refusals(cluster)[kind])
+    done = get_namespace(cluster, make_rejected_tokens(cluster)[kind])
     assert done.returncode != 0 and "Unauthorized" in done.stderr, done
 
 
-def test_a_token_of_fourteen_minutes_ago_is_still_accepted(cluster: Running) -> None:
-    token = presigned(cluster, cluster.name, datetime.now(UTC) - timedelta(minutes=14))
-    assert get(cluster, token).returncode == 0
+def test_a_token_issued_fourteen_minutes_ago_is_still_accepted(cluster: Running) -> None:
+    token = presign_token(cluster, cluster.name, datetime.now(UTC) - timedelta(minutes=14))
+    assert get_namespace(cluster, token).returncode == 0

@@ -15,7 +15,7 @@ from infra.naming import AUTOSCALER_TAG, EFA_RESOURCE, GPU_RESOURCE, GPU_TAINT, 
 from infra.platform import cluster_autoscaler
 from localcloud.aws.account import ACCOUNT
 from testkit.eks_clusters import REGION, Account, Running
-from testkit.node_groups import NodeGroup, Object, is_ready, node_group, pod, pod_path, pods
+from testkit.node_groups import NodeGroup, Object, build_pod, create_node_group, create_pods, is_ready, pod_path
 from testkit.waiting import wait_until, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -26,15 +26,15 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 
 @pytest.fixture(scope="module")
-def scaled(account: Account) -> Iterator[Running]:
+def autoscaled_cluster(account: Account) -> Iterator[Running]:
     """A cluster with a system node, device plugins and the autoscaler."""
     made = account.create("scaled")
     account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
-    role = make_role(made)
+    role = create_role(made)
     account.eks.create_pod_identity_association(clusterName=made.name, namespace=SYSTEM, serviceAccount=NAME, roleArn=role)
-    with node_group(made, "system", 1, "m5.large") as group:
+    with create_node_group(made, "system", 1, "m5.large") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
-        for each in (*rights(), *device_plugins(), deployment(made)):
+        for each in (*list_rbac_objects(), *build_device_plugins(), build_deployment(made)):
             made.api.apply(each)
         path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{NAME}"
         wait_while(lambda: made.api.get(path)["status"].get("readyReplicas"), lambda ready: ready != 1)
@@ -42,39 +42,39 @@ def scaled(account: Account) -> Iterator[Running]:
     made.delete()
 
 
-def make_role(cluster: Running) -> str:
+def create_role(cluster: Running) -> str:
     """Create the autoscaler's role with the program's policies; return its ARN."""
     owner = Owner(ACCOUNT, REGION, "aws")
-    trust = trust_policies.assumed_by_pods(owner, cluster.name, SYSTEM, NAME)
+    trust = trust_policies.build_pod_trust_policy(owner, cluster.name, SYSTEM, NAME)
     client = cluster.account.client("iam")
     role = client.create_role(RoleName="autoscaler", AssumeRolePolicyDocument=iam.to_json(trust))["Role"]["Arn"]
-    policy = iam.to_json(iam.scale_groups(owner, cluster.name, AUTOSCALER_TAG))
+    policy = iam.to_json(iam.allow_node_group_scaling(owner, cluster.name, AUTOSCALER_TAG))
     client.put_role_policy(RoleName="autoscaler", PolicyName="scale", PolicyDocument=policy)
     return str(role)
 
 
-def rights() -> Iterator[Object]:
+def list_rbac_objects() -> Iterator[Object]:
     """Yield exactly the Kubernetes permissions that the platform grants the real autoscaler."""
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM}]
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": SYSTEM}}
     for kind, rules, where in (
-        ("ClusterRole", cluster_autoscaler._cluster_rules(), {}),
-        ("Role", cluster_autoscaler._status_rules(), {"namespace": SYSTEM}),
+        ("ClusterRole", cluster_autoscaler._build_cluster_rules(), {}),
+        ("Role", cluster_autoscaler._build_status_rules(), {"namespace": SYSTEM}),
     ):
         metadata = {"name": NAME, **where}
-        plain = [{_camel(key): value for key, value in rule.items()} for rule in rules]
+        plain = [{_to_camel_case(key): value for key, value in rule.items()} for rule in rules]
         yield {**rbac, "kind": kind, "metadata": metadata, "rules": plain}
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME}
         yield {**rbac, "kind": f"{kind}Binding", "metadata": metadata, "roleRef": reference, "subjects": subjects}
 
 
-def _camel(key: str) -> str:
+def _to_camel_case(key: str) -> str:
     first, *rest = key.split("_")
     return first + "".join(word.title() for word in rest)
 
 
-def deployment(cluster: Running) -> Object:
+def build_deployment(cluster: Running) -> Object:
     """Return the platform's autoscaler Deployment, with shorter timeouts."""
     flags = [
         "--cloud-provider=aws",
@@ -101,10 +101,10 @@ def deployment(cluster: Running) -> Object:
         },
     }
     spec = {"serviceAccountName": NAME, "nodeSelector": {"gpumpi.io/pool": "system"}, "containers": [container]}
-    return daemon("Deployment", NAME, spec, replicas=1)
+    return build_workload("Deployment", NAME, spec, replicas=1)
 
 
-def device_plugins() -> Iterator[Object]:
+def build_device_plugins() -> Iterator[Object]:
     for name, image in (
         ("gpu-plugin", "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"),
         ("efa-plugin", "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.13"),
@@ -117,10 +117,10 @@ def device_plugins() -> Iterator[Object]:
             "containers": [{"name": name, "image": image, "volumeMounts": [mount]}],
             "volumes": [{"name": "device-plugin", "hostPath": {"path": folder}}],
         }
-        yield daemon("DaemonSet", name, spec)
+        yield build_workload("DaemonSet", name, spec)
 
 
-def daemon(kind: str, name: str, spec: Object, **settings: Any) -> Object:
+def build_workload(kind: str, name: str, spec: Object, **settings: Any) -> Object:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": spec}
     metadata = {"name": name, "namespace": SYSTEM}
@@ -129,19 +129,19 @@ def daemon(kind: str, name: str, spec: Object, **settings: Any) -> Object:
 
 
 @pytest.fixture
-def train(scaled: Running, request: pytest.FixtureRequest) -> Iterator[NodeGroup]:
+def train_group(autoscaled_cluster: Running, request: pytest.FixtureRequest) -> Iterator[NodeGroup]:
     """A GPU pool without nodes. Each test adds the Pulumi program's tags with `tag`, which can omit a tag."""
     name = f"train-{zlib.crc32(request.node.name.encode()):x}"
-    labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
+    labels = naming.build_pool_labels("train", accelerator="nvidia-a100", efa=True)
     sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 0}
-    with node_group(scaled, name, 0, "p4d.24xlarge", labels=labels, scalingConfig=sizes) as group:
+    with create_node_group(autoscaled_cluster, name, 0, "p4d.24xlarge", labels=labels, scalingConfig=sizes) as group:
         yield group
 
 
-def tag(group: NodeGroup, *, without: str = "", taints: tuple[Taint, ...] = (GPU_TAINT,)) -> None:
-    labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
+def tag_group(group: NodeGroup, *, without: str = "", taints: tuple[Taint, ...] = (GPU_TAINT,)) -> None:
+    labels = naming.build_pool_labels("train", accelerator="nvidia-a100", efa=True)
     resources = {EFA_RESOURCE: "2", "hugepages-2Mi": "10Gi"}
-    tags = naming.autoscaler_tags(group.cluster.name, labels=labels, taints=taints, resources=resources)
+    tags = naming.build_autoscaler_tags(group.cluster.name, labels=labels, taints=taints, resources=resources)
     kept = {key: value for key, value in tags.items() if not (without and key.endswith(without))}
     assert len(kept) == len(tags) - bool(without)
     name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
@@ -153,13 +153,13 @@ def tag(group: NodeGroup, *, without: str = "", taints: tuple[Taint, ...] = (GPU
     )
 
 
-def worker(name: str, **spec: Any) -> Object:
+def build_worker(name: str, **spec: Any) -> Object:
     """Return a pod that requests all GPUs of a node."""
     wanted = {GPU_RESOURCE: "8", EFA_RESOURCE: "2"}
-    return pod(name, nodeSelector={"gpumpi.io/pool": "train"}, container={"resources": {"limits": wanted}}, **spec)
+    return build_pod(name, nodeSelector={"gpumpi.io/pool": "train"}, container={"resources": {"limits": wanted}}, **spec)
 
 
-def sizes(group: NodeGroup) -> tuple[int, int]:
+def read_sizes(group: NodeGroup) -> tuple[int, int]:
     """Return the desired size in AWS and the number of ready nodes."""
     name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
     client = group.cluster.account.client("autoscaling")
@@ -168,19 +168,21 @@ def sizes(group: NodeGroup) -> tuple[int, int]:
     return int(found["DesiredCapacity"]), len(nodes)
 
 
-def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(scaled: Running, train: NodeGroup) -> None:
-    tag(train)
-    workers = [worker("worker-0"), worker("worker-1")]
-    with pods(scaled, *workers):
+def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(
+    autoscaled_cluster: Running, train_group: NodeGroup
+) -> None:
+    tag_group(train_group)
+    workers = [build_worker("worker-0"), build_worker("worker-1")]
+    with create_pods(autoscaled_cluster, *workers):
         for name in ("worker-0", "worker-1"):
             wait_while(
-                lambda name=name: scaled.api.get(pod_path(name))["status"]["phase"],
+                lambda name=name: autoscaled_cluster.api.get(pod_path(name))["status"]["phase"],
                 lambda phase: phase != "Running",
             )
-        assert sizes(train) == (2, 2)
-        assert events(scaled, "worker-0", "TriggeredScaleUp")
-    wait_while(lambda: sizes(train), lambda found: found != (0, 0))
-    assert log(scaled).count("the node is no longer needed") == 2
+        assert read_sizes(train_group) == (2, 2)
+        assert list_events(autoscaled_cluster, "worker-0", "TriggeredScaleUp")
+    wait_while(lambda: read_sizes(train_group), lambda found: found != (0, 0))
+    assert read_log(autoscaled_cluster).count("the node is no longer needed") == 2
 
 
 @pytest.mark.parametrize(
@@ -190,52 +192,52 @@ def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(s
         ("without-label", "label/gpumpi.io/pool", "no label gpumpi.io/pool=train"),
     ],
 )
-def test_a_pod_stays_pending_with_a_reason_when_a_tag_is_missing(
-    scaled: Running, train: NodeGroup, name: str, without: str, reason: str
+def test_a_pod_stays_pending_with_a_reason_if_an_autoscaler_tag_is_missing(
+    autoscaled_cluster: Running, train_group: NodeGroup, name: str, without: str, reason: str
 ) -> None:
-    tag(train, without=without)
-    with pods(scaled, worker(name)):
-        await_reason(scaled, name, reason)
-        assert sizes(train) == (0, 0)
-        assert reason in log(scaled)
-        tag(train)
-        wait_while(lambda: sizes(train)[0], lambda desired: desired != 1)
+    tag_group(train_group, without=without)
+    with create_pods(autoscaled_cluster, build_worker(name)):
+        wait_for_event(autoscaled_cluster, name, reason)
+        assert read_sizes(train_group) == (0, 0)
+        assert reason in read_log(autoscaled_cluster)
+        tag_group(train_group)
+        wait_while(lambda: read_sizes(train_group)[0], lambda desired: desired != 1)
 
 
-def test_a_pod_that_does_not_tolerate_a_tagged_taint_stays_pending(scaled: Running, train: NodeGroup) -> None:
+def test_a_pod_that_does_not_tolerate_the_tagged_taint_stays_pending(autoscaled_cluster: Running, train_group: NodeGroup) -> None:
     """The API server adds a toleration for the GPU taint to pods that request GPUs, but none for the team's taint."""
-    tag(train, taints=(GPU_TAINT, Taint("team", "a")))
-    with pods(scaled, worker("stranger", tolerations=[])):
-        await_reason(scaled, "stranger", "untolerated taint {team: a}")
-        assert sizes(train) == (0, 0)
-        assert "untolerated taint {nvidia.com/gpu" not in str(events(scaled, "stranger", "NotTriggerScaleUp"))
+    tag_group(train_group, taints=(GPU_TAINT, Taint("team", "a")))
+    with create_pods(autoscaled_cluster, build_worker("stranger", tolerations=[])):
+        wait_for_event(autoscaled_cluster, "stranger", "untolerated taint {team: a}")
+        assert read_sizes(train_group) == (0, 0)
+        assert "untolerated taint {nvidia.com/gpu" not in str(list_events(autoscaled_cluster, "stranger", "NotTriggerScaleUp"))
 
 
-def test_the_status_is_in_the_same_config_map_as_the_real_ones(scaled: Running) -> None:
+def test_the_autoscaler_writes_its_status_to_the_same_config_map_as_upstream(autoscaled_cluster: Running) -> None:
     path = f"/api/v1/namespaces/{SYSTEM}/configmaps/cluster-autoscaler-status"
-    found = wait_while(lambda: scaled.api.find(path), lambda found: found is None)
+    found = wait_while(lambda: autoscaled_cluster.api.find(path), lambda found: found is None)
     assert "unschedulable pods: " in found["data"]["status"]
     assert "shortened: new pods with GPUs wait 0 s" in found["data"]["status"]
 
 
-def await_reason(cluster: Running, name: str, reason: str) -> None:
+def wait_for_event(cluster: Running, name: str, reason: str) -> None:
     """Wait for an event that contains this reason.
 
     Earlier events can contain another reason, because the autoscaler may have listed the groups before the test tagged
     its own group.
     """
-    wait_until(lambda: events(cluster, name, "NotTriggerScaleUp"), lambda found: any(reason in message for message in found))
+    wait_until(lambda: list_events(cluster, name, "NotTriggerScaleUp"), lambda found: any(reason in message for message in found))
 
 
-def events(cluster: Running, name: str, reason: str) -> list[str]:
+def list_events(cluster: Running, name: str, reason: str) -> list[str]:
     found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason={reason}")["items"]
     return sorted({event["message"] for event in found})
 
 
-def log(cluster: Running) -> str:
+def read_log(cluster: Running) -> str:
     """The autoscaler's log."""
     (found,) = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/pods", labelSelector=f"app={NAME}")["items"]
     path = f"/api/v1/namespaces/{SYSTEM}/pods/{found['metadata']['name']}/log"
-    status, text = wait_while(lambda: cluster.api._send("GET", path, None, {}), lambda answer: answer[0] >= 500)
+    status, text = wait_while(lambda: cluster.api._send_request("GET", path, None, {}), lambda answer: answer[0] >= 500)
     assert status == 200, text
     return str(text.decode())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 RAISES = """
 import signal
@@ -40,10 +40,10 @@ WITHOUT_SSHD = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
 """An image with a shell but without sshd. Any such image works."""
 
 
-def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_an_exception_on_one_rank_ends_the_waiting_ranks(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster(
         "submit",
-        job_file(tmp_path, "raises", command=["python3", "-u", "-m", "mpi4py", "-c", RAISES], maxRestarts=0),
+        write_job_file(tmp_path, "raises", command=["python3", "-u", "-m", "mpi4py", "-c", RAISES], maxRestarts=0),
         "--follow",
     )
     assert done.code == 1, done.out + done.err
@@ -54,7 +54,7 @@ def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: J
 
 @pytest.mark.mission_only
 def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "hangs", command=python(HANGS), activeDeadlineSeconds=40)
+    file = write_job_file(tmp_path, "hangs", command=python_command(HANGS), activeDeadlineSeconds=40)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert {"rank 0 goes on", "rank 1 goes on"} <= set(done.out.splitlines())
@@ -64,7 +64,7 @@ def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tm
 
 @pytest.mark.mission_only
 def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Path) -> None:
-    done = job_cluster.cluster("submit", job_file(tmp_path, "silent", command=["true"]), "--follow")
+    done = job_cluster.cluster("submit", write_job_file(tmp_path, "silent", command=["true"]), "--follow")
     assert done.code == 0, done.out + done.err
     # On a busy machine, ssh may start before Open MPI has set the process group of ssh. The only consequence is a warning:
     # https://github.com/openpmix/prrte/blob/v3.0.6/src/mca/plm/ssh/plm_ssh_module.c
@@ -74,17 +74,17 @@ def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Pa
 
 
 @pytest.mark.mission_only
-def test_writing_to_a_read_only_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_the_error_for_writing_to_a_read_only_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
     volumes = [{"name": "shared", "readOnly": True}]
-    file = job_file(tmp_path, "reader", command=python(WRITES), volumes=volumes, maxRestarts=0)
+    file = write_job_file(tmp_path, "reader", command=python_command(WRITES), volumes=volumes, maxRestarts=0)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "Read-only file system: '/shared/checkpoint'" in done.out
 
 
 @pytest.mark.mission_only
-def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "filler", command=python(FILLS), workers=1, perNode=1, maxRestarts=0)
+def test_the_error_for_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file = write_job_file(tmp_path, "filler", command=python_command(FILLS), workers=1, perNode=1, maxRestarts=0)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "OSError: [Errno 28] No space left on device" in done.out
@@ -92,35 +92,35 @@ def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_
 
 
 @pytest.fixture
-def no_pods_allowed(job_cluster: JobCluster) -> Iterator[None]:
+def pod_blocking_quota(job_cluster: JobCluster) -> Iterator[None]:
     """Create a ResourceQuota that rejects every new pod in the job namespace."""
     made = job_cluster.kubectl("create", "quota", "no-pods", "--hard=pods=0", "-n", NAMESPACE)
     assert made.code == 0, made.err
     try:
         # Until the quota controller has written the status, pods are rejected with another message.
-        wait_until(lambda: job_cluster.objects("resourcequota")[0].get("status", {}).get("hard"), bool)
+        wait_until(lambda: job_cluster.list_objects("resourcequota")[0].get("status", {}).get("hard"), bool)
         yield
     finally:
         job_cluster.kubectl("delete", "quota", "no-pods", "-n", NAMESPACE)
 
 
 @pytest.mark.parametrize("launcher", [pytest.param("mpijob", marks=pytest.mark.mission_only), "torchrun"])
-def test_a_job_whose_pods_a_quota_refuses_names_the_quota(
-    job_cluster: JobCluster, no_pods_allowed: None, tmp_path: Path, launcher: str
+def test_the_error_for_pods_rejected_by_a_quota_names_the_quota(
+    job_cluster: JobCluster, pod_blocking_quota: None, tmp_path: Path, launcher: str
 ) -> None:
     name = f"over-quota-{launcher}"
-    assert job_cluster.cluster("submit", job_file(tmp_path, name, launcher=launcher, command=["true"])).code == 0
+    assert job_cluster.cluster("submit", write_job_file(tmp_path, name, launcher=launcher, command=["true"])).code == 0
 
-    def reason() -> str:
+    def read_reason() -> str:
         return str(next(one["reason"] for one in job_cluster.cluster("jobs", "--json").json if one["name"] == name))
 
-    assert "exceeded quota: no-pods" in wait_until(reason, lambda text: "quota" in text)
+    assert "exceeded quota: no-pods" in wait_until(read_reason, lambda text: "quota" in text)
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", pytest.param("standalone", marks=pytest.mark.mission_only)])
-def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
+def test_submit_follow_reports_an_image_without_sshd_and_ends(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"sshless-{launcher}"
-    file = job_file(tmp_path, name, launcher=launcher, image=WITHOUT_SSHD, command=["true"])
+    file = write_job_file(tmp_path, name, launcher=launcher, image=WITHOUT_SSHD, command=["true"])
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     (sentence,) = [line for line in done.err.splitlines() if line.startswith("cluster submit: ")]

@@ -21,14 +21,14 @@ from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
 from localcloud.machine import network
 from localcloud.processes import ROOT
-from testkit.eks_clusters import PRIVATE, REGION, Account, Running, remains
-from testkit.node_groups import NodeGroup, pod_in
-from testkit.waiting import eventually, wait_while
+from testkit.eks_clusters import PRIVATE, REGION, Account, Running, find_leftovers
+from testkit.node_groups import NodeGroup, wait_for_phase
+from testkit.waiting import retry_until_success, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
-def unknown(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:
+def request_anonymously(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:
     """Return the API server's answer to an anonymous request."""
     record = cluster.describe()
     context = ssl.create_default_context(cafile=cluster.folder / "pki" / "ca.crt")
@@ -41,10 +41,10 @@ def unknown(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:
         return error.code, error.read()
 
 
-def test_the_endpoint_and_authority_that_eks_shows_are_the_clusters_own(cluster: Running, tmp_path: Path) -> None:
+def test_eks_reports_the_real_endpoint_and_certificate_authority_of_the_cluster(cluster: Running, tmp_path: Path) -> None:
     record = cluster.describe()
     assert urlsplit(record["endpoint"]).hostname == "127.0.0.1"
-    config = cluster.kubeconfig(tmp_path / "config")
+    config = cluster.write_kubeconfig(tmp_path / "config")
     server = json.loads(cluster.kubectl(config, "version", "--output", "json").stdout)["serverVersion"]
     assert server["gitVersion"] == "v1.35.0"
     assert cluster.kubectl(config, "get", "namespaces", "--output", "name").stdout.split() == [
@@ -54,11 +54,11 @@ def test_the_endpoint_and_authority_that_eks_shows_are_the_clusters_own(cluster:
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1/namespaces", "/healthz", "/readyz", "/version", "/openid/v1/jwks"])
 def test_anonymous_requests_are_refused(cluster: Running, path: str) -> None:
-    assert unknown(cluster, path)[0] == 401
-    assert unknown(cluster, path, Authorization="Bearer k8s-aws-v1.invented")[0] == 401
+    assert request_anonymously(cluster, path)[0] == 401
+    assert request_anonymously(cluster, path, Authorization="Bearer k8s-aws-v1.invented")[0] == 401
 
 
-def test_authorization_is_node_and_rbac_not_always_allow(cluster: Running) -> None:
+def test_authorization_modes_are_node_and_rbac(cluster: Running) -> None:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -71,40 +71,40 @@ def test_authorization_is_node_and_rbac_not_always_allow(cluster: Running) -> No
     ]
 
 
-def test_service_names_resolve_at_the_pods_dns_address(cluster: Running) -> None:
+def test_service_names_resolve_through_the_dns_address_of_pods(cluster: Running) -> None:
     service = cluster.api.get("/api/v1/namespaces/kube-system/services/kube-dns")
     assert service["spec"]["clusterIP"] == "172.20.0.10"
 
-    def address(name: str) -> str:
+    def resolve_address(name: str) -> str:
         query = b"\x00\x01\x01\x00\x00\x01" + b"\x00" * 6
         query += b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\x00\x00\x01\x00\x01"
 
-        def ask() -> bytes:
+        def send_query() -> bytes:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
                 asking.settimeout(5)
                 asking.sendto(query, ("172.20.0.10", 53))
                 return asking.recv(512)
 
-        answer = network.inside(cluster.state.namespace, ask)
+        answer = network.run_in_namespace(cluster.state.namespace, send_query)
         return socket.inet_ntoa(answer[-4:]) if answer[3] & 15 == 0 else f"rcode {answer[3] & 15}"
 
-    assert address("kubernetes.default.svc.cluster.local") == "172.20.0.1"
-    assert address("ip-10-0-1-2.us-west-2.compute.internal") == "10.0.1.2"
-    assert address("example.com") == "rcode 3", "internet names do not resolve"
+    assert resolve_address("kubernetes.default.svc.cluster.local") == "172.20.0.1"
+    assert resolve_address("ip-10-0-1-2.us-west-2.compute.internal") == "10.0.1.2"
+    assert resolve_address("example.com") == "rcode 3", "internet names do not resolve"
 
 
-def test_the_vpc_has_aws_but_only_its_own_daemons_have_their_part_of_the_control_api(cluster: Running) -> None:
-    def ask(path: str, address: str = "169.254.100.1", port: int = 4566) -> bytes:
+def test_the_vpc_reaches_aws_but_only_cluster_daemons_reach_their_control_api_paths(cluster: Running) -> None:
+    def send_request(path: str, address: str = "169.254.100.1", port: int = 4566) -> bytes:
         with network.connect(cluster.state.namespace, address, port, 60) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {address}:{port}\r\n\r\n".encode())
             return b"".join(iter(lambda: connection.recv(4096), b""))
 
     own = f"/local-cloud/kubernetes/us-west-2/{cluster.name}/token-review"
-    assert b"AccessDenied" in ask("/some-bucket"), "S3 answers"
-    assert b" 404 " in ask("/local-cloud/health")
-    assert b" 404 " in ask(own)
-    assert b" 404 " in ask("/local-cloud/health", "127.0.0.1", 4567)
-    assert b" 401 " in ask(own, "127.0.0.1", 4567), "it needs the cluster's token"
+    assert b"AccessDenied" in send_request("/some-bucket"), "S3 answers"
+    assert b" 404 " in send_request("/local-cloud/health")
+    assert b" 404 " in send_request(own)
+    assert b" 404 " in send_request("/local-cloud/health", "127.0.0.1", 4567)
+    assert b" 401 " in send_request(own, "127.0.0.1", 4567), "it needs the cluster's token"
 
 
 def test_a_private_cluster_is_reachable_only_from_its_vpc_until_its_endpoint_is_public(account: Account) -> None:
@@ -116,7 +116,7 @@ def test_a_private_cluster_is_reachable_only_from_its_vpc_until_its_endpoint_is_
         public = {"endpointPublicAccess": True, "publicAccessCidrs": ["203.0.113.7/32"]}
         assert cluster.update("update_cluster_config", resourcesVpcConfig=public) == "Successful"
         endpoint = cluster.describe()["endpoint"]
-        assert unknown(cluster, "/api")[0] == 401
+        assert request_anonymously(cluster, "/api")[0] == 401
         assert cluster.update("update_cluster_config", resourcesVpcConfig={"endpointPublicAccess": False}) == "Successful"
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", urlsplit(endpoint).port or 0), timeout=5)
@@ -124,7 +124,7 @@ def test_a_private_cluster_is_reachable_only_from_its_vpc_until_its_endpoint_is_
         cluster.delete()
 
 
-def test_two_clusters_run_side_by_side_and_deleting_one_leaves_the_other(account: Account, cluster: Running) -> None:
+def test_deleting_one_of_two_clusters_does_not_affect_the_other(account: Account, cluster: Running) -> None:
     other = account.create("other")
     endpoints = {running.describe()["endpoint"] for running in (cluster, other)}
     assert len(endpoints) == 2
@@ -137,7 +137,7 @@ def test_two_clusters_run_side_by_side_and_deleting_one_leaves_the_other(account
     assert [process.name for process in processes if process.process() is not None] == []
     assert not folder.exists()
     assert namespace
-    assert not network.path_of(namespace).exists()
+    assert not network.build_namespace_path(namespace).exists()
     assert cluster.api.is_ready()
 
 
@@ -149,13 +149,13 @@ def test_an_upgrade_restarts_the_api_server_and_keeps_its_objects(account: Accou
         resourcesVpcConfig={"subnetIds": account.world.subnets},
     )
     cluster = Running(account, "older")
-    cluster.settled("CREATING")
+    cluster.wait_until_settled("CREATING")
     try:
         cluster.api.create("/api/v1/namespaces", {"metadata": {"name": "kept"}})
-        before = cluster.process("kube-apiserver")
+        before = cluster.find_process("kube-apiserver")
         assert cluster.update("update_cluster_version", version="1.35") == "Successful"
         assert cluster.describe()["version"] == "1.35"
-        assert cluster.process("kube-apiserver").pid != before.pid
+        assert cluster.find_process("kube-apiserver").pid != before.pid
         assert before.process() is None
         assert cluster.api.find("/api/v1/namespaces/kept") is not None
         assert cluster.state.crashes == []
@@ -163,8 +163,8 @@ def test_an_upgrade_restarts_the_api_server_and_keeps_its_objects(account: Accou
         cluster.delete()
 
 
-def test_an_api_server_that_eks_restarts_comes_back(account: Account, cluster: Running) -> None:
-    before = cluster.process("kube-apiserver")
+def test_eks_restarts_a_crashed_api_server(account: Account, cluster: Running) -> None:
+    before = cluster.find_process("kube-apiserver")
     account.cloud.control().post(f"kubernetes/{REGION}/{cluster.name}/restart-api-server", {})
     wait_while(lambda: before.process(), bool)
     wait_while(cluster.api.is_ready, lambda ready: not ready)
@@ -173,7 +173,7 @@ def test_an_api_server_that_eks_restarts_comes_back(account: Account, cluster: R
         account.cloud.control().post(f"kubernetes/{REGION}/nobody/restart-api-server", {})
 
 
-def assert_an_update_fails_with(cluster: Running, reason: str) -> None:
+def assert_update_fails_with(cluster: Running, reason: str) -> None:
     """Check that an operation on a cluster with a dead process fails at once, instead of waiting for the process."""
     eks, logging = cluster.account.world.eks, {"clusterLogging": [{"types": ["api"], "enabled": True}]}
     made = eks.update_cluster_config(name=cluster.name, logging=logging)["update"]["id"]
@@ -182,10 +182,10 @@ def assert_an_update_fails_with(cluster: Running, reason: str) -> None:
     assert reason in update["errors"][0]["errorMessage"]
 
 
-def test_a_crashed_daemon_is_reported_with_the_end_of_its_log(account: Account) -> None:
+def test_a_crashed_daemon_is_reported_with_the_last_lines_of_its_log(account: Account) -> None:
     cluster = account.create("broken")
     try:
-        scheduler = cluster.process("kube-scheduler")
+        scheduler = cluster.find_process("kube-scheduler")
         with Path(scheduler.log).open("a") as log:
             log.write("its last words\n")
         os.kill(scheduler.pid, signal.SIGKILL)
@@ -195,7 +195,7 @@ def test_a_crashed_daemon_is_reported_with_the_end_of_its_log(account: Account) 
         issue = wait_while(lambda: cluster.describe()["health"]["issues"], lambda issues: not issues)[0]
         assert issue["code"] == "InternalFailure"
         assert "its last words" in issue["message"]
-        assert_an_update_fails_with(cluster, "its last words")
+        assert_update_fails_with(cluster, "its last words")
         said = subprocess.run(
             [sys.executable, "scripts/cluster", "local", "status", "--home", str(account.cloud.folder)],
             cwd=ROOT,
@@ -209,51 +209,51 @@ def test_a_crashed_daemon_is_reported_with_the_end_of_its_log(account: Account) 
         cluster.delete()
 
 
-def test_a_cluster_that_cannot_start_fails_as_in_aws_with_the_reason(account: Account) -> None:
-    cluster = account.begin("doomed")
-    etcd = eventually(lambda: cluster.process("etcd"), StopIteration)
+def test_a_cluster_that_cannot_start_becomes_failed_with_the_reason(account: Account) -> None:
+    cluster = account.start_creation("doomed")
+    etcd = retry_until_success(lambda: cluster.find_process("etcd"), StopIteration)
     os.kill(etcd.pid, signal.SIGKILL)
-    record = cluster.settled("CREATING")
+    record = cluster.wait_until_settled("CREATING")
     assert record["status"] == "FAILED"
     assert record["health"]["issues"][0]["message"].startswith("etcd was ended by SIGKILL")
     cluster.delete()
 
 
 @pytest.mark.mission_only
-def test_a_reset_stops_a_cluster_that_is_starting(own_cloud: LocalCloud) -> None:
+def test_a_reset_stops_a_cluster_that_is_still_starting(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
-    Account(own_cloud).begin("short")
+    Account(own_cloud).start_creation("short")
     own_cloud.reset()
     assert own_cloud.clusters() == []
-    assert [line for line in remains(own_cloud) if "-m localcloud." not in line] == []
+    assert [line for line in find_leftovers(own_cloud) if "-m localcloud." not in line] == []
     again = Account(own_cloud).create("again")
     assert again.api.is_ready()
 
 
-def busy_cluster(cloud: LocalCloud, name: str) -> Running:
+def create_busy_cluster(cloud: LocalCloud, name: str) -> Running:
     """Create a cluster with a node and a running pod."""
     cluster = Account(cloud).create(name)
     world = cluster.account.world
     asked = {"instanceTypes": ["m7i.large"], "subnets": world.subnets[:1]}
     sizes = {"minSize": 1, "maxSize": 1, "desiredSize": 1}
-    world.eks.create_nodegroup(**world.node_group_request("system", name, scalingConfig=sizes, **asked))
-    assert NodeGroup(cluster, "system").settled()["status"] == "ACTIVE"
+    world.eks.create_nodegroup(**world.build_node_group_request("system", name, scalingConfig=sizes, **asked))
+    assert NodeGroup(cluster, "system").wait_until_settled()["status"] == "ACTIVE"
     container = {"name": "pause", "image": PAUSE_IMAGE}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "still"}, "spec": {"containers": [container]}}
     cluster.api.create("/api/v1/namespaces/default/pods", pod)
-    pod_in(cluster, "still", "Running")
+    wait_for_phase(cluster, "still", "Running")
     return cluster
 
 
-def kinds(lines: list[str]) -> set[str]:
+def parse_kinds(lines: list[str]) -> set[str]:
     return {line.split()[0] for line in lines}
 
 
 @pytest.mark.mission_only
-def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) -> None:
+def test_the_next_start_cleans_up_after_a_killed_local_cloud(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
-    cluster = busy_cluster(own_cloud, "killed")
-    assert kinds(remains(own_cloud)) >= {"namespace", "control", "process"}, (
+    cluster = create_busy_cluster(own_cloud, "killed")
+    assert parse_kinds(find_leftovers(own_cloud)) >= {"namespace", "control", "process"}, (
         "a running cloud has the traces that the test looks for"
     )
     orphans = cluster.state.processes
@@ -265,16 +265,16 @@ def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) 
     assert own_cloud.start(print, kubernetes=True)
     assert [process.name for process in orphans if process.process()] == []
     assert own_cloud.clusters() == []
-    assert kinds(remains(own_cloud)) == {"process"}, "only processes of the new local cloud remain"
+    assert parse_kinds(find_leftovers(own_cloud)) == {"process"}, "only processes of the new local cloud remain"
     assert Account(own_cloud).create("killed").api.is_ready()
 
 
 @pytest.mark.mission_only
-def test_stop_leaves_nothing(own_cloud: LocalCloud) -> None:
+def test_stop_leaves_no_processes_or_files_behind(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
-    cluster = busy_cluster(own_cloud, "brief")
+    cluster = create_busy_cluster(own_cloud, "brief")
     processes = cluster.state.processes
     own_cloud.stop()
     assert [process.name for process in processes if process.process()] == []
-    assert remains(own_cloud) == []
+    assert find_leftovers(own_cloud) == []
     assert not own_cloud.folder.exists()

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from testkit.job_cluster import JobCluster
-from tests.docs.coming_from import SYSTEMS, examples
+from tests.docs.coming_from import SYSTEMS, write_examples
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 WITHOUT_PYTORCH = ("MPIJob", "Slurm and ParallelCluster")
 RESULTS = {"pi": "pi is approximately 3.14", "sums": "sum 2\n", "ddp": "weights equal on all ranks"}
@@ -16,23 +16,25 @@ RESULTS |= dict.fromkeys(("trainjob", "sky", "hyperpod"), RESULTS["ddp"])
 
 
 @pytest.mark.parametrize("system", [pytest.param(WITHOUT_PYTORCH[0], marks=pytest.mark.mission_only), WITHOUT_PYTORCH[1]])
-def test_the_commands_of_a_system_give_the_results_of_its_jobs(job_cluster: JobCluster, tmp_path: Path, system: str) -> None:
-    check(job_cluster, tmp_path, system)
+def test_jobs_of_other_systems_give_the_same_results_with_our_commands(
+    job_cluster: JobCluster, tmp_path: Path, system: str
+) -> None:
+    check_section(job_cluster, tmp_path, system)
 
 
 @pytest.mark.mission_only
 @pytest.mark.mission("E", "torchrun")
 @pytest.mark.parametrize("system", [system for system in SYSTEMS if system not in WITHOUT_PYTORCH])
-def test_the_commands_of_a_system_with_pytorch_give_the_results_of_its_jobs(
+def test_pytorch_jobs_of_other_systems_give_the_same_results_with_our_commands(
     job_cluster: JobCluster, tmp_path: Path, system: str
 ) -> None:
-    check(job_cluster, tmp_path, system)
+    check_section(job_cluster, tmp_path, system)
 
 
-def check(job_cluster: JobCluster, tmp_path: Path, system: str) -> None:
+def check_section(job_cluster: JobCluster, tmp_path: Path, system: str) -> None:
     """Run the commands in a system's section, and check that each job's log contains the expected result."""
     log = ""
-    for command in examples(system, tmp_path):
+    for command in write_examples(system, tmp_path):
         done = job_cluster.cluster(*command.arguments)
         assert done.code == 0, f"{command.arguments}\n{done.out}{done.err}"
         if command.output:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from cli.exit_codes import INTERRUPTED
-from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, python_command, write_job_file
 from testkit.waiting import LIMIT_SECONDS, wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 FAILS_ONCE = """
 import os, pathlib, signal, sys
@@ -31,9 +31,9 @@ signal.pause()
 
 
 @contextmanager
-def dashboard(cluster: JobCluster, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def run_dashboard(cluster: JobCluster, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Run the dashboard, and yield its URL and its process."""
-    with cluster.running("dashboard", "--json", *arguments) as process:
+    with cluster.run_in_background("dashboard", "--json", *arguments) as process:
         assert process.stdout is not None
         text = process.stdout.read(1)
         while text.count("{") != text.count("}"):
@@ -41,45 +41,45 @@ def dashboard(cluster: JobCluster, *arguments: str) -> Iterator[tuple[str, "subp
         yield json.loads(text)["url"], process
 
 
-def data(url: str) -> dict[str, Any]:
+def fetch_data(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(f"{url}data.json", timeout=60) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
 
 
-def cells(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
+def find_cells(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
     rows = [one["cells"] for one in document[section]["rows"]]
     found: dict[str, Any] = next((one for one in rows if next(iter(one.values()))["text"] == name), {})
     return found
 
 
-def test_the_page_has_everything_of_a_cluster_with_a_job_that_restarted(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "dash", command=[*python(FAILS_ONCE), f"dash-{secrets.token_hex(3)}"], maxRestarts=2)
+def test_the_dashboard_shows_pools_nodes_cost_and_a_restarted_job(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file = write_job_file(tmp_path, "dash", command=[*python_command(FAILS_ONCE), f"dash-{secrets.token_hex(3)}"], maxRestarts=2)
     assert job_cluster.cluster("submit", file).code == 0
-    with dashboard(job_cluster, "-s", STACK, "--config-dir", str(SOURCE)) as (url, process):
+    with run_dashboard(job_cluster, "-s", STACK, "--config-dir", str(SOURCE)) as (url, process):
 
         def has_restarted(document: dict[str, Any]) -> bool:
-            job = cells(document, "jobs", "dash")
+            job = find_cells(document, "jobs", "dash")
             return bool(job) and (job["phase"]["text"], job["restarts"]["text"]) == ("Running", "1")
 
-        found = wait_until(lambda: data(url), has_restarted)
-        found = wait_until(lambda: data(url), lambda one: one["cost"]["rows"])
+        found = wait_until(lambda: fetch_data(url), has_restarted)
+        found = wait_until(lambda: fetch_data(url), lambda one: one["cost"]["rows"])
         assert (found["title"], found["stale"], found["unknown"]) == ("gpumpi-jobs", "", [])
-        job = cells(found, "jobs", "dash")
+        job = find_cells(found, "jobs", "dash")
         assert job["phase"]["note"].startswith("restarted: ") and "exit code 3" in job["phase"]["note"]
         assert {"training", "recovering"} <= {one["name"] for one in job["time"]["parts"]}
-        assert cells(found, "pools", "train")["gpus"]["text"] == "2 of 2"
+        assert find_cells(found, "pools", "train")["gpus"]["text"] == "2 of 2"
         nodes = [one["cells"] for one in found["nodes"]["rows"] if one["cells"]["pool"]["text"] == "train"]
         assert {one["jobs"]["text"] for one in nodes} == {f"{NAMESPACE}/dash"}
-        assert cells(found, "cost", "pool train")["hours"]["text"] != "0.00"
+        assert find_cells(found, "cost", "pool train")["hours"]["text"] != "0.00"
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            data(url.rsplit("/", 2)[0] + "/")
+            fetch_data(url.rsplit("/", 2)[0] + "/")
         process.send_signal(signal.SIGINT)
         assert process.wait(LIMIT_SECONDS) == INTERRUPTED
 
 
 @pytest.fixture
-def restricted(job_cluster: JobCluster, tmp_path: Path) -> Iterator[Path]:
+def restricted_kubeconfig(job_cluster: JobCluster, tmp_path: Path) -> Iterator[Path]:
     """Kubeconfig of a service account that may only view the job namespace."""
     account = ("-n", NAMESPACE, "dashboard-viewer")
     binding = ("rolebinding", "-n", NAMESPACE, "dashboard-viewer")
@@ -98,9 +98,11 @@ def restricted(job_cluster: JobCluster, tmp_path: Path) -> Iterator[Path]:
         job_cluster.kubectl("delete", "serviceaccount", *account)
 
 
-def test_what_the_caller_may_not_read_is_shown_with_the_reason(job_cluster: JobCluster, restricted: Path) -> None:
-    with dashboard(job_cluster, "--kubeconfig", str(restricted)) as (url, _):
-        found = data(url)
+def test_the_dashboard_gives_the_reason_for_data_the_caller_cannot_read(
+    job_cluster: JobCluster, restricted_kubeconfig: Path
+) -> None:
+    with run_dashboard(job_cluster, "--kubeconfig", str(restricted_kubeconfig)) as (url, _):
+        found = fetch_data(url)
     assert found["nodes"]["rows"] == [] and "may not list Nodes" in found["nodes"]["empty"]
     assert found["tiles"][0]["value"] == "?" and found["stale"] == ""
     assert any("may not" in sentence for sentence in found["unknown"])

@@ -20,8 +20,8 @@ from localcloud.kubernetes import pki
 from localcloud.stack import LocalStack
 from testkit.eks_clusters import Account, Running
 from testkit.former_program import use_program
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
-from testkit.node_groups import GPU_TAINT, node_group
+from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.node_groups import GPU_TAINT, create_node_group
 from testkit.waiting import wait_until
 from tests.kubernetes import former_queue
 
@@ -72,7 +72,7 @@ class Rack:
         """Return the stack file's settings for this cluster."""
         platform = {
             "cpuRequestFactor": 0.05,
-            "manifestMirror": str(manifests or mirror.ensure(print)),
+            "manifestMirror": str(manifests or mirror.ensure_mirror(print)),
             "imageRepository": "registry.example.com:5000/team",
         }
         target = {"kind": "existing", "kubeconfig": {"path": str(kubeconfig)}}
@@ -86,21 +86,21 @@ class Rack:
         stack.prepare()
         return stack
 
-    def problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
+    def find_problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
         """Return the problems that the checks of `up` find before `up` changes anything."""
-        found = preflight.examine_existing(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
+        found = preflight.examine_existing_stack(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
         return [*map(str, found.problems), *([found.not_queried] if found.not_queried else [])]
 
     def nodes(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]
         return items
 
-    def states_of_nodes(self) -> list[str]:
+    def list_node_taints(self) -> list[str]:
         """Return the taints that Kubernetes puts on nodes that are not ready."""
         taints = [taint["key"] for node in self.nodes() for taint in node["spec"].get("taints", ())]
         return [key for key in taints if key.startswith("node.kubernetes.io/")]
 
-    def content(self) -> set[str]:
+    def list_content(self) -> set[str]:
         """Return the kind, namespace and name of each object in the cluster, and the labels and taints of each node."""
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
         columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
@@ -129,7 +129,7 @@ def write_kubeconfig(file: Path, running: Running, user: Mapping[str, str]) -> P
     return file
 
 
-def with_certificate(issued: pki.Certificate) -> dict[str, str]:
+def encode_certificate(issued: pki.Certificate) -> dict[str, str]:
     encoded = {"client-certificate-data": issued.file, "client-key-data": issued.key}
     return {key: base64.b64encode(file.read_bytes()).decode() for key, file in encoded.items()}
 
@@ -140,14 +140,14 @@ def rack(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     running = account.create("rack")
     gpus = {"amiType": "AL2023_x86_64_NVIDIA", "labels": POOL["nodeSelector"], "taints": [GPU_TAINT]}
     with (
-        node_group(running, "system", 1, "m5.large", labels=WITHOUT_GPUS["nodeSelector"]),
-        node_group(running, "train", 2, "g5.8xlarge", **gpus) as train,
+        create_node_group(running, "system", 1, "m5.large", labels=WITHOUT_GPUS["nodeSelector"]),
+        create_node_group(running, "train", 2, "g5.8xlarge", **gpus) as train,
     ):
         assert train.describe()["status"] == "ACTIVE", train.describe()["health"]
         own = pki.Certificate(running.folder / "pki" / "admin.crt", running.folder / "pki" / "admin.key")
-        kubeconfig = write_kubeconfig(folder / "admin.conf", running, with_certificate(own))
+        kubeconfig = write_kubeconfig(folder / "admin.conf", running, encode_certificate(own))
         made = Rack(running, JobCluster(WithoutAws(account.cloud.folder), kubeconfig), folder)
-        wait_until(made.states_of_nodes, lambda states: not states, 60)
+        wait_until(made.list_node_taints, lambda states: not states, 60)
         yield made
     running.delete()
 
@@ -155,13 +155,13 @@ def rack(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_an_expired_certificate_is_reported_and_nothing_is_created(
     rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = rack.content()
+    before = rack.list_content()
     for name in ("ca.crt", "ca.key"):
         shutil.copy(rack.running.folder / "pki" / name, tmp_path)
     monkeypatch.setattr(pki, "SKEW", timedelta(days=365))
     monkeypatch.setattr(pki, "LIFETIME", timedelta(days=-1))
     expired = pki.Authority(tmp_path).issue("kubernetes-admin", organizations=[pki.MASTERS])
-    stack = rack.stack("expired", write_kubeconfig(tmp_path / "admin.conf", rack.running, with_certificate(expired)))
+    stack = rack.stack("expired", write_kubeconfig(tmp_path / "admin.conf", rack.running, encode_certificate(expired)))
     done = stack.run("up")
     assert not done.ok
     assert (
@@ -170,7 +170,7 @@ def test_an_expired_certificate_is_reported_and_nothing_is_created(
     ) in " ".join(done.errors)
     made = [one["type"] for one in stack.export()["deployment"].get("resources", ())]
     assert set(made) <= {"pulumi:pulumi:Stack"}
-    assert rack.content() == before
+    assert rack.list_content() == before
 
 
 def test_missing_permissions_and_unknown_users_are_reported(rack: Rack, tmp_path: Path) -> None:
@@ -178,22 +178,22 @@ def test_missing_permissions_and_unknown_users_are_reported(rack: Rack, tmp_path
     try:
         token = rack.jobs.kubectl("create", "token", "visitor").out.strip()
         visitor = write_kubeconfig(tmp_path / "visitor.conf", rack.running, {"token": token})
-        assert rack.problems(visitor) == [
+        assert rack.find_problems(visitor) == [
             "target.kubeconfig: the credentials of context admin@rack may not read /api/v1/namespaces/kube-system/pods. "
             "`pulumi up` needs cluster-admin permissions"
         ]
     finally:
         rack.jobs.kubectl("delete", "serviceaccount", "visitor")
     stranger = write_kubeconfig(tmp_path / "stranger.conf", rack.running, {"token": "of another cluster"})
-    (told,) = rack.problems(stranger)
+    (told,) = rack.find_problems(stranger)
     assert "rejects the credentials of context admin@rack. They may have expired" in told
 
 
 @pytest.mark.mission("E", "existing cluster")
 @pytest.mark.mission("E", "device plugin")
-def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: Rack, tmp_path: Path) -> None:
-    before, control, admin = rack.content(), rack.running.cloud.control(), rack.jobs.kubeconfig
-    control.forget_calls()
+def test_the_platform_can_be_installed_run_jobs_and_be_removed_without_aws_calls(rack: Rack, tmp_path: Path) -> None:
+    before, control, admin = rack.list_content(), rack.running.cloud.control(), rack.jobs.kubeconfig
+    control.reset_call_counts()
     stack = rack.stack("mine", admin)
     checked = rack.jobs.cluster("validate", "-s", "mine", "--config-dir", str(rack.folder))
     assert checked.code == 0 and "no device plugin has reported the number yet" in checked.out, checked.out + checked.err
@@ -204,31 +204,33 @@ def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: 
 
     smoke = rack.jobs.cluster("smoke", "--pool", "rack1")
     assert smoke.code == 0 and "ok: 4 passed (ranks, workers, sum over all ranks, MPI transport)" in smoke.out, smoke.out
-    ring = rack.jobs.cluster("submit", job_file(tmp_path, "ring", pool="rack1", command=python(RING)), "--follow")
+    ring = rack.jobs.cluster("submit", write_job_file(tmp_path, "ring", pool="rack1", command=python_command(RING)), "--follow")
     assert ring.code == 0, ring.out + ring.err
     lines = [line for line in ring.out.splitlines() if line.startswith("rank ")]
     assert lines == ["rank 0 of 2 sum 3", "rank 1 of 2 sum 3"], ring.out
 
-    tell_pools_that_do_not_fit(rack)
+    check_pool_mismatches(rack)
     down = stack.run("destroy")
     assert down.ok, down.output[-4000:]
-    assert wait_until(rack.content, lambda now: now == before, 60) == before
-    assert rack.problems(admin) == [], "the same cluster can be used again"
+    assert wait_until(rack.list_content, lambda now: now == before, 60) == before
+    assert rack.find_problems(admin) == [], "the same cluster can be used again"
     assert control.calls()["operations"] == {}
 
 
-def tell_pools_that_do_not_fit(rack: Rack) -> None:
+def check_pool_mismatches(rack: Rack) -> None:
     """While a device plugin runs, each node reports its number of GPUs. If a stack file claims more GPUs, `up` changes
     nothing.
     """
     admin, both = rack.jobs.kubeconfig, (POOL, WITHOUT_GPUS)
-    (fewer,) = rack.problems(admin, [{**POOL, "gpusPerNode": 4}])
+    (fewer,) = rack.find_problems(admin, [{**POOL, "gpusPerNode": 4}])
     assert fewer.startswith("pools[0].gpusPerNode: is 4, but ip-10-0-") and "offers 1. Set 1, or put" in fewer
     stack = rack.stack("mine", admin, both)
     first = stack.run("up")
     assert first.ok, first.output[-4000:]
     # the plugin's pods were replaced; until the new ones report, the first pool's nodes offer no GPUs either
-    (told,) = wait_until(lambda: rack.problems(admin, both), lambda told: len(told) == 1 and told[0].startswith("pools[1]"), 60)
+    (told,) = wait_until(
+        lambda: rack.find_problems(admin, both), lambda told: len(told) == 1 and told[0].startswith("pools[1]"), 60
+    )
     assert told.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
     assert "offers no GPU: the device plugin there finds none. Check the driver there with `nvidia-smi`" in told
     refused = stack.run("up")
@@ -236,15 +238,15 @@ def tell_pools_that_do_not_fit(rack: Rack) -> None:
 
 
 @pytest.mark.mission("E", "existing cluster")
-def test_kueue_is_upgraded_under_a_running_and_a_queued_job(rack: Rack, tmp_path: Path) -> None:
-    before, jobs = rack.content(), rack.jobs
+def test_kueue_can_be_upgraded_with_a_running_and_a_queued_job(rack: Rack, tmp_path: Path) -> None:
+    before, jobs = rack.list_content(), rack.jobs
     manifests = former_queue.fill_mirror(tmp_path / "mirror")
     stack = rack.stack("mine", jobs.kubeconfig, manifests=manifests)
-    use_program(stack, former_queue.former_program(tmp_path / "former", manifests))
+    use_program(stack, former_queue.build_former_program(tmp_path / "former", manifests))
     up = stack.run("up")
     assert up.ok, up.output[-4000:]
     for name, program, phase in (("works", HELD, "Running"), ("waits", RING, "Queued")):
-        done = jobs.cluster("submit", job_file(tmp_path, name, pool="rack1", command=python(program)))
+        done = jobs.cluster("submit", write_job_file(tmp_path, name, pool="rack1", command=python_command(program)))
         assert done.code == 0, done.err
         assert jobs.await_phase(name, phase) == phase
     pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.pods("works")}
@@ -253,10 +255,10 @@ def test_kueue_is_upgraded_under_a_running_and_a_queued_job(rack: Rack, tmp_path
     up = stack.run("up")
     assert up.ok, up.output[-4000:]
     assert "replace" not in up.changed and "delete" not in up.changed, up.output[-4000:]
-    (controller,) = jobs.objects("deployments", namespace="kueue-system")
+    (controller,) = jobs.list_objects("deployments", namespace="kueue-system")
     assert controller["spec"]["template"]["spec"]["containers"][0]["image"].endswith(f":{KUEUE}")
 
-    assert (jobs.phase("works"), jobs.phase("waits")) == ("Running", "Queued")
+    assert (jobs.read_phase("works"), jobs.read_phase("waits")) == ("Running", "Queued")
     assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.pods("works")} == pods
     for pod in jobs.pods("works", "worker"):
         assert jobs.kubectl("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "sh", "-c", "echo > /tmp/go").code == 0
@@ -265,4 +267,4 @@ def test_kueue_is_upgraded_under_a_running_and_a_queued_job(rack: Rack, tmp_path
         assert jobs.cluster("cancel", name).code == 0
     down = stack.run("destroy")
     assert down.ok, down.output[-4000:]
-    assert wait_until(rack.content, lambda now: now == before, 60) == before
+    assert wait_until(rack.list_content, lambda now: now == before, 60) == before

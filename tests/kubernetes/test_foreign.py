@@ -15,7 +15,7 @@ from localcloud import mirror
 from testkit.job_cluster import POOL, JobCluster
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("no_foreign_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("foreign_job_cleanup")]
 
 NAMESPACE = "foreign"
 PYTORCH_JOBS = "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"
@@ -25,50 +25,50 @@ SSHD = {"args": ["-De", "-f", "/home/mpiuser/.sshd_config"], "command": ["/usr/s
 MPIUSER = {"securityContext": {"runAsUser": 1000}}
 
 
-def replica(count: int, container: dict[str, Any], **pod: Any) -> dict[str, Any]:
+def build_replica(count: int, container: dict[str, Any], **pod: Any) -> dict[str, Any]:
     return {"replicas": count, "template": {"spec": {"containers": [{"name": "main", **container}], **pod}}}
 
 
-def mpi_job(name: str, launcher: dict[str, Any], worker: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    replicas = {"Launcher": replica(1, launcher), "Worker": replica(2, worker)}
-    return manifest("kubeflow.org/v2beta1", "MPIJob", name, mpiReplicaSpecs=replicas, **spec)
+def build_mpi_job(name: str, launcher: dict[str, Any], worker: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    replicas = {"Launcher": build_replica(1, launcher), "Worker": build_replica(2, worker)}
+    return build_manifest("kubeflow.org/v2beta1", "MPIJob", name, mpiReplicaSpecs=replicas, **spec)
 
 
-def manifest(version: str, kind: str, name: str, **spec: Any) -> dict[str, Any]:
+def build_manifest(version: str, kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def pi() -> dict[str, Any]:
+def pi_job() -> dict[str, Any]:
     own = {"image": "mpioperator/mpi-pi:openmpi", "resources": CPU, **MPIUSER}
     start = {"command": ["mpirun"], "args": ["-n", "2", "/home/mpiuser/pi"]}
-    return mpi_job("pi", {**own, **start}, {**own, **SSHD}, sshAuthMountPath="/home/mpiuser/.ssh", slotsPerWorker=1)
+    return build_mpi_job("pi", {**own, **start}, {**own, **SSHD}, sshAuthMountPath="/home/mpiuser/.ssh", slotsPerWorker=1)
 
 
-def pi_intel() -> dict[str, Any]:
+def intel_pi_job() -> dict[str, Any]:
     own = {"image": "mpioperator/mpi-pi:intel", "imagePullPolicy": "Always", "resources": CPU, **MPIUSER}
     start = {"args": ["mpirun", "-n", "2", "/home/mpiuser/pi"]}
     ready = {"readinessProbe": {"tcpSocket": {"port": 2222}, "initialDelaySeconds": 2}}
     serve = {"args": [*SSHD["command"], *SSHD["args"]]}
     more = {"sshAuthMountPath": "/home/mpiuser/.ssh", "mpiImplementation": "Intel"}
-    return mpi_job("pi-intel", {**own, **start}, {**own, **serve, **ready}, **more)
+    return build_mpi_job("pi-intel", {**own, **start}, {**own, **serve, **ready}, **more)
 
 
-def tensorflow_benchmarks() -> dict[str, Any]:
+def tensorflow_benchmarks_job() -> dict[str, Any]:
     own = {"image": "mpioperator/tensorflow-benchmarks:latest"}
     start = {"command": ["mpirun", "--allow-run-as-root", "-np", "2", "python", "tf_cnn_benchmarks.py"]}
-    return mpi_job("tensorflow-benchmarks", {**own, **start}, {**own, "resources": {"limits": {"nvidia.com/gpu": 1}}})
+    return build_mpi_job("tensorflow-benchmarks", {**own, **start}, {**own, "resources": {"limits": {"nvidia.com/gpu": 1}}})
 
 
-def tensorflow_mnist() -> dict[str, Any]:
+def tensorflow_mnist_job() -> dict[str, Any]:
     own = {"image": "docker.io/kubeflow/mpi-horovod-mnist", "resources": CPU}
     start = {"command": ["mpirun"], "args": ["-np", "2", "--allow-run-as-root", "python", "/examples/tensorflow_mnist.py"]}
-    return mpi_job("tensorflow-mnist", {**own, **start}, own)
+    return build_mpi_job("tensorflow-mnist", {**own, **start}, own)
 
 
-def nccl_tests() -> dict[str, Any]:
+def nccl_tests_job() -> dict[str, Any]:
     own = {"image": "public.ecr.aws/hpc-cloud/nccl-tests:latest"}
     start = {"command": ["/opt/amazon/openmpi/bin/mpirun", "-np", "16", "-N", "8", "all_reduce_perf"]}
-    made = mpi_job("nccl-tests", {**own, **start}, {**own, "resources": {"limits": P5, "requests": P5}}, slotsPerWorker=8)
+    made = build_mpi_job("nccl-tests", {**own, **start}, {**own, "resources": {"limits": P5, "requests": P5}}, slotsPerWorker=8)
     made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["volumes"] = [HOST_SHM]
     return made
 
@@ -76,37 +76,37 @@ def nccl_tests() -> dict[str, Any]:
 HOST_SHM = {"name": "shmem", "hostPath": {"path": "/dev/shm"}}
 
 
-def fsdp() -> dict[str, Any]:
+def fsdp_job() -> dict[str, Any]:
     """Return the manifest with its template variables replaced, as its README requires."""
     own = {"image": "registry.example.com/fsdp:1", "command": ["torchrun", "--nnodes=2", "train.py"], "resources": {"limits": P5}}
-    worker = replica(2, {**own, "name": "pytorch"}, volumes=[HOST_SHM])
+    worker = build_replica(2, {**own, "name": "pytorch"}, volumes=[HOST_SHM])
     elastic = {"rdzvBackend": "c10d", "minReplicas": 1, "maxReplicas": 64}
-    return manifest("kubeflow.org/v1", "PyTorchJob", "fsdp", pytorchReplicaSpecs={"Worker": worker}, elasticPolicy=elastic)
+    return build_manifest("kubeflow.org/v1", "PyTorchJob", "fsdp", pytorchReplicaSpecs={"Worker": worker}, elasticPolicy=elastic)
 
 
-def apply(cluster: JobCluster, wanted: dict[str, Any]) -> str:
+def apply_manifest(cluster: JobCluster, wanted: dict[str, Any]) -> str:
     """Apply a manifest as a user would. Return the name of the job."""
     done = cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", text=yaml.safe_dump(wanted))
     assert done.code == 0, done.err
     return str(wanted["metadata"]["name"])
 
 
-def jobs(cluster: JobCluster) -> list[dict[str, Any]]:
+def list_jobs(cluster: JobCluster) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = cluster.cluster("jobs", "-n", NAMESPACE, "--json").json
     return found
 
 
-def job(cluster: JobCluster, name: str) -> dict[str, Any]:
-    return next((one for one in jobs(cluster) if one["name"] == name), {"phase": "gone", "reason": ""})
+def find_job(cluster: JobCluster, name: str) -> dict[str, Any]:
+    return next((one for one in list_jobs(cluster) if one["name"] == name), {"phase": "gone", "reason": ""})
 
 
-def evidence(cluster: JobCluster) -> str:
+def collect_diagnostics(cluster: JobCluster) -> str:
     return cluster.kubectl("get", "pods,events", "-n", NAMESPACE, "-o", "wide").out
 
 
-def assert_every_verb_says(cluster: JobCluster, name: str, reason: str) -> None:
+def assert_commands_show(cluster: JobCluster, name: str, reason: str) -> None:
     """Check that `jobs`, `status` and `logs` give the reason why the job does not run."""
-    seen = wait_until(lambda: job(cluster, name), lambda one: reason in one["reason"])
+    seen = wait_until(lambda: find_job(cluster, name), lambda one: reason in one["reason"])
     assert seen["phase"] in ("Queued", "Starting")
     status = cluster.cluster("status", "-n", NAMESPACE, "--json").json
     (line,) = [one for one in status["jobs"] if one["name"] == name]
@@ -115,18 +115,18 @@ def assert_every_verb_says(cluster: JobCluster, name: str, reason: str) -> None:
 
 
 @pytest.fixture
-def no_foreign_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
+def foreign_job_cleanup(job_cluster: JobCluster) -> Iterator[None]:
     yield
-    for one in jobs(job_cluster):
+    for one in list_jobs(job_cluster):
         job_cluster.cluster("cancel", one["name"], "-n", NAMESPACE)
 
 
 @pytest.fixture
-def pytorch_jobs(job_cluster: JobCluster) -> Iterator[None]:
+def pytorch_job_crd(job_cluster: JobCluster) -> Iterator[None]:
     """Install the CRD of the training operator, without the operator."""
     go = shutil.which("go")
     assert go is not None
-    file = mirror.downloaded(go, "github.com/kubeflow/training-operator@v1.9.3") / PYTORCH_JOBS
+    file = mirror.download_module(go, "github.com/kubeflow/training-operator@v1.9.3") / PYTORCH_JOBS
     made = job_cluster.kubectl("apply", "--server-side", "-f", str(file))
     assert made.code == 0, made.err
     wait_until(lambda: job_cluster.kubectl("get", "pytorchjobs", "-n", NAMESPACE).code == 0)  # the API server serves the kind
@@ -135,30 +135,30 @@ def pytorch_jobs(job_cluster: JobCluster) -> Iterator[None]:
 
 
 @pytest.mark.mission_only
-@pytest.mark.parametrize("example", [pi, pi_intel], ids=["pi", "pi-intel"])
-def test_an_mpi_job_of_the_operator_s_examples_runs_as_it_is(job_cluster: JobCluster, example: Any) -> None:
-    name = apply(job_cluster, example())
-    seen = wait_until(lambda: job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
-    assert seen["phase"] == "Succeeded", evidence(job_cluster)
+@pytest.mark.parametrize("example", [pi_job, intel_pi_job], ids=["pi", "pi-intel"])
+def test_an_mpi_job_from_the_mpi_operator_examples_runs_unchanged(job_cluster: JobCluster, example: Any) -> None:
+    name = apply_manifest(job_cluster, example())
+    seen = wait_until(lambda: find_job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
+    assert seen["phase"] == "Succeeded", collect_diagnostics(job_cluster)
     assert "pi is approximately 3.14" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
 
 
 @pytest.mark.mission_only
-@pytest.mark.parametrize("example", [tensorflow_benchmarks, tensorflow_mnist], ids=["benchmarks", "mnist"])
-def test_every_verb_reports_an_image_that_cannot_be_pulled(job_cluster: JobCluster, example: Any) -> None:
+@pytest.mark.parametrize("example", [tensorflow_benchmarks_job, tensorflow_mnist_job], ids=["benchmarks", "mnist"])
+def test_every_command_reports_an_image_that_cannot_be_pulled(job_cluster: JobCluster, example: Any) -> None:
     wanted = example()
     image = wanted["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"]
-    assert_every_verb_says(job_cluster, apply(job_cluster, wanted), image.removeprefix("docker.io/"))
+    assert_commands_show(job_cluster, apply_manifest(job_cluster, wanted), image.removeprefix("docker.io/"))
 
 
 @pytest.mark.mission_only
-def test_nccl_tests_for_larger_nodes_wait_for_devices_that_the_cluster_lacks(job_cluster: JobCluster) -> None:
-    assert_every_verb_says(job_cluster, apply(job_cluster, nccl_tests()), "insufficient quota for ")
+def test_nccl_tests_for_larger_nodes_stay_queued_for_devices_missing_in_the_cluster(job_cluster: JobCluster) -> None:
+    assert_commands_show(job_cluster, apply_manifest(job_cluster, nccl_tests_job()), "insufficient quota for ")
 
 
-def test_a_pytorch_job_is_queued_as_a_gang_once_its_kind_exists(job_cluster: JobCluster, pytorch_jobs: None) -> None:
-    assert_every_verb_says(job_cluster, apply(job_cluster, fsdp()), "insufficient quota for ")
-    (workload,) = job_cluster.objects("workloads", namespace=NAMESPACE)
+def test_a_pytorch_job_is_gang_scheduled_once_its_kind_exists(job_cluster: JobCluster, pytorch_job_crd: None) -> None:
+    assert_commands_show(job_cluster, apply_manifest(job_cluster, fsdp_job()), "insufficient quota for ")
+    (workload,) = job_cluster.list_objects("workloads", namespace=NAMESPACE)
     (pods,) = workload["spec"]["podSets"]
     assert (workload["metadata"]["ownerReferences"][0]["kind"], pods["count"]) == ("PyTorchJob", 2)
 
@@ -167,12 +167,12 @@ def test_only_pods_that_request_gpus_run_on_nodes_with_gpus(job_cluster: JobClus
     limits: dict[str, dict[str, Any]] = {"with-gpu": {"nvidia.com/gpu": 1}, "without-gpu": {}}
     for name, devices in limits.items():
         own = {"image": "mpioperator/mpi-pi:openmpi", "command": ["true"], "resources": {**CPU, "limits": devices}}
-        pod = replica(1, own, restartPolicy="Never")["template"]
-        apply(job_cluster, manifest("batch/v1", "Job", name, template=pod))
-    wait_until(lambda: {one["phase"] for one in jobs(job_cluster)}, lambda phases: phases == {"Succeeded"})
+        pod = build_replica(1, own, restartPolicy="Never")["template"]
+        apply_manifest(job_cluster, build_manifest("batch/v1", "Job", name, template=pod))
+    wait_until(lambda: {one["phase"] for one in list_jobs(job_cluster)}, lambda phases: phases == {"Succeeded"})
     pods = {
         one["metadata"]["labels"]["batch.kubernetes.io/job-name"]: one["spec"]
-        for one in job_cluster.objects("pods", namespace=NAMESPACE)
+        for one in job_cluster.list_objects("pods", namespace=NAMESPACE)
     }
     pools = {name: spec["nodeSelector"]["gpumpi.io/pool"] for name, spec in pods.items()}
     assert pools == {"with-gpu": POOL, "without-gpu": "system"}

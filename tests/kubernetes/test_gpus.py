@@ -15,9 +15,9 @@ from localcloud.tools.build import BuildError, ensure
 from localcloud.tools.catalogue import NVIDIA_DEVICE_PLUGIN, NVML
 from testkit.waiting import wait_while
 from tests.images.conftest import needs_root
-from tests.pure.node_world import machine
+from tests.pure.node_world import make_machine
 
-NODE = machine(kind="p4d.24xlarge")
+NODE = make_machine(kind="p4d.24xlarge")
 PLUGIN_FOLDER = "/var/lib/kubelet/device-plugins"
 LIST = """
 import json
@@ -48,13 +48,13 @@ for _ in range(int(sys.argv[1])):
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Path:
+def gpu_folder(tmp_path: Path) -> Path:
     """Folder with the files that describe a node's simulated GPUs."""
-    gpus.write(NODE, tmp_path)
+    gpus.write_gpu_files(NODE, tmp_path)
     return tmp_path
 
 
-def environment(node: Path) -> dict[str, str]:
+def build_environment(node: Path) -> dict[str, str]:
     try:
         library = ensure(NVML, print)
     except BuildError as error:
@@ -67,8 +67,10 @@ def break_gpu(node: Path, index: int, xid: int) -> None:
         file.write(f"{index} {xid}\n")
 
 
-def test_nvml_describes_the_gpus_of_the_instance_type(node: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", LIST], env=environment(node), capture_output=True, text=True, check=True)
+def test_nvml_reports_the_gpus_of_the_instance_type(gpu_folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIST], env=build_environment(gpu_folder), capture_output=True, text=True, check=True
+    )
     found = json.loads(done.stdout)
     assert [one[0] for one in found] == gpus.uuids(NODE) and len(set(gpus.uuids(NODE))) == 8
     assert {tuple(one[1:3]) for one in found} == {("NVIDIA A100", 40960 << 20)}
@@ -76,25 +78,27 @@ def test_nvml_describes_the_gpus_of_the_instance_type(node: Path) -> None:
     assert all(one[4] == [8, 0] for one in found)
 
 
-def test_a_node_without_gpus_has_no_nvml(tmp_path: Path) -> None:
-    gpus.write(machine(kind="m5.large"), tmp_path)
-    done = subprocess.run([sys.executable, "-c", LIST], env=environment(tmp_path), capture_output=True, text=True, check=False)
+def test_nvml_is_missing_on_a_node_without_gpus(tmp_path: Path) -> None:
+    gpus.write_gpu_files(make_machine(kind="m5.large"), tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", LIST], env=build_environment(tmp_path), capture_output=True, text=True, check=False
+    )
     assert "NVMLError_Unknown" in done.stderr
 
 
-def test_a_waiting_program_gets_only_faults_after_it_initialized_nvml(node: Path) -> None:
-    break_gpu(node, 5, 48)
+def test_an_nvml_event_listener_sees_only_faults_after_its_initialization(gpu_folder: Path) -> None:
+    break_gpu(gpu_folder, 5, 48)
     command = [sys.executable, "-c", WATCH, "2"]
-    with subprocess.Popen(command, env=environment(node), stdout=subprocess.PIPE, text=True) as watcher:
+    with subprocess.Popen(command, env=build_environment(gpu_folder), stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
         assert watcher.stdout.readline() == "ready\n"
-        break_gpu(node, 0, 79)
-        break_gpu(node, 7, 31)
+        break_gpu(gpu_folder, 0, 79)
+        break_gpu(gpu_folder, 7, 31)
         assert [json.loads(line) for line in watcher.stdout] == [[0, 79], [7, 31]]
 
 
 @pytest.fixture
-def offered(node: Path, tmp_path: Path) -> "Iterator[grpc.Channel]":
+def plugin_channel(gpu_folder: Path, tmp_path: Path) -> "Iterator[grpc.Channel]":
     """gRPC channel to NVIDIA's device plugin, as a kubelet would open it. The plugin runs in its own mount namespace,
     with a temporary folder as the kubelet's plugin folder."""
     try:
@@ -105,7 +109,10 @@ def offered(node: Path, tmp_path: Path) -> "Iterator[grpc.Channel]":
     folder.mkdir()
     script = f'mkdir -p {PLUGIN_FOLDER} && mount --bind "$1" {PLUGIN_FOLDER} && exec "$2" --kubelet-socket ""'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), str(plugin)]
-    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, env=environment(node), stdout=log, stderr=log) as running:
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(command, env=build_environment(gpu_folder), stdout=log, stderr=log) as running,
+    ):
         try:
             socket = folder / "nvidia-gpu.sock"
             wait_while(lambda: socket.exists() or running.poll() is not None, lambda there: not there)
@@ -116,33 +123,35 @@ def offered(node: Path, tmp_path: Path) -> "Iterator[grpc.Channel]":
 
 
 @needs_root
-def test_the_device_plugin_withdraws_a_broken_gpu_but_none_after_an_application_error(node: Path, offered: grpc.Channel) -> None:
-    watch = offered.unary_stream("/v1beta1.DevicePlugin/ListAndWatch")
+def test_the_device_plugin_removes_a_broken_gpu_but_not_after_an_application_error(
+    gpu_folder: Path, plugin_channel: grpc.Channel
+) -> None:
+    watch = plugin_channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch")
     answers = watch(b"", timeout=120, wait_for_ready=True)
     first = next(answers)
     assert [first.count(uuid.encode()) for uuid in gpus.uuids(NODE)] == [1] * 8
     assert first.count(b"Healthy") == 8 and b"Unhealthy" not in first
-    log = (node / "log").read_text
+    log = (gpu_folder / "log").read_text
     wait_while(log, lambda text: "Ignoring the following XIDs" not in text)
-    break_gpu(node, 3, 31)
-    break_gpu(node, 4, 79)
+    break_gpu(gpu_folder, 3, 31)
+    break_gpu(gpu_folder, 4, 79)
     second = next(answers)
     assert second.count(b"Unhealthy") == 1
     assert gpus.uuids(NODE)[4].encode() in second.partition(b"Unhealthy")[0][-60:]
     answers.cancel()
 
 
-def test_break_names_the_nodes_and_gpus_that_there_are(tmp_path: Path) -> None:
+def test_break_errors_list_the_existing_nodes_and_gpus(tmp_path: Path) -> None:
     own = tmp_path / "1-demo/nodes/i-0a/own"
     (own / gpus.FOLDER).mkdir(parents=True)
     (own / "etc").mkdir()
     (own / "etc/hostname").write_text("ip-10-0-1-7\n")
-    gpus.write(NODE, own / gpus.FOLDER)
+    gpus.write_gpu_files(NODE, own / gpus.FOLDER)
     (own / kernel_log.FILE).parent.mkdir(parents=True)
     with pytest.raises(finding.NoSuchNode, match=r"ip-10-0-9-9: no such node\. Choose one of: ip-10-0-1-7"):
-        finding.find(tmp_path, "ip-10-0-9-9")
-    found = finding.find(tmp_path, "i-0a")
-    assert found == finding.find(tmp_path, "ip-10-0-1-7")
+        finding.find_real_node(tmp_path, "ip-10-0-9-9")
+    found = finding.find_real_node(tmp_path, "i-0a")
+    assert found == finding.find_real_node(tmp_path, "ip-10-0-1-7")
     assert (found.cluster, found.instance, found.own) == ("demo", "i-0a", own)
     with pytest.raises(gpus.NoSuchGpu, match="ip-10-0-1-7: no GPU 8; the node has GPUs 0 to 7"):
         gpus.break_gpu(found, 8, 79)

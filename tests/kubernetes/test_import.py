@@ -7,7 +7,7 @@ import pytest
 
 from testkit.job_cluster import JobCluster
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 RANKS = "from mpi4py import MPI; w = MPI.COMM_WORLD; print('sum', w.allreduce(w.rank + 1), flush=True)"
 TORCH = "import torch.distributed as d; d.init_process_group('gloo'); print('rank', d.get_rank(), 'of', d.get_world_size())"
@@ -70,26 +70,26 @@ srun -l ${{TORCHRUN}} --nproc_per_node=1 --nnodes=$SLURM_JOB_NUM_NODES --rdzv_id
 """
 
 
-def run(cluster: JobCluster, path: Path, text: str, *options: str) -> str:
+def import_and_run(cluster: JobCluster, path: Path, text: str, *options: str) -> str:
     path.write_text(text)
     done = cluster.cluster("import", str(path), *options, "--submit", "--follow")
     assert done.code == 0, done.out + done.err
     return done.out
 
 
-def test_a_job_of_kubernetes_that_calls_mpirun_runs(job_cluster: JobCluster, tmp_path: Path) -> None:
-    said = run(job_cluster, tmp_path / "job.yaml", JOB, "--set", "image=openmpi:5", "--set", "slots=2")
+def test_a_kubernetes_job_that_calls_mpirun_can_be_imported_and_run(job_cluster: JobCluster, tmp_path: Path) -> None:
+    said = import_and_run(job_cluster, tmp_path / "job.yaml", JOB, "--set", "image=openmpi:5", "--set", "slots=2")
     assert said.count("sum 3\n") == 2, said
 
 
 @pytest.mark.mission_only
-def test_an_mpijob_of_the_training_operator_runs(job_cluster: JobCluster, tmp_path: Path) -> None:
-    said = run(job_cluster, tmp_path / "v1.yaml", MPIJOB_V1, "--set", "image=openmpi:5")
+def test_an_mpijob_of_the_training_operator_can_be_imported_and_run(job_cluster: JobCluster, tmp_path: Path) -> None:
+    said = import_and_run(job_cluster, tmp_path / "v1.yaml", MPIJOB_V1, "--set", "image=openmpi:5")
     assert said.count("sum 3\n") == 2, said
 
 
-def pod_names(cluster: JobCluster) -> set[str]:
-    return {one["metadata"]["name"] for one in cluster.objects("pods")}
+def list_pod_names(cluster: JobCluster) -> set[str]:
+    return {one["metadata"]["name"] for one in cluster.list_objects("pods")}
 
 
 COMPLIANT = """
@@ -110,10 +110,10 @@ spec:
 """
 
 
-def test_validate_asks_the_cluster_about_the_pods_of_a_foreign_manifest(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_validate_checks_the_pods_of_a_foreign_manifest_against_the_cluster(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = tmp_path / "fsdp.yaml"
     file.write_text(COMPLIANT)
-    before = pod_names(job_cluster)
+    before = list_pod_names(job_cluster)
     sound = job_cluster.cluster("validate", str(file), "--json")
     assert (sound.code, sound.json["problems"], sound.json["unchecked"]) == (0, [], []), sound.err
     file.write_text(COMPLIANT.replace("        spec:\n", "        spec:\n          priorityClassName: nobody\n"))
@@ -122,13 +122,13 @@ def test_validate_asks_the_cluster_about_the_pods_of_a_foreign_manifest(job_clus
     assert refused.code == 3
     assert problem["path"] == "PyTorchJob checked: spec.pytorchReplicaSpecs.Worker.template.spec"
     assert "the cluster rejects the pod: " in problem["message"] and "no PriorityClass with name nobody" in problem["message"]
-    assert pod_names(job_cluster) <= before, "validate created a pod"
+    assert list_pod_names(job_cluster) <= before, "validate created a pod"
 
 
 @pytest.mark.mission_only
 @pytest.mark.mission("E", "torchrun")
 @pytest.mark.parametrize("text", [PYTORCHJOB, TRAINJOB, SRUN_TORCHRUN], ids=["PyTorchJob", "TrainJob", "sbatch"])
-def test_pytorch_ranks_of_other_systems_meet(job_cluster: JobCluster, tmp_path: Path, text: str) -> None:
-    said = run(job_cluster, tmp_path / "job.yaml", text, "--set", "image=pytorch:1")
+def test_pytorch_ranks_of_imported_jobs_form_one_process_group(job_cluster: JobCluster, tmp_path: Path, text: str) -> None:
+    said = import_and_run(job_cluster, tmp_path / "job.yaml", text, "--set", "image=pytorch:1")
     assert set(re.findall(r"rank \d of \d", said)) <= {"rank 0 of 2", "rank 1 of 2"}
     assert "rank 0 of 2" in said

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from localcloud.images import build
-from testkit.job_cluster import IMAGE, NAMESPACE, POOL, JobCluster, job_file, python
+from testkit.job_cluster import IMAGE, NAMESPACE, POOL, JobCluster, python_command, write_job_file
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 TRAIN = """
 import os
@@ -41,7 +41,7 @@ server.serve_forever()
 """
 
 
-def folder(tmp_path: Path, job: str, answer: int) -> str:
+def create_job_folder(tmp_path: Path, job: str, answer: int) -> str:
     """Create a folder with a job, its code, a secret and an ignored file. Return the path of the job file."""
     root = tmp_path / "code"
     (root / "lib").mkdir(parents=True, exist_ok=True)
@@ -57,14 +57,14 @@ def folder(tmp_path: Path, job: str, answer: int) -> str:
 
 
 def test_ranks_start_in_the_sent_folder_of_their_own_job(job_cluster: JobCluster, tmp_path: Path) -> None:
-    first = job_cluster.cluster("submit", folder(tmp_path, "sent-one", 41), "--follow")
+    first = job_cluster.cluster("submit", create_job_folder(tmp_path, "sent-one", 41), "--follow")
     assert first.code == 0, first.out + first.err
     files = [".gitignore", "lib/answer.py", "train.py"]
     assert {f"rank {rank} answer 41 files {files}" for rank in (0, 1)} <= set(first.out.splitlines())
     assert "cluster: not sent: .env (may contain a secret)" in first.err
     assert "cluster: sent 3 of 3 files" in first.err
 
-    second = job_cluster.cluster("submit", folder(tmp_path, "sent-two", 42), "--follow")
+    second = job_cluster.cluster("submit", create_job_folder(tmp_path, "sent-two", 42), "--follow")
     assert second.code == 0, second.out + second.err
     assert {f"rank {rank} answer 42 files {files}" for rank in (0, 1)} <= set(second.out.splitlines())
     assert "cluster: sent 1 of 3 files" in second.err
@@ -76,8 +76,10 @@ def test_ranks_start_in_the_sent_folder_of_their_own_job(job_cluster: JobCluster
 
 
 @pytest.mark.mission_only
-def test_ranks_without_a_shared_volume_start_in_a_copy_from_the_stacks_bucket(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = Path(folder(tmp_path, "unshared", 43))
+def test_ranks_without_a_shared_volume_start_in_a_copy_of_the_folder_from_the_bucket(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    file = Path(create_job_folder(tmp_path, "unshared", 43))
     values = yaml.safe_load(file.read_text())
     file.write_text(yaml.safe_dump({**values, "image": "openmpi-boto3:5", "volumes": []}))
     done = job_cluster.cluster("submit", str(file), "--follow")
@@ -86,14 +88,14 @@ def test_ranks_without_a_shared_volume_start_in_a_copy_from_the_stacks_bucket(jo
     assert {f"rank {rank} answer 43 files {files}" for rank in (0, 1)} <= set(done.out.splitlines())
     assert "cluster: sent 3 files" in done.err and "/workdirs/mpi-jobs/" in done.err
     assert job_cluster.cluster("cancel", "unshared").code == 0
-    assert job_cluster.remains("unshared") == []
+    assert job_cluster.find_leftovers("unshared") == []
 
 
 @pytest.mark.mission_only
-def test_running_pods_can_be_read_entered_and_reached_and_their_logs_outlive_them(
+def test_pods_of_a_running_job_support_logs_exec_and_port_forwarding_and_logs_outlive_the_pods(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    file = job_file(tmp_path, "served", command=python(SERVE), rankPrefix=True)
+    file = write_job_file(tmp_path, "served", command=python_command(SERVE), rankPrefix=True)
     assert job_cluster.cluster("submit", file).code == 0
     job_cluster.await_phase("served", "Running")
     served = wait_until(lambda: job_cluster.cluster("logs", "served").out, lambda out: out.count("serves") == 2)
@@ -109,7 +111,7 @@ def test_running_pods_can_be_read_entered_and_reached_and_their_logs_outlive_the
     assert job_cluster.cluster("exec", "served", "--", "no-such-program").code == 255
 
     for worker in ("0", "1"):
-        with forwarded(job_cluster, "served", "8123", "--worker", worker) as address:
+        with forward_port(job_cluster, "served", "8123", "--worker", worker) as address:
             for _ in range(2):
                 with urllib.request.urlopen(address, timeout=60) as response:
                     assert response.read()[1_000_000:] == f"served-worker-{worker}".encode()
@@ -126,9 +128,9 @@ def test_running_pods_can_be_read_entered_and_reached_and_their_logs_outlive_the
 
 
 @contextmanager
-def forwarded(job_cluster: JobCluster, job: str, port: str, *more: str) -> Iterator[str]:
+def forward_port(job_cluster: JobCluster, job: str, port: str, *more: str) -> Iterator[str]:
     """Run `port-forward` on a free port. Yield the local address."""
-    with job_cluster.running("port-forward", job, f"0:{port}", *more) as process:
+    with job_cluster.run_in_background("port-forward", job, f"0:{port}", *more) as process:
         assert process.stdout is not None
         address = process.stdout.readline().partition(" ")[0]
         assert address.startswith("http://127.0.0.1:"), address
@@ -136,23 +138,23 @@ def forwarded(job_cluster: JobCluster, job: str, port: str, *more: str) -> Itera
 
 
 @pytest.mark.mission_only
-def test_tensorboard_is_reached_through_a_forwarded_port(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_tensorboard_is_reachable_through_a_forwarded_port(job_cluster: JobCluster, tmp_path: Path) -> None:
     """The image of the TensorFlow workload contains TensorBoard."""
     build.ensure("tensorflow:1", print)  # the build takes longer than the wait for a job
-    file = job_file(tmp_path, "board", image="tensorflow:1", workers=1, command=["sleep", "600"], launcher="mpijob")
+    file = write_job_file(tmp_path, "board", image="tensorflow:1", workers=1, command=["sleep", "600"], launcher="mpijob")
     assert job_cluster.cluster("submit", file).code == 0
     job_cluster.await_phase("board", "Running")
     server = ["tensorboard", "--logdir", "/shared", "--port", "6006"]
     with (
-        job_cluster.running("exec", "board", "--", *server),
-        forwarded(job_cluster, "board", "6006") as address,
+        job_cluster.run_in_background("exec", "board", "--", *server),
+        forward_port(job_cluster, "board", "6006") as address,
     ):
 
-        def page() -> str:
+        def fetch_page() -> str:
             try:
                 with urllib.request.urlopen(address, timeout=60) as response:
                     return str(response.read().decode())
             except OSError:
                 return ""
 
-        assert "<title>TensorBoard</title>" in wait_until(page, bool)
+        assert "<title>TensorBoard</title>" in wait_until(fetch_page, bool)

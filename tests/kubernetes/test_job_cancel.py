@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import JobCluster, python_command, write_job_file
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 GRACE_SECONDS = 60
 SAVES = """
@@ -34,27 +34,27 @@ while True:
 """In the first job, each rank waits for a signal, and saves the signal's name as soon as the test allows it."""
 
 
-def test_ranks_of_a_canceled_job_save_and_the_next_job_resumes(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_ranks_of_a_canceled_job_save_a_checkpoint_and_the_next_job_resumes(job_cluster: JobCluster, tmp_path: Path) -> None:
     marks = f"canceled-{secrets.token_hex(4)}"
     more = {"checkpointSignal": "SIGUSR1", "terminationGracePeriodSeconds": GRACE_SECONDS, "env": {"FOLDER": marks}}
-    job = job_file(tmp_path, "canceled", command=python(SAVES), maxRestarts=0, **more)
+    job = write_job_file(tmp_path, "canceled", command=python_command(SAVES), maxRestarts=0, **more)
 
-    def files(pattern: str) -> list[Path]:
+    def find_files(pattern: str) -> list[Path]:
         return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}/{pattern}"))
 
     assert job_cluster.cluster("submit", job).code == 0
-    trains = wait_until(lambda: files("trains-*"), lambda found: len(found) == 2)
-    with job_cluster.running("cancel", "canceled") as canceling:
-        wait_until(lambda: files("saving-*"), lambda found: len(found) == 2)
+    trains = wait_until(lambda: find_files("trains-*"), lambda found: len(found) == 2)
+    with job_cluster.run_in_background("cancel", "canceled") as canceling:
+        wait_until(lambda: find_files("saving-*"), lambda found: len(found) == 2)
         given = {pod["metadata"]["deletionGracePeriodSeconds"] for pod in job_cluster.pods("canceled", "worker")}
         assert given == {GRACE_SECONDS}
         assert canceling.poll() is None, "cancel ended although ranks still save"
         (trains[0].parent / "may-save").touch()
         out, err = canceling.communicate()
         assert canceling.returncode == 0, out + err
-    assert [one.read_text() for one in files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
+    assert [one.read_text() for one in find_files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
     assert [job_cluster.pods("canceled", role) for role in ("launcher", "worker")] == [[], []]
-    wait_until(lambda: job_cluster.remains("canceled"), lambda left: left == [])
+    wait_until(lambda: job_cluster.find_leftovers("canceled"), lambda left: left == [])
 
     again = job_cluster.cluster("submit", job, "--follow")
     assert again.code == 0, again.out + again.err

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from infra.platform.job_controller.in_pod.moments import parse_time
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, write_job_file
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 STEPS = """
 import os, pathlib, time
@@ -77,9 +77,9 @@ COMMANDS = {
         pytest.param("torchrun", marks=pytest.mark.mission_only),
     ],
 )
-def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
+def test_a_job_with_a_hanging_rank_is_restarted_and_finishes(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"hangs-{launcher}"
-    job = job_file(
+    job = write_job_file(
         tmp_path,
         name,
         launcher=launcher,
@@ -92,11 +92,11 @@ def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobClus
     wait_until(lambda: job_cluster.cluster("logs", name).out, lambda log: "step 6" in log)
     broken = job_cluster.cluster("local", "break", name, "--hang", "1", "--home", str(job_cluster.cloud.folder))
     assert broken.code == 0, broken.err
-    wait_until(lambda: record_of(job_cluster, name)["failures"], lambda number: number == 1)
+    wait_until(lambda: find_record(job_cluster, name)["failures"], lambda number: number == 1)
     assert job_cluster.await_phase(name, "Succeeded", "Failed") == "Succeeded"
     log = job_cluster.cluster("logs", name).out
 
-    record = wait_until(lambda: record_of(job_cluster, name), lambda found: found["phases"][-1]["phase"] == "Succeeded")
+    record = wait_until(lambda: find_record(job_cluster, name), lambda found: found["phases"][-1]["phase"] == "Succeeded")
     hung, succeeded = record["attempts"]
     assert (hung["outcome"], succeeded["outcome"], record["restarts"]) == ("Failed", "Succeeded", 1)
     assert hung["cause"].startswith("hang: no new step for")
@@ -111,10 +111,10 @@ def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobClus
     assert goodput.code == 0, goodput.err
     spent = goodput.json["jobs"][0]["seconds"]
     assert spent["recovering"] > 0 and spent["training"] > 0
-    agrees_with_the_program(hung["steps"], succeeded["steps"], spent, log)
+    assert_record_matches_log(hung["steps"], succeeded["steps"], spent, log)
 
 
-def agrees_with_the_program(hung: dict[str, Any], resumed: dict[str, Any], spent: dict[str, float], log: str) -> None:
+def assert_record_matches_log(hung: dict[str, Any], resumed: dict[str, Any], spent: dict[str, float], log: str) -> None:
     """Compare the recorded steps, and the times computed from them, with the program's log. Its `done` lines give the
     attempt's first step, the step and the time. On a busy machine, a line can reach the recorded log seconds later, but
     not before the program has completed the step before.
@@ -133,27 +133,27 @@ def agrees_with_the_program(hung: dict[str, Any], resumed: dict[str, Any], spent
     assert spent["lost"] == pytest.approx(regained - began, abs=0.01)
 
 
-def record_of(cluster: JobCluster, name: str) -> dict[str, Any]:
+def find_record(cluster: JobCluster, name: str) -> dict[str, Any]:
     """Return the job's row in the output of `jobs --all`, which contains the job's record."""
     return next(one for one in cluster.cluster("jobs", "--all", "--json").json if one["name"] == name)
 
 
 @pytest.mark.mission_only
-def test_a_slow_rank_is_named_with_its_node(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_slow_rank_is_reported_with_its_node(job_cluster: JobCluster, tmp_path: Path) -> None:
     marks = f"slow-{secrets.token_hex(4)}"
     pattern = r"^step (?P<step>\d+) slowest=(?P<slowest>\d+) ratio=(?P<ratio>[\d.]+)"
     more = {"env": {"FOLDER": marks}, "progress": {"pattern": pattern, "within": "5m"}}
-    job = job_file(tmp_path, "slow", command=["python3", "-u", "-c", COMPUTES], maxRestarts=0, **more)
+    job = write_job_file(tmp_path, "slow", command=["python3", "-u", "-c", COMPUTES], maxRestarts=0, **more)
     assert job_cluster.cluster("submit", job).code == 0
     wait_until(lambda: job_cluster.cluster("logs", "slow").out, lambda log: "step 6 " in log)
     broken = job_cluster.cluster("local", "break", "slow", "--slow", "1", "--home", str(job_cluster.cloud.folder))
     assert broken.code == 0, broken.err
     node = next(one["spec"]["nodeName"] for one in job_cluster.pods("slow", "worker") if one["metadata"]["name"].endswith("-1"))
 
-    def reason() -> str:
+    def read_reason() -> str:
         return str(next(one for one in job_cluster.cluster("jobs", "--json").json if one["name"] == "slow")["reason"])
 
-    assert wait_until(reason, lambda text: "is slow" in text).startswith(f"rank 1 on {node} is slow: ")
+    assert wait_until(read_reason, lambda text: "is slow" in text).startswith(f"rank 1 on {node} is slow: ")
     (folder,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}")
     (folder / "end").touch()
     assert job_cluster.await_phase("slow", "Succeeded", "Failed") == "Succeeded"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from infra.naming import QUEUE_NAME
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, write_job_file
 from testkit.waiting import wait_until
-from tests.kubernetes.test_job_records import ended
+from tests.kubernetes.test_job_records import wait_for_end
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("job_cleanup")]
 
 DEADLINE_SECONDS = 90
 SAVES = """
@@ -50,23 +50,23 @@ COMMANDS = {
 def preempting_queue(job_cluster: JobCluster) -> Iterator[None]:
     """Enable preemption by jobs with a higher priority, which the platform's queue disables by default."""
 
-    def within_queue(policy: str) -> None:
+    def set_preemption(policy: str) -> None:
         change = json.dumps({"spec": {"preemption": {"withinClusterQueue": policy}}})
         done = job_cluster.kubectl("patch", "clusterqueue", QUEUE_NAME, "--type=merge", "-p", change)
         assert done.code == 0, done.err
 
-    within_queue("LowerPriority")
+    set_preemption("LowerPriority")
     yield
-    within_queue("Never")
+    set_preemption("Never")
 
 
 @pytest.mark.parametrize("launcher", COMMANDS)
-def test_a_preempted_job_saves_and_resumes_without_a_failure_and_with_its_whole_deadline(
+def test_a_preempted_job_saves_and_resumes_without_counting_a_failure_or_losing_deadline_time(
     job_cluster: JobCluster, preempting_queue: None, tmp_path: Path, launcher: str
 ) -> None:
     name, urgent, marks = f"preempted-{launcher}", f"urgent-{launcher}", f"preempted-{secrets.token_hex(4)}"
     more = {"maxRestarts": 0, "env": {"FOLDER": marks, "SAVES": SAVES}}
-    job = job_file(
+    job = write_job_file(
         tmp_path,
         name,
         launcher=launcher,
@@ -77,18 +77,18 @@ def test_a_preempted_job_saves_and_resumes_without_a_failure_and_with_its_whole_
         **more,
     )
     holds = ["sh", "-c", 'until [ -e "/shared/$FOLDER/go" ]; do sleep 0.2; done']
-    other = job_file(tmp_path, urgent, command=holds, priority="job-high", **more)
+    other = write_job_file(tmp_path, urgent, command=holds, priority="job-high", **more)
 
-    def files(pattern: str) -> list[Path]:
+    def find_files(pattern: str) -> list[Path]:
         return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}/{pattern}"))
 
     submitted = time.monotonic()
     assert job_cluster.cluster("submit", job).code == 0
-    wait_until(lambda: files("trains-*"), lambda found: len(found) == 2)
+    wait_until(lambda: find_files("trains-*"), lambda found: len(found) == 2)
     assert job_cluster.cluster("submit", other).code == 0
     job_cluster.await_phase(urgent, "Running")
-    assert [one.read_text() for one in files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
-    wait_until(lambda: job_cluster.phase(name), lambda phase: phase == "Queued")
+    assert [one.read_text() for one in find_files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
+    wait_until(lambda: job_cluster.read_phase(name), lambda phase: phase == "Queued")
 
     wait_until(lambda: time.monotonic() - submitted, lambda passed: passed > DEADLINE_SECONDS)
     holder = job_cluster.pods(urgent, "worker")[0]["metadata"]["name"]
@@ -96,7 +96,7 @@ def test_a_preempted_job_saves_and_resumes_without_a_failure_and_with_its_whole_
     assert job_cluster.await_phase(urgent, "Succeeded", "Failed") == "Succeeded"
     assert job_cluster.await_phase(name, "Succeeded", "Failed") == "Succeeded"
 
-    record = ended(job_cluster, name)
+    record = wait_for_end(job_cluster, name)
     assert [one["outcome"] for one in record["attempts"]] == ["Disrupted", "Succeeded"]
     assert (record["failures"], record["disruptions"]) == (0, 1)
     log = job_cluster.cluster("logs", name, "--all").out

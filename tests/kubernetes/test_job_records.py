@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from infra.naming import PLATFORM_NAMESPACE
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file
-from testkit.projects import client
+from testkit.job_cluster import NAMESPACE, JobCluster, write_job_file
+from testkit.projects import create_client
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("with_controller", "no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_controller", "job_cleanup")]
 
 TORCHRUN = ["sh", "-c", 'torchrun() { python3 -u -c "$PROGRAM"; }; torchrun']
 """The image has no PyTorch, so a shell function replaces torchrun."""
@@ -41,12 +41,12 @@ CLEAN = "import pathlib, shutil; shutil.rmtree('/shared/records', ignore_errors=
 
 
 @pytest.fixture
-def with_controller(job_cluster: JobCluster) -> None:
-    found = job_cluster.objects("deployment", namespace=PLATFORM_NAMESPACE)
+def job_controller(job_cluster: JobCluster) -> None:
+    found = job_cluster.list_objects("deployment", namespace=PLATFORM_NAMESPACE)
     assert any("job-controller" in one["metadata"]["name"] for one in found)
 
 
-def rows(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+def list_records(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
     listed = cluster.cluster("jobs", "--all", "--json", "--namespace", namespace)
     assert listed.code == 0, listed.err
     return [one for one in listed.json if one["name"] == name]
@@ -61,7 +61,7 @@ def kill_controller(cluster: JobCluster) -> None:
 
 
 def test_all_ranks_restart_together_and_the_record_outlives_controller_and_job(job_cluster: JobCluster, tmp_path: Path) -> None:
-    job = job_file(
+    job = write_job_file(
         tmp_path,
         "records",
         launcher="torchrun",
@@ -82,8 +82,8 @@ def test_all_ranks_restart_together_and_the_record_outlives_controller_and_job(j
     assert done.code == 0, done.err
     assert job_cluster.await_phase("records", "Succeeded", "Failed") == "Succeeded"
 
-    wait_until(lambda: rows(job_cluster, "records")[0]["phases"][-1]["phase"], lambda phase: phase == "Succeeded")
-    (record,) = rows(job_cluster, "records")
+    wait_until(lambda: list_records(job_cluster, "records")[0]["phases"][-1]["phase"], lambda phase: phase == "Succeeded")
+    (record,) = list_records(job_cluster, "records")
     failed, succeeded = record["attempts"]
     assert (failed["outcome"], succeeded["outcome"]) == ("Failed", "Succeeded")
     assert failed["cause"] == f"{zero}: exit code 7"
@@ -95,37 +95,37 @@ def test_all_ranks_restart_together_and_the_record_outlives_controller_and_job(j
     assert order[0] == "Queued" and "Setup" in order and order[-3:] == ["Restarting", "Running", "Succeeded"]
 
     assert job_cluster.cluster("cancel", "records").code == 0
-    wait_until(lambda: job_cluster.remains("records"), lambda found: found == [])
-    (kept,) = rows(job_cluster, "records")
+    wait_until(lambda: job_cluster.find_leftovers("records"), lambda found: found == [])
+    (kept,) = list_records(job_cluster, "records")
     assert (kept["phase"], kept["attempts"]) == ("Succeeded", record["attempts"])
     deleted = job_cluster.cluster("delete", "records")
     assert deleted.out == "job records deleted, with 1 record\n", deleted.err
-    assert rows(job_cluster, "records") == []
+    assert list_records(job_cluster, "records") == []
 
 
 @pytest.mark.mission_only
-def test_an_exit_code_that_is_not_retried_ends_an_mpi_job_with_its_reason(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_no_retry_exit_code_ends_an_mpi_job_and_is_reported(job_cluster: JobCluster, tmp_path: Path) -> None:
     command = ["python3", "-c", "import sys; sys.exit(3)"]
-    job = job_file(tmp_path, "unretried", command=command, maxRestarts=5, noRetryExitCodes=[3])
+    job = write_job_file(tmp_path, "unretried", command=command, maxRestarts=5, noRetryExitCodes=[3])
     done = job_cluster.cluster("submit", job, "--follow")
     assert done.code == 1, done.out
     assert "ended with exit code 3, which noRetryExitCodes lists" in done.err
-    wait_until(lambda: rows(job_cluster, "unretried")[0]["exitCode"], lambda code: code == 3)
+    wait_until(lambda: list_records(job_cluster, "unretried")[0]["exitCode"], lambda code: code == 3)
     assert job_cluster.cluster("delete", "unretried").code == 0
 
 
-def ended(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
+def wait_for_end(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
     """Wait until a job has ended, and return its record."""
-    (record,) = wait_until(lambda: rows(cluster, name, namespace), lambda found: found and found[0]["phases"][-1]["to"])
+    (record,) = wait_until(lambda: list_records(cluster, name, namespace), lambda found: found and found[0]["phases"][-1]["to"])
     return record
 
 
 @pytest.mark.mission_only
 def test_a_standalone_job_ends_after_its_last_restart(job_cluster: JobCluster, tmp_path: Path) -> None:
     command = ["python3", "-c", "import sys; sys.exit(4)"]
-    job = job_file(tmp_path, "exhausted", launcher="standalone", command=command, maxRestarts=1)
+    job = write_job_file(tmp_path, "exhausted", launcher="standalone", command=command, maxRestarts=1)
     assert job_cluster.cluster("submit", job).code == 0
-    record = ended(job_cluster, "exhausted")
+    record = wait_for_end(job_cluster, "exhausted")
     assert [(one["outcome"], one["exits"][0]["code"]) for one in record["attempts"]] == [("Failed", 4)] * 2
     assert re.fullmatch(
         r"the job failed 2 times, the last time with exhausted-launcher-\w+: exit code 4; maxRestarts is 1", record["reason"]
@@ -135,10 +135,10 @@ def test_a_standalone_job_ends_after_its_last_restart(job_cluster: JobCluster, t
 
 
 @pytest.mark.mission_only
-def test_a_job_fails_with_its_setup_and_is_recorded_in_its_namespace(job_cluster: JobCluster, tmp_path: Path) -> None:
-    job = job_file(tmp_path, "unprepared", command=["true"], setup=["false"], maxRestarts=0, namespace="foreign")
+def test_a_failed_setup_fails_the_job_and_is_recorded_in_its_namespace(job_cluster: JobCluster, tmp_path: Path) -> None:
+    job = write_job_file(tmp_path, "unprepared", command=["true"], setup=["false"], maxRestarts=0, namespace="foreign")
     assert job_cluster.cluster("submit", job).code == 0
-    record = ended(job_cluster, "unprepared", "foreign")
+    record = wait_for_end(job_cluster, "unprepared", "foreign")
     assert (record["phase"], record["namespace"], record["attempts"], record["workers"]) == ("Failed", "foreign", [], [])
     assert record["reason"].startswith("setup failed: ")
     deleted = job_cluster.cluster("delete", "unprepared", "--namespace", "foreign")
@@ -146,12 +146,12 @@ def test_a_job_fails_with_its_setup_and_is_recorded_in_its_namespace(job_cluster
 
 
 @pytest.mark.mission_only
-def test_a_job_that_kubectl_deletes_is_recorded_as_canceled(job_cluster: JobCluster, tmp_path: Path) -> None:
-    job = job_file(tmp_path, "removed", command=["sleep", "1000"])
+def test_a_job_deleted_with_kubectl_is_recorded_as_canceled(job_cluster: JobCluster, tmp_path: Path) -> None:
+    job = write_job_file(tmp_path, "removed", command=["sleep", "1000"])
     assert job_cluster.cluster("submit", job).code == 0
     job_cluster.await_phase("removed", "Running")
     assert job_cluster.kubectl("delete", "mpijob", "removed", "-n", "mpi-jobs").code == 0
-    record = ended(job_cluster, "removed")
+    record = wait_for_end(job_cluster, "removed")
     assert (record["phase"], record["reason"]) == ("Canceled", "the job was deleted before its end was recorded")
     assert all(one["to"] for one in record["workers"]) and len(record["workers"]) == 2
 
@@ -171,23 +171,23 @@ world.rank == 0 and mark.unlink()
 
 
 @pytest.mark.mission_only
-def test_a_lost_node_does_not_count_although_the_controller_is_killed_all_the_time(
+def test_a_lost_node_does_not_count_as_a_failure_even_if_the_controller_is_killed_repeatedly(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    job = job_file(tmp_path, "evicted", command=["python3", "-c", ONCE_MORE, secrets.token_hex(4)], maxRestarts=0)
+    job = write_job_file(tmp_path, "evicted", command=["python3", "-c", ONCE_MORE, secrets.token_hex(4)], maxRestarts=0)
     assert job_cluster.cluster("submit", job).code == 0
     job_cluster.await_phase("evicted", "Running")
     wait_until(lambda: job_cluster.cluster("logs", "evicted").out.count("waits"), lambda count: count == 2)
     node = job_cluster.pods("evicted", "worker")[-1]["spec"]["nodeName"]
     (found,) = job_cluster.kubectl("get", "node", node, "-o", "jsonpath={.spec.providerID}").out.split()
-    client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[found.rsplit("/", 1)[1]])
+    create_client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[found.rsplit("/", 1)[1]])
 
-    def look() -> str:
+    def kill_and_read_phase() -> str:
         kill_controller(job_cluster)
-        return job_cluster.phase("evicted")
+        return job_cluster.read_phase("evicted")
 
-    assert wait_until(look, lambda phase: phase in ("Succeeded", "Failed")) == "Succeeded"
-    record = ended(job_cluster, "evicted")
+    assert wait_until(kill_and_read_phase, lambda phase: phase in ("Succeeded", "Failed")) == "Succeeded"
+    record = wait_for_end(job_cluster, "evicted")
     assert [one["outcome"] for one in record["attempts"]][-1] == "Succeeded"
     assert (record["failures"], record["phase"], record["exitCode"]) == (0, "Succeeded", 0) and record["disruptions"] >= 1
     assert {one["uid"] for one in record["workers"]} >= {pod["metadata"]["uid"] for pod in job_cluster.pods("evicted", "worker")}

@@ -13,7 +13,7 @@ from infra.jobs.mpi import host_name
 from infra.naming import ACCELERATOR_LABEL, GPU_TAINT
 from infra.versions import MPI_OPERATOR
 from localcloud import mirror
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
 
 pytestmark = pytest.mark.xdist_group("jobs")
 
@@ -38,7 +38,7 @@ SHORT = ("mpijob, Open MPI 5", "mpijob, Intel MPI", "standalone, Open MPI 4", "-
 """Cases that `make test` runs: both launchers and every MPI. `make mission` runs all cases."""
 
 
-def case(name: str, *values: Any) -> Any:
+def make_case(name: str, *values: Any) -> Any:
     return pytest.param(*values, id=name, marks=() if name in SHORT else pytest.mark.mission_only)
 
 
@@ -49,8 +49,8 @@ def case(name: str, *values: Any) -> Any:
 @pytest.mark.mission("B", "every MPI")
 @pytest.mark.mission("D", "device plugin")
 @pytest.mark.mission("E", "device plugin")
-@pytest.mark.parametrize(("options", "library"), [case(*values) for values in SMOKES])
-def test_smoke_proves_two_nodes_all_gpus_a_correct_sum_and_the_network(
+@pytest.mark.parametrize(("options", "library"), [make_case(*values) for values in SMOKES])
+def test_smoke_verifies_two_nodes_all_gpus_a_correct_sum_and_the_network(
     job_cluster: JobCluster, options: list[str], library: str
 ) -> None:
     done = job_cluster.cluster("smoke", "--name", "smoke-all", "--json", *options)
@@ -69,7 +69,7 @@ ON_EMULATED_DEVICES = dict.fromkeys(("ranks", "workers", "sum over all ranks", "
 )
 
 
-def test_smoke_with_nccl_claims_nothing_of_emulated_gpus(job_cluster: JobCluster) -> None:
+def test_smoke_with_nccl_reports_no_result_for_emulated_gpus(job_cluster: JobCluster) -> None:
     done = job_cluster.cluster("smoke", "--name", "smoke-nccl", "--level", "nccl", "--json")
     assert done.code == 0, done.out + done.err
     results = {check["name"]: check["result"] for check in done.json["checks"]}
@@ -81,20 +81,20 @@ def test_smoke_with_nccl_claims_nothing_of_emulated_gpus(job_cluster: JobCluster
     assert first["rates"]["smoke-nccl-worker-1"] > 0
 
 
-def test_smoke_fails_where_another_network_is_expected(job_cluster: JobCluster) -> None:
+def test_smoke_fails_if_the_network_transport_is_not_the_expected_one(job_cluster: JobCluster) -> None:
     done = job_cluster.cluster("smoke", "--name", "smoke-efa", "--transport", "efa", "--json")
     assert done.code == 1
     assert done.json["failures"] == ["messages between workers used tcp, not efa"]
 
 
 @pytest.mark.mission_only
-def test_smoke_fails_when_open_mpi_5_gets_only_the_old_variables_and_runs_on_the_launcher(
+def test_smoke_fails_if_open_mpi_5_gets_only_the_old_variables_and_runs_on_the_launcher(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     """The job has only the variables that mpi-operator sets, not those that Open MPI 5 reads."""
-    with_program = python(smoke.program())
+    with_program = python_command(smoke.build_program())
     command = [*with_program, '[2, 1, 1, "tcp"]']
-    file = job_file(tmp_path, "smoke-old", command=command, maxRestarts=0)
+    file = write_job_file(tmp_path, "smoke-old", command=command, maxRestarts=0)
     manifests = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     (launcher,) = manifests[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
     launcher["env"] = [one for one in launcher["env"] if not one["name"].startswith("PRTE_")]
@@ -120,20 +120,20 @@ EVERY_MPI: list[dict[str, Any]] = [
 ]
 
 
-def every_choice_of_every_mpi() -> Iterator[Any]:
+def list_mpi_combinations() -> Iterator[Any]:
     """Yield every combination of CHOICES and EVERY_MPI."""
     for choice, more, wanted in CHOICES:
         for mpi in EVERY_MPI:
-            yield case(f"{choice}-{mpi['image']}", mpi, more, wanted)
+            yield make_case(f"{choice}-{mpi['image']}", mpi, more, wanted)
 
 
 @pytest.mark.mission("B", "slots and hosts")
 @pytest.mark.mission("B", "every MPI")
-@pytest.mark.parametrize(("mpi", "more", "wanted"), every_choice_of_every_mpi())
+@pytest.mark.parametrize(("mpi", "more", "wanted"), list_mpi_combinations())
 def test_ranks_run_on_the_requested_hosts(
     job_cluster: JobCluster, tmp_path: Path, mpi: dict[str, Any], more: dict[str, Any], wanted: list[str]
 ) -> None:
-    file = job_file(tmp_path, "where", command=python(WHO), env={"GREETING": "hello there"}, **mpi, **more)
+    file = write_job_file(tmp_path, "where", command=python_command(WHO), env={"GREETING": "hello there"}, **mpi, **more)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
     lines = [line for line in done.out.splitlines() if line.startswith("rank ")]
@@ -145,9 +145,9 @@ def test_ranks_run_on_the_requested_hosts(
 
 @pytest.mark.mission_only
 @pytest.mark.mission("B", "slots and hosts")
-def test_ranks_per_socket_match_the_job(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_ranks_per_socket_setting_is_applied(job_cluster: JobCluster, tmp_path: Path) -> None:
     for image in ("openmpi:4", "openmpi:5"):
-        file = job_file(tmp_path, "sockets", command=python(WHO), image=image, slots=2, perSocket=1)
+        file = write_job_file(tmp_path, "sockets", command=python_command(WHO), image=image, slots=2, perSocket=1)
         done = job_cluster.cluster("submit", file, "--follow")
         assert done.code == 0, done.out + done.err
         assert [line.split()[5] for line in done.out.splitlines() if line.startswith("rank ")] == [
@@ -175,26 +175,28 @@ if told:
 @pytest.mark.mission("D", "pre-train step")
 @pytest.mark.mission("D", "shared volume")
 @pytest.mark.parametrize("launcher", ["mpijob", pytest.param("standalone", marks=pytest.mark.mission_only)])
-def test_ranks_see_secrets_and_the_prepared_shared_volume(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
+def test_ranks_can_read_secrets_and_the_prepared_shared_volume(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"prepared-{launcher}"
     job_cluster.kubectl("create", "secret", "generic", name, "-n", "mpi-jobs", "--from-literal=key=with 'quotes' and \"more\"")
     secret = {"PASSWORD": {"name": name, "key": "key"}}
-    file = job_file(tmp_path, name, launcher=launcher, command=python(READ), setup=["python3", "-c", PREPARE], secretEnv=secret)
+    file = write_job_file(
+        tmp_path, name, launcher=launcher, command=python_command(READ), setup=["python3", "-c", PREPARE], secretEnv=secret
+    )
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
     one = ("with 'quotes' and \"more\"", "x")
     assert f"told {[one, one]}" in done.out
     gpus = 1  # the default number of slots is the number of GPUs per node
     workers = [host_name(name, NAMESPACE, number) for number in range(2)]
-    assert job_cluster.hostfile(name) == [f"{worker} slots={gpus}" for worker in workers]
+    assert job_cluster.read_hostfile(name) == [f"{worker} slots={gpus}" for worker in workers]
     job_cluster.cluster("cancel", name)
     job_cluster.kubectl("delete", "secret", name, "-n", "mpi-jobs")
 
 
 @pytest.mark.mission_only
 @pytest.mark.mission("B", "mpi-operator")
-def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_cluster: JobCluster) -> None:
-    module = mirror.downloaded(shutil.which("go") or "go", f"github.com/kubeflow/mpi-operator@{MPI_OPERATOR}")
+def test_an_mpi_operator_example_runs_in_a_namespace_with_a_less_strict_policy(job_cluster: JobCluster) -> None:
+    module = mirror.download_module(shutil.which("go") or "go", f"github.com/kubeflow/mpi-operator@{MPI_OPERATOR}")
     example = (module / "examples" / "v2beta1" / "pi" / "pi.yaml").read_text()
     namespace = "pi-example"
     job_cluster.kubectl("create", "namespace", namespace)

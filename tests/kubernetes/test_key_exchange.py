@@ -8,7 +8,7 @@ import pytest
 
 from infra.jobs.in_pods.keys_in_bucket import KEY_FORM
 from testkit.eks_clusters import REGION
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("jobs")
@@ -27,18 +27,18 @@ if world.rank == 0:
 WAITS = "import signal; print('runs', flush=True); signal.pause()"
 
 
-def keys_of(cluster: JobCluster, job: str) -> list[str]:
+def list_key_files(cluster: JobCluster, job: str) -> list[str]:
     """Return the names of the job's key files on the shared volume."""
     folders = cluster.cloud.folder.glob(f"file-systems/*/**/.gpumpi/ssh/*.{job}*")
     return sorted(file.name for folder in folders for file in folder.iterdir())
 
 
 @pytest.mark.mission("D", "keys on the volume")
-def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_deleting_the_job_removes_it(
+def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_job_deletion_removes_it(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     name = "keys-on-volume"
-    file = job_file(tmp_path, name, launcher="standalone", keyExchange="volume", slots=2, command=python(WHO))
+    file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", slots=2, command=python_command(WHO))
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     assert "Secret" not in {one["kind"] for one in objects}
     try:
@@ -46,40 +46,40 @@ def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_deleting_the_
         assert done.code == 0, done.out + done.err
         assert f"ranks on {name}-worker-0 {name}-worker-1" in done.out
         assert "keys 1 0o100600" in done.out
-        wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
-        wait_until(lambda: job_cluster.objects("pods", f"gpumpi.io/job={name},gpumpi.io/role=worker"), lambda left: not left)
+        wait_until(lambda: list_key_files(job_cluster, name), lambda left: not left)
+        wait_until(lambda: job_cluster.list_objects("pods", f"gpumpi.io/job={name},gpumpi.io/role=worker"), lambda left: not left)
     finally:
         job_cluster.cluster("cancel", name)
 
 
 @pytest.mark.mission_only
 @pytest.mark.mission("D", "keys on the volume")
-def test_the_controller_ends_the_workers_of_a_failed_job_whose_keys_are_deleted(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_the_controller_ends_the_workers_of_a_failed_job_with_deleted_keys(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-failed"
-    file = job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=["false"], maxRestarts=1)
+    file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=["false"], maxRestarts=1)
     try:
         assert job_cluster.cluster("submit", file, "--follow").code == 1
-        wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
-        wait_until(lambda: job_cluster.objects("pods", f"gpumpi.io/job={name},gpumpi.io/role=worker"), lambda left: not left)
+        wait_until(lambda: list_key_files(job_cluster, name), lambda left: not left)
+        wait_until(lambda: job_cluster.list_objects("pods", f"gpumpi.io/job={name},gpumpi.io/role=worker"), lambda left: not left)
     finally:
         job_cluster.cluster("cancel", name)
 
 
 @pytest.mark.mission_only
 @pytest.mark.mission("D", "keys on the volume")
-def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_canceling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-cancelled"
-    file = job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=python(WAITS))
+    file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=python_command(WAITS))
     try:
-        with job_cluster.running("submit", file, "--follow") as process:
+        with job_cluster.run_in_background("submit", file, "--follow") as process:
             assert process.stdout is not None
             assert any("runs" in line for line in process.stdout)
-            assert keys_of(job_cluster, name) == ["authorized_keys", "id_rsa", "id_rsa.pub", "users"]
+            assert list_key_files(job_cluster, name) == ["authorized_keys", "id_rsa", "id_rsa.pub", "users"]
             assert job_cluster.cluster("cancel", name).code == 0
     finally:
         job_cluster.cluster("cancel", name)
-    wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
-    wait_until(lambda: job_cluster.remains(name), lambda left: not left)  # the job's files are removed in the background
+    wait_until(lambda: list_key_files(job_cluster, name), lambda left: not left)
+    wait_until(lambda: job_cluster.find_leftovers(name), lambda left: not left)  # the job's files are removed in the background
 
 
 # --- through the key bucket --------------------------------------------------------------------------------------------
@@ -118,14 +118,14 @@ else:
 """
 
 
-def key_bucket(cluster: JobCluster) -> str:
-    (config,) = [one for one in cluster.objects("configmaps") if one["metadata"]["name"] == "gpumpi-key-bucket"]
+def find_key_bucket(cluster: JobCluster) -> str:
+    (config,) = [one for one in cluster.list_objects("configmaps") if one["metadata"]["name"] == "gpumpi-key-bucket"]
     return str(config["data"]["bucket"])
 
 
-def shown(cluster: JobCluster, job: str) -> dict[str, str]:
+def read_bucket_objects(cluster: JobCluster, job: str) -> dict[str, str]:
     """Return the objects that the job's pods wrote to the key bucket, keyed by pod name."""
-    s3, bucket, found = cluster.cloud.clients(REGION)("s3"), key_bucket(cluster), {}
+    s3, bucket, found = cluster.cloud.clients(REGION)("s3"), find_key_bucket(cluster), {}
     for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
         place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", one["Key"])
         if place:
@@ -134,11 +134,11 @@ def shown(cluster: JobCluster, job: str) -> dict[str, str]:
 
 
 @pytest.mark.mission("C", "key bucket")
-def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_pods_exchange_public_keys_through_the_bucket_and_connect_to_each_other(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-in-bucket"
     program = FROM_ALL_TO_ALL.replace("NAME", name)
     wanted = {"image": WITH_BOTO3, "launcher": "standalone", "keyExchange": "s3", "perNode": 1}
-    file = job_file(tmp_path, name, command=python(program), env={"BUCKET": key_bucket(job_cluster)}, **wanted)
+    file = write_job_file(tmp_path, name, command=python_command(program), env={"BUCKET": find_key_bucket(job_cluster)}, **wanted)
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     assert "Secret" not in {one["kind"] for one in objects}
     try:
@@ -147,7 +147,7 @@ def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(jo
         zero, one = f"{name}-worker-0", f"{name}-worker-1"
         assert {f"{zero} reaches {one}", f"{one} reaches {zero}", "keys 2"} <= set(done.out.splitlines()), done.out + done.err
         assert "below another's name: An error occurred (AccessDenied) when calling the PutObject operation" in done.out
-        there = shown(job_cluster, name)
+        there = read_bucket_objects(job_cluster, name)
         assert sorted(re.sub("launcher-.{5}$", "launcher", pod) for pod in there) == [f"{name}-launcher", zero, one]
         assert all(KEY_FORM.fullmatch(key) for key in there.values())
     finally:
@@ -158,23 +158,25 @@ def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(jo
 def test_the_next_attempt_trusts_the_new_key_of_a_restarted_worker(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-again"
     program = ONCE_MORE.replace("MARK", f"{name}-{secrets.token_hex(3)}")
-    file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="standalone", keyExchange="s3", command=python(program), perNode=1)
+    file = write_job_file(
+        tmp_path, name, image=WITH_BOTO3, launcher="standalone", keyExchange="s3", command=python_command(program), perNode=1
+    )
     lines: list[str] = []
     before: dict[str, str] = {}
     try:
-        with job_cluster.running("submit", file, "--follow") as process:
+        with job_cluster.run_in_background("submit", file, "--follow") as process:
             assert process.stdout is not None and process.stderr is not None
             for line in process.stdout:
                 lines.append(line.strip())
                 if lines[-1] == "all run":
-                    before = shown(job_cluster, name)
+                    before = read_bucket_objects(job_cluster, name)
                     pod = f"{name}-worker-1"
                     gone = job_cluster.kubectl("delete", "pod", pod, "-n", NAMESPACE, "--wait=false", "--grace-period=1")
                     assert gone.code == 0, gone.err
             code, said = process.wait(), process.stderr.read()
         assert code == 0, "\n".join(lines) + said
         assert {"second attempt 2"} <= set(lines), lines
-        after = shown(job_cluster, name)
+        after = read_bucket_objects(job_cluster, name)
         assert after[f"{name}-worker-0"] == before[f"{name}-worker-0"]
         assert after[f"{name}-worker-1"] != before[f"{name}-worker-1"]
     finally:
@@ -182,11 +184,11 @@ def test_the_next_attempt_trusts_the_new_key_of_a_restarted_worker(job_cluster: 
 
 
 @pytest.mark.mission_only
-def test_an_image_without_an_sdk_is_reported_and_following_ends(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_submit_follow_reports_an_image_without_an_sdk_and_ends(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "sdkless"
     try:
         done = job_cluster.cluster(
-            "submit", job_file(tmp_path, name, launcher="standalone", keyExchange="s3", command=["true"]), "--follow"
+            "submit", write_job_file(tmp_path, name, launcher="standalone", keyExchange="s3", command=["true"]), "--follow"
         )
     finally:
         job_cluster.cluster("cancel", name)

@@ -8,9 +8,9 @@ import pytest
 
 from localcloud.stack import LocalStack
 from testkit.eks_clusters import REGION
-from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, python_command, write_job_file
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
 GROUP = f"/gpumpi/{STACK}/jobs"
 PROGRAM = """
@@ -30,7 +30,7 @@ for action, stream in [("put_log_events", "mpi-jobs/kept/forged/another-pod"), (
 """
 
 
-def up(cluster: JobCluster, folder: Path) -> None:
+def run_up(cluster: JobCluster, folder: Path) -> None:
     stack = LocalStack(cluster.cloud, STACK, folder)
     stack.prepare()
     made = stack.run("up")
@@ -42,17 +42,19 @@ def logs_in_cloudwatch(job_cluster: JobCluster, tmp_path: Path) -> Iterator[None
     name = f"Pulumi.{STACK}.yaml"
     changed = (SOURCE / name).read_text().replace("platform:\n", "platform:\n    jobLogs: cloudwatch\n")
     (tmp_path / name).write_text(changed)
-    up(job_cluster, tmp_path)
+    run_up(job_cluster, tmp_path)
     yield
-    up(job_cluster, SOURCE)
+    run_up(job_cluster, SOURCE)
     groups = job_cluster.cloud.clients(REGION)("logs").describe_log_groups(logGroupNamePrefix=GROUP)["logGroups"]
     assert groups == []
 
 
-def test_logs_outlive_pods_in_cloudwatch_and_pods_write_only_their_own(
+def test_logs_outlive_pods_in_cloudwatch_and_pods_write_only_their_own_logs(
     job_cluster: JobCluster, logs_in_cloudwatch: None, tmp_path: Path
 ) -> None:
-    file = job_file(tmp_path, "kept", image="openmpi-boto3:5", command=python(PROGRAM), setup=["echo", "prepared"], perNode=1)
+    file = write_job_file(
+        tmp_path, "kept", image="openmpi-boto3:5", command=python_command(PROGRAM), setup=["echo", "prepared"], perNode=1
+    )
     done = job_cluster.cluster("submit", file, "--follow", "--set", "maxRestarts=0")
     assert done.code == 0, done.out + done.err
     expected = {f"rank {rank} step {step}" for rank in (0, 1) for step in range(3)}
@@ -60,7 +62,7 @@ def test_logs_outlive_pods_in_cloudwatch_and_pods_write_only_their_own(
     assert expected | refused <= set(done.out.splitlines()), done.out
 
     assert job_cluster.cluster("cancel", "kept").code == 0
-    assert job_cluster.remains("kept") == []
+    assert job_cluster.find_leftovers("kept") == []
     kept = job_cluster.cluster("logs", "kept")
     assert kept.code == 0 and set(kept.out.splitlines()) >= expected | refused, kept.out + kept.err
     every = job_cluster.cluster("logs", "kept", "--all", "--json").json

@@ -7,8 +7,8 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
-from testkit.job_cluster import SOURCE, cluster_of, job_file, python
-from testkit.projects import client
+from testkit.job_cluster import SOURCE, get_job_cluster, python_command, write_job_file
+from testkit.projects import create_client
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
@@ -22,24 +22,26 @@ seen = (data / "text.txt").read_text()
 """
 
 
-def test_ranks_on_two_nodes_read_an_object_and_their_files_arrive_in_the_bucket(own_cloud: LocalCloud, tmp_path: Path) -> None:
+def test_ranks_on_two_nodes_read_an_object_and_their_files_are_exported_to_the_bucket(
+    own_cloud: LocalCloud, tmp_path: Path
+) -> None:
     own_cloud.start(print, kubernetes=True)
-    s3 = client(own_cloud, "s3")
+    s3 = create_client(own_cloud, "s3")
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
     s3.put_object(Bucket=BUCKET, Key="sets/text.txt", Body=b"an object")
     stack = LocalStack(own_cloud, STACK, SOURCE)
     stack.prepare()
     up = stack.run("up")
     assert up.ok, up.output
-    cluster = cluster_of(own_cloud, STACK, tmp_path)
+    cluster = get_job_cluster(own_cloud, STACK, tmp_path)
 
-    done = cluster.cluster("submit", job_file(tmp_path, NAME, command=python(READS)), "--follow")
+    done = cluster.cluster("submit", write_job_file(tmp_path, NAME, command=python_command(READS)), "--follow")
     assert done.code == 0, done.err
 
-    def arrived() -> dict[str, str]:
+    def read_exported_files() -> dict[str, str]:
         listed: list[dict[str, Any]] = s3.list_objects_v2(Bucket=BUCKET, Prefix="sets/seen-").get("Contents", [])
         return {one["Key"]: s3.get_object(Bucket=BUCKET, Key=one["Key"])["Body"].read().decode() for one in listed}
 
-    texts = wait_until(arrived, lambda found: len(found) == 2)
+    texts = wait_until(read_exported_files, lambda found: len(found) == 2)
     nodes = {texts[f"sets/seen-{rank}.txt"].removeprefix(f"rank {rank} read an object on ") for rank in (0, 1)}
-    assert nodes == {one["metadata"]["name"] for one in cluster.objects("nodes", "gpumpi.io/pool=train")}
+    assert nodes == {one["metadata"]["name"] for one in cluster.list_objects("nodes", "gpumpi.io/pool=train")}

@@ -15,15 +15,15 @@ import pytest
 from infra.monitoring.dashboards import DASHBOARDS
 from infra.naming import MONITORING_NAMESPACE
 from localcloud.kubernetes.network_policy.part import ENFORCED
-from testkit.job_cluster import NAMESPACE, JobCluster, bring_up, job_file, python
-from testkit.projects import client
+from testkit.job_cluster import NAMESPACE, JobCluster, deploy_cluster, python_command, write_job_file
+from testkit.projects import create_client
 from testkit.waiting import wait_until, wait_while
 
 pytestmark = [pytest.mark.xdist_group("monitoring"), pytest.mark.mission_only]
 
 STACK = "monitored"
 JOBS = {"prometheus", "alertmanager", "kube-state-metrics", "node-exporter", "dcgm-exporter", "kueue", "kubelet"}
-SLEEPS = python("import signal; print('runs', flush=True); signal.pause()")
+SLEEPS = python_command("import signal; print('runs', flush=True); signal.pause()")
 NOT_HERE = re.compile(
     r"DCGM_FI_DEV_(POWER_USAGE|GPU_TEMP|SM_CLOCK|UNCORRECTABLE_REMAPPED_ROWS|PCIE_REPLAY_COUNTER)"
     r"|problem_condition_count|cluster_autoscaler_|kueue_evicted_workloads_total|^count by .*ALERTS"
@@ -65,19 +65,19 @@ for address in sys.argv[1:]:
 
 
 @pytest.fixture(scope="module")
-def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
-    yield from bring_up(tmp_path_factory.mktemp("monitored"), STACK)
+def cluster(skip_if_unsupported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
+    yield from deploy_cluster(tmp_path_factory.mktemp("monitored"), STACK)
 
 
 @pytest.fixture(scope="module")
-def ask(cluster: JobCluster) -> Iterator["Api"]:
+def monitoring(cluster: JobCluster) -> Iterator["Api"]:
     place, prometheus, alertmanager = MONITORING_NAMESPACE, "deploy/prometheus", "deploy/alertmanager"
-    with forwarded(cluster, place, prometheus, 9090) as metrics, forwarded(cluster, place, alertmanager, 9093) as alerts:
+    with forward_port(cluster, place, prometheus, 9090) as metrics, forward_port(cluster, place, alertmanager, 9093) as alerts:
         yield Api(metrics, alerts)
 
 
 @contextmanager
-def forwarded(cluster: JobCluster, namespace: str, target: str, port: int) -> Iterator[str]:
+def forward_port(cluster: JobCluster, namespace: str, target: str, port: int) -> Iterator[str]:
     """Forward a local port to a pod or a Deployment, and yield the local URL."""
     command = ["kubectl", "port-forward", "-n", namespace, target, f":{port}", "--address=127.0.0.1"]
     # kubectl prints a line for each connection. Use a file, because a pipe that nothing reads would fill up.
@@ -96,30 +96,30 @@ class Api:
         self._prometheus, self._alertmanager = prometheus, alertmanager
 
     def query(self, text: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = _read(f"{self._prometheus}/api/v1/query?query={quote(text)}")["data"]["result"]
+        found: list[dict[str, Any]] = _read_json(f"{self._prometheus}/api/v1/query?query={quote(text)}")["data"]["result"]
         return found
 
-    def targets(self) -> dict[str, set[str]]:
+    def list_target_health(self) -> dict[str, set[str]]:
         """Return the health of each scrape job's targets."""
         found: dict[str, set[str]] = {}
-        for one in _read(f"{self._prometheus}/api/v1/targets")["data"]["activeTargets"]:
+        for one in _read_json(f"{self._prometheus}/api/v1/targets")["data"]["activeTargets"]:
             found.setdefault(one["scrapePool"], set()).add(f"{one['health']} {one['lastError']}".strip())
         return found
 
-    def alerts(self) -> set[str]:
+    def list_alerts(self) -> set[str]:
         """Return the names of the active alerts in Alertmanager."""
-        return {one["labels"]["alertname"] for one in _read(f"{self._alertmanager}/api/v2/alerts")}
+        return {one["labels"]["alertname"] for one in _read_json(f"{self._alertmanager}/api/v2/alerts")}
 
 
-def _read(url: str) -> Any:
+def _read_json(url: str) -> Any:
     with urlopen(url, timeout=30) as answer:
         return json.load(answer)
 
 
 @pytest.fixture
-def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
+def running_job(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
     """Name of a job that uses all GPUs of the node."""
-    done = cluster.cluster("submit", job_file(tmp_path, "works", command=SLEEPS, workers=1))
+    done = cluster.cluster("submit", write_job_file(tmp_path, "works", command=SLEEPS, workers=1))
     assert done.code == 0, done.err
     assert cluster.await_phase("works", "Running") == "Running"
     yield "works"
@@ -127,12 +127,12 @@ def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def webhook(cluster: JobCluster, running: str) -> Iterator[str]:
+def webhook(cluster: JobCluster, running_job: str) -> Iterator[str]:
     """Start a pod that receives alerts, and create the user's Secret with the pod's address. Yield the pod's name."""
-    image = cluster.pods(running, "worker")[0]["spec"]["containers"][0]["image"]
+    image = cluster.pods(running_job, "worker")[0]["spec"]["containers"][0]["image"]
     pod = cluster.kubectl(
         *("run", "receiver", "-n", "default", f"--image={image}", "--restart=Never", "--command", "--"),
-        *python(RECEIVER),
+        *python_command(RECEIVER),
     )
     assert pod.code == 0, pod.err
     address = wait_until(lambda: cluster.kubectl("get", "pod", "receiver", "-n", "default", "-o", "jsonpath={.status.podIP}").out)
@@ -148,26 +148,28 @@ def webhook(cluster: JobCluster, running: str) -> Iterator[str]:
     cluster.kubectl("delete", "secret", "chat", "-n", MONITORING_NAMESPACE)
 
 
-def test_prometheus_reads_every_part(ask: Api) -> None:
-    assert wait_until(ask.targets, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS))
+def test_prometheus_scrapes_every_component(monitoring: Api) -> None:
+    assert wait_until(
+        monitoring.list_target_health, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS)
+    )
 
 
-def test_every_query_of_every_dashboard_has_a_result_during_a_job(ask: Api, running: str) -> None:
+def test_every_dashboard_query_returns_a_result_during_a_job(monitoring: Api, running_job: str) -> None:
     panels = [(f"{board.name}: {panel.title}", panel.query) for board in DASHBOARDS for panel in board.panels]
     queries = {title: re.sub(r"\$(\w+)", ".+", query) for title, query in panels if not NOT_HERE.search(query)}
 
-    def empty() -> set[str]:
-        return {title for title, query in queries.items() if not ask.query(query)}
+    def list_empty_queries() -> set[str]:
+        return {title for title, query in queries.items() if not monitoring.query(query)}
 
-    assert wait_until(empty, lambda found: not found, LIMIT_SECONDS) == set()
-    used = ask.query(f'DCGM_FI_DEV_FB_USED{{namespace="{NAMESPACE}",pod=~"{running}-.*"}}')
+    assert wait_until(list_empty_queries, lambda found: not found, LIMIT_SECONDS) == set()
+    used = monitoring.query(f'DCGM_FI_DEV_FB_USED{{namespace="{NAMESPACE}",pod=~"{running_job}-.*"}}')
     assert sorted(one["metric"]["gpu"] for one in used) == [str(number) for number in range(8)]
 
 
 @pytest.fixture
 def receiver(cluster: JobCluster) -> Iterator["Api"]:
     """Start a second Prometheus that receives samples at the address in the stack file."""
-    (pod,) = cluster.objects("pods", "app=prometheus", MONITORING_NAMESPACE)
+    (pod,) = cluster.list_objects("pods", "app=prometheus", MONITORING_NAMESPACE)
     options = ["--config.file=/dev/null", "--storage.tsdb.path=/data", "--web.enable-remote-write-receiver"]
     server = {
         "name": "prometheus",
@@ -191,73 +193,75 @@ def receiver(cluster: JobCluster) -> Iterator["Api"]:
     try:
         # kubectl's forwarding ends at the first connection that the pod refuses
         wait_until(lambda: cluster.kubectl("logs", "metrics-receiver", "-n", "default").out, lambda log: LISTENS in log)
-        with forwarded(cluster, "default", "pod/metrics-receiver", 9090) as url:
+        with forward_port(cluster, "default", "pod/metrics-receiver", 9090) as url:
             yield Api(url, url)
     finally:
         cluster.kubectl("delete", "pod,service", "metrics-receiver", "-n", "default", "--now")
 
 
-def test_the_receiver_of_remote_write_gets_the_metrics_of_every_part(ask: Api, receiver: Api) -> None:
-    assert wait_until(ask.targets, lambda found: found.keys() >= JOBS)
+def test_the_remote_write_receiver_gets_the_metrics_of_every_component(monitoring: Api, receiver: Api) -> None:
+    assert wait_until(monitoring.list_target_health, lambda found: found.keys() >= JOBS)
 
-    def jobs() -> set[str]:
+    def list_scrape_jobs() -> set[str]:
         return {one["metric"]["job"] for one in receiver.query('up{cluster="gpumpi-monitored"} == 1')}
 
-    assert wait_until(jobs, lambda found: found >= JOBS, LIMIT_SECONDS) >= JOBS
+    assert wait_until(list_scrape_jobs, lambda found: found >= JOBS, LIMIT_SECONDS) >= JOBS
 
 
 @pytest.fixture
-def broken_node(cluster: JobCluster, running: str) -> Iterator[str]:
+def broken_node(cluster: JobCluster, running_job: str) -> Iterator[str]:
     """Break a GPU of the job's node, and yield the node's name. At the end, repair the node if the test has not."""
-    (worker,) = cluster.pods(running, "worker")
+    (worker,) = cluster.pods(running_job, "worker")
     node: str = worker["spec"]["nodeName"]
     assert cluster.cluster("local", "break", node, "--xid", "79", "--home", str(cluster.cloud.folder)).code == 0
     yield node
-    if unschedulable(cluster, node):
-        reboot(cluster, node)
-        wait_while(lambda: unschedulable(cluster, node), bool, LIMIT_SECONDS)
+    if is_unschedulable(cluster, node):
+        reboot_node(cluster, node)
+        wait_while(lambda: is_unschedulable(cluster, node), bool, LIMIT_SECONDS)
 
 
-def unschedulable(cluster: JobCluster, node: str) -> bool:
+def is_unschedulable(cluster: JobCluster, node: str) -> bool:
     return cluster.kubectl("get", "node", node, "-o", "jsonpath={.spec.unschedulable}").out == "true"
 
 
-def reboot(cluster: JobCluster, node: str) -> None:
+def reboot_node(cluster: JobCluster, node: str) -> None:
     health = cluster.cluster("health", node, "--json").json
-    client(cluster.cloud, "ec2").reboot_instances(InstanceIds=[health["instance"]])
+    create_client(cluster.cloud, "ec2").reboot_instances(InstanceIds=[health["instance"]])
 
 
-def test_a_broken_gpu_raises_an_alert_that_reaches_the_webhook_and_ends_after_the_repair(
-    cluster: JobCluster, ask: Api, webhook: str, broken_node: str
+def test_a_broken_gpu_raises_a_webhook_alert_that_resolves_after_the_repair(
+    cluster: JobCluster, monitoring: Api, webhook: str, broken_node: str
 ) -> None:
-    assert "NodeGpuNotReady" in wait_until(ask.alerts, lambda found: "NodeGpuNotReady" in found)
-    (xid,) = wait_until(lambda: ask.query("DCGM_FI_DEV_XID_ERRORS > 0"))
+    assert "NodeGpuNotReady" in wait_until(monitoring.list_alerts, lambda found: "NodeGpuNotReady" in found)
+    (xid,) = wait_until(lambda: monitoring.query("DCGM_FI_DEV_XID_ERRORS > 0"))
     assert (xid["value"][1], xid["metric"]["node"]) == ("79", broken_node)
     said = f"Node {broken_node}: a GPU is not ready, last Xid 79"
     wait_until(lambda: said in cluster.kubectl("logs", webhook, "-n", "default").out)
 
-    reboot(cluster, broken_node)
-    assert "NodeGpuNotReady" not in wait_until(ask.alerts, lambda found: "NodeGpuNotReady" not in found, LIMIT_SECONDS)
+    reboot_node(cluster, broken_node)
+    assert "NodeGpuNotReady" not in wait_until(
+        monitoring.list_alerts, lambda found: "NodeGpuNotReady" not in found, LIMIT_SECONDS
+    )
 
 
-def test_job_pods_reach_no_metrics(cluster: JobCluster, ask: Api, running: str) -> None:
+def test_job_pods_cannot_reach_metrics_endpoints(cluster: JobCluster, monitoring: Api, running_job: str) -> None:
     (found,) = cluster.cloud.clusters()
     if found.network_policies != ENFORCED:
         pytest.skip(f"network policies are {found.network_policies}")
-    wait_until(ask.targets, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS))
-    (worker,) = cluster.pods(running, "worker")
+    wait_until(monitoring.list_target_health, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS))
+    (worker,) = cluster.pods(running_job, "worker")
     addresses = [
         f"{one['status']['podIP']}:{port}"
         for namespace, app, port in GUARDED
-        for one in cluster.objects("pods", f"app={app}", namespace)
+        for one in cluster.list_objects("pods", f"app={app}", namespace)
     ]
     assert len(addresses) >= len(GUARDED)
-    tried = cluster.kubectl("exec", "-n", NAMESPACE, worker["metadata"]["name"], "--", *python(TRIES), *addresses)
+    tried = cluster.kubectl("exec", "-n", NAMESPACE, worker["metadata"]["name"], "--", *python_command(TRIES), *addresses)
     assert (tried.code, tried.out.splitlines()) == (0, [f"{one} TimeoutError" for one in addresses])
 
 
-def test_monitoring_of_a_small_cluster_needs_less_than_400_mib(ask: Api) -> None:
+def test_monitoring_a_small_cluster_needs_less_than_400_mib(monitoring: Api) -> None:
     own = f'namespace="{MONITORING_NAMESPACE}"', 'namespace="kube-system",pod=~"(node|dcgm)-exporter-.*"'
     query = " + ".join(f'sum(container_memory_working_set_bytes{{{one},container!=""}})' for one in own)
-    (found,) = wait_until(lambda: ask.query(query))
+    (found,) = wait_until(lambda: monitoring.query(query))
     assert 50 * MIB < float(found["value"][1]) < 400 * MIB

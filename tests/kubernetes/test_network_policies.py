@@ -10,10 +10,10 @@ import pytest
 
 from infra.naming import GPU_TAINT
 from localcloud.kubernetes.network_policy.part import ENFORCED
-from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("enforced", "no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("enforced_policies", "job_cleanup")]
 
 POLICY = "jobs-among-themselves"
 NEIGHBOR = "neighbor"
@@ -21,18 +21,18 @@ EVERYTHING_BUT_SSH = [{"port": 1, "endPort": 2221}, {"port": 2223, "endPort": 65
 
 
 @pytest.fixture
-def enforced(job_cluster: JobCluster) -> None:
+def enforced_policies(job_cluster: JobCluster) -> None:
     (cluster,) = [one for one in job_cluster.cloud.clusters() if one.name == "gpumpi-jobs"]
     if cluster.network_policies != ENFORCED:
         pytest.skip(f"network policies are {cluster.network_policies}")
 
 
-def policy_of(cluster: JobCluster) -> dict[str, Any]:
+def read_policy(cluster: JobCluster) -> dict[str, Any]:
     found: dict[str, Any] = cluster.kubectl("get", "networkpolicy", POLICY, "-n", NAMESPACE, "-o", "json").json
     return found
 
 
-def listener(name: str, image: str) -> dict[str, Any]:
+def build_listener(name: str, image: str) -> dict[str, Any]:
     program = "import socket, signal; listening = socket.create_server(('', 7777)); signal.pause()"
     probe = {"tcpSocket": {"port": 7777}, "periodSeconds": 1}
     return {
@@ -42,12 +42,12 @@ def listener(name: str, image: str) -> dict[str, Any]:
         "spec": {
             "terminationGracePeriodSeconds": 0,
             "tolerations": [{"key": GPU_TAINT.key, "operator": "Exists"}],
-            "containers": [{"name": "main", "image": image, "command": python(program), "readinessProbe": probe}],
+            "containers": [{"name": "main", "image": image, "command": python_command(program), "readinessProbe": probe}],
         },
     }
 
 
-def image_of(cluster: JobCluster, file: str) -> str:
+def get_image_name(cluster: JobCluster, file: str) -> str:
     """Return the full name of a job's image."""
     manifest = cluster.cluster("submit", file, "--dry-run", "--json").json[0]
     (worker,) = manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
@@ -55,33 +55,33 @@ def image_of(cluster: JobCluster, file: str) -> str:
 
 
 @contextmanager
-def neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]:
+def create_neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]:
     """Create another namespace with two pods that listen on port 7777. Yield the pods' addresses.
 
     The platform's network policy applies only to the pod `closed`.
     """
-    closed = policy_of(cluster)["spec"] | {"podSelector": {"matchLabels": {"app": "closed"}}}
+    closed = read_policy(cluster)["spec"] | {"podSelector": {"matchLabels": {"app": "closed"}}}
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": POLICY, "namespace": NEIGHBOR}}
-    items = [policy | {"spec": closed}, listener("open", image), listener("closed", image)]
+    items = [policy | {"spec": closed}, build_listener("open", image), build_listener("closed", image)]
     assert cluster.kubectl("create", "namespace", NEIGHBOR).code == 0
     try:
         made = cluster.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         assert made.code == 0, made.err
-        ready = wait_until(lambda: addresses(cluster), lambda found: len(found) == 2)
+        ready = wait_until(lambda: list_addresses(cluster), lambda found: len(found) == 2)
         yield ready
     finally:
         cluster.kubectl("delete", "namespace", NEIGHBOR, "--wait=false")
 
 
-def addresses(cluster: JobCluster) -> dict[str, str]:
+def list_addresses(cluster: JobCluster) -> dict[str, str]:
     """Return the addresses of the ready pods, keyed by pod name. The kubelet's probes reach even a pod that allows no
     other ingress, so that pod becomes ready too."""
-    pods = cluster.objects("pods", namespace=NEIGHBOR)
-    ready = [pod for pod in pods if {"type": "Ready", "status": "True"}.items() <= conditions(pod).items()]
+    pods = cluster.list_objects("pods", namespace=NEIGHBOR)
+    ready = [pod for pod in pods if {"type": "Ready", "status": "True"}.items() <= find_ready_condition(pod).items()]
     return {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in ready}
 
 
-def conditions(pod: dict[str, Any]) -> dict[str, Any]:
+def find_ready_condition(pod: dict[str, Any]) -> dict[str, Any]:
     found = pod["status"].get("conditions", ())
     return next(({key: one[key] for key in ("type", "status")} for one in found if one["type"] == "Ready"), {})
 
@@ -134,11 +134,13 @@ REACHED = {
 }
 
 
-def test_job_pods_reach_aws_and_the_api_server_but_no_other_jobs_and_no_control_api(
+def test_job_pods_reach_aws_and_the_api_server_but_not_other_jobs_or_the_control_api(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    with neighbor(job_cluster, image_of(job_cluster, job_file(tmp_path, "probe", command=python("")))) as found:
-        file = job_file(tmp_path, "probe", command=[*python(PROBE), found["open"], found["closed"]], ranks=1)
+    with create_neighbor(
+        job_cluster, get_image_name(job_cluster, write_job_file(tmp_path, "probe", command=python_command("")))
+    ) as found:
+        file = write_job_file(tmp_path, "probe", command=[*python_command(PROBE), found["open"], found["closed"]], ranks=1)
         done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
     (line,) = [line for line in done.out.splitlines() if line.startswith("probed ")]
@@ -146,13 +148,13 @@ def test_job_pods_reach_aws_and_the_api_server_but_no_other_jobs_and_no_control_
 
 
 @pytest.mark.mission_only
-def test_a_policy_that_forbids_ssh_between_ranks_fails_jobs_with_that_reason_until_it_is_removed(
+def test_a_policy_that_blocks_ssh_between_ranks_fails_jobs_with_that_reason_until_its_removal(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    hello = python("from mpi4py import MPI; print('rank', MPI.COMM_WORLD.rank, flush=True)")
+    hello = python_command("from mpi4py import MPI; print('rank', MPI.COMM_WORLD.rank, flush=True)")
     quickly = {"ATTEMPTS": "1", "CONNECT_SECONDS": "5"}
-    file = job_file(tmp_path, "no-ssh", command=hello, env=quickly, maxRestarts=0)
-    usual = policy_of(job_cluster)["spec"]
+    file = write_job_file(tmp_path, "no-ssh", command=hello, env=quickly, maxRestarts=0)
+    usual = read_policy(job_cluster)["spec"]
     wrong = usual | {"ingress": [{"from": [{"podSelector": {}}], "ports": EVERYTHING_BUT_SSH}]}
     set_policy(job_cluster, wrong)
     try:

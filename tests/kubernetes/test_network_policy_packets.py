@@ -16,12 +16,12 @@ from pyroute2 import IPRoute
 
 from localcloud.kubernetes.network_policy import nft, rules
 from localcloud.kubernetes.network_policy.objects import Json, Pod, Service
-from localcloud.kubernetes.network_policy.resolve import World, resolve
+from localcloud.kubernetes.network_policy.resolve import World, resolve_isolations
 from localcloud.machine import network
 from localcloud.tools import debian
 from localcloud.tools.build import BuildError
 
-pytestmark = [pytest.mark.xdist_group("packets"), pytest.mark.usefixtures("able")]
+pytestmark = [pytest.mark.xdist_group("packets"), pytest.mark.usefixtures("skip_if_unsupported")]
 
 WORKER, OTHER, FOREIGN, SERVICE = "10.77.1.2", "10.77.2.2", "10.77.3.2", "10.77.99.1"
 PODS = [Pod("jobs", {"app": "worker"}, WORKER), Pod("jobs", {"app": "other"}, OTHER), Pod("foreign", {}, FOREIGN)]
@@ -39,80 +39,84 @@ table ip kube-proxy {{
 
 
 @pytest.fixture(scope="module")
-def program() -> Path:
+def nft_program() -> Path:
     try:
         found = debian.ensure(debian.NFTABLES, print) / "nft"
     except BuildError as error:
         pytest.skip(f"network policies are not enforced here: {error}")
-    if reason := nft.obstacle(found):
+    if reason := nft.find_obstacle(found):
         pytest.skip(f"network policies are not enforced here: {reason}")
     return found
 
 
 @pytest.fixture(scope="module")
-def router(program: Path) -> Iterator[str]:
+def router(nft_program: Path) -> Iterator[str]:
     """Network namespaces of a node and of three pods. The pods listen on TCP ports 80, 2222 and 8080."""
     with ExitStack() as stack:
-        for name in (ROUTER, *map(space, (WORKER, OTHER, FOREIGN))):
-            network.create(name)
-            stack.callback(network.remove, name)
-        network.inside(ROUTER, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
+        for name in (ROUTER, *map(namespace_name, (WORKER, OTHER, FOREIGN))):
+            network.create_namespace(name)
+            stack.callback(network.remove_namespace, name)
+        network.run_in_namespace(ROUTER, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
         for address in (WORKER, OTHER, FOREIGN):
-            plug_in(address)
+            connect_pod(address)
             for port in (80, 2222, 8080):
-                stack.callback(network.listen(space(address), address, port).close)
-        nft.apply(program, ROUTER, KUBE_PROXY)
+                stack.callback(network.listen(namespace_name(address), address, port).close)
+        nft.apply_rules(nft_program, ROUTER, KUBE_PROXY)
         yield ROUTER
 
 
 @pytest.fixture
-def enforce(program: Path, router: str) -> Iterator[Callable[..., None]]:
-    def enforce(*policies: Json) -> None:
-        nft.apply(program, router, rules.render(resolve(World(policies, PODS, SERVICES, {"jobs": {}, "foreign": {}}))))
+def enforce(nft_program: Path, router: str) -> Iterator[Callable[..., None]]:
+    def apply_policies(*policies: Json) -> None:
+        nft.apply_rules(
+            nft_program,
+            router,
+            rules.render_rules(resolve_isolations(World(policies, PODS, SERVICES, {"jobs": {}, "foreign": {}}))),
+        )
 
-    yield enforce
-    nft.apply(program, router, rules.remove())
+    yield apply_policies
+    nft.apply_rules(nft_program, router, rules.render_removal())
 
 
-def space(address: str) -> str:
+def namespace_name(address: str) -> str:
     return f"{ROUTER}-{address.split('.')[2]}"
 
 
-def plug_in(address: str) -> None:
+def connect_pod(address: str) -> None:
     """Connect a pod to the router like the CNI plugin ptp."""
     name, gateway = f"pod{address.split('.')[2]}", address.removesuffix("2") + "1"
-    descriptor = os.open(network.path_of(space(address)), os.O_RDONLY)
+    descriptor = os.open(network.build_namespace_path(namespace_name(address)), os.O_RDONLY)
 
-    def near() -> None:
+    def configure_node_side() -> None:
         with IPRoute() as route:
             route.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_fd": descriptor})
-            configure(route, name, gateway)
+            configure_interface(route, name, gateway)
 
-    def far() -> None:
+    def configure_pod_side() -> None:
         with IPRoute() as route:
-            configure(route, "eth0", address)
+            configure_interface(route, "eth0", address)
             route.route("add", dst="default", gateway=gateway)
 
     try:
-        network.inside(ROUTER, near)
-        network.inside(space(address), far)
+        network.run_in_namespace(ROUTER, configure_node_side)
+        network.run_in_namespace(namespace_name(address), configure_pod_side)
     finally:
         os.close(descriptor)
 
 
-def configure(route: Any, name: str, address: str) -> None:
+def configure_interface(route: Any, name: str, address: str) -> None:
     (index,) = route.link_lookup(ifname=name)
     interface = IPv4Interface(f"{address}/24")
     route.addr("add", index=index, address=str(interface.ip), prefixlen=24)
     route.link("set", index=index, state="up")
 
 
-def policy(*, pods: Json | None = None, **directions: Any) -> Json:
+def build_policy(*, pods: Json | None = None, **directions: Any) -> Json:
     kinds = [name.capitalize() for name in directions]
     return {"namespace": "jobs", "spec": {"podSelector": pods or {}, "policyTypes": kinds, **directions}}
 
 
-def connects(source: str, target: str, port: int) -> bool:
+def can_connect(source: str, target: str, port: int) -> bool:
     """Open a connection. Return True, or raise an error if the connection fails."""
     network.connect(source, target, port, LONG_SECONDS).close()
     return True
@@ -129,55 +133,59 @@ def is_dropped(source: str, target: str, port: int) -> bool:
 APP = {app: {"podSelector": {"matchLabels": {"app": app}}} for app in ("worker", "other")}
 
 
-def test_without_a_policy_every_pod_reaches_every_other(enforce: Callable[..., None]) -> None:
+def test_every_pod_reaches_every_other_pod_without_a_policy(enforce: Callable[..., None]) -> None:
     enforce()
-    assert connects(space(FOREIGN), WORKER, 80) and connects(space(WORKER), FOREIGN, 80)
+    assert can_connect(namespace_name(FOREIGN), WORKER, 80) and can_connect(namespace_name(WORKER), FOREIGN, 80)
 
 
 def test_an_isolated_pod_accepts_only_allowed_peers_and_ports_and_its_own_node(enforce: Callable[..., None]) -> None:
-    enforce(policy(pods={"matchLabels": {"app": "worker"}}, ingress=[{"from": [APP["other"]], "ports": [{"port": 2222}]}]))
-    assert connects(space(OTHER), WORKER, 2222)
-    assert is_dropped(space(FOREIGN), WORKER, 2222)
-    assert is_dropped(space(OTHER), WORKER, 80)
-    assert connects(ROUTER, WORKER, 80), "kubelet probes"
-    assert connects(space(WORKER), FOREIGN, 80), "replies to the pod's own connections"
+    enforce(build_policy(pods={"matchLabels": {"app": "worker"}}, ingress=[{"from": [APP["other"]], "ports": [{"port": 2222}]}]))
+    assert can_connect(namespace_name(OTHER), WORKER, 2222)
+    assert is_dropped(namespace_name(FOREIGN), WORKER, 2222)
+    assert is_dropped(namespace_name(OTHER), WORKER, 80)
+    assert can_connect(ROUTER, WORKER, 80), "kubelet probes"
+    assert can_connect(namespace_name(WORKER), FOREIGN, 80), "replies to the pod's own connections"
 
 
-def test_egress_except_stops_only_that_address(enforce: Callable[..., None]) -> None:
-    enforce(policy(egress=[{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": [f"{FOREIGN}/32"]}}]}]))
-    assert connects(space(WORKER), OTHER, 80)
-    assert is_dropped(space(WORKER), FOREIGN, 80)
-    assert connects(space(FOREIGN), WORKER, 80), "replies pass, and ingress is not isolated"
+def test_an_egress_exception_blocks_only_its_address(enforce: Callable[..., None]) -> None:
+    enforce(build_policy(egress=[{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": [f"{FOREIGN}/32"]}}]}]))
+    assert can_connect(namespace_name(WORKER), OTHER, 80)
+    assert is_dropped(namespace_name(WORKER), FOREIGN, 80)
+    assert can_connect(namespace_name(FOREIGN), WORKER, 80), "replies pass, and ingress is not isolated"
 
 
-def test_egress_to_a_service_is_judged_before_kube_proxy_chooses_a_pod(enforce: Callable[..., None]) -> None:
-    enforce(policy(egress=[{"to": [APP["other"]], "ports": [{"port": 8080}]}]))
-    assert connects(space(WORKER), SERVICE, 80)
-    enforce(policy(egress=[{"to": [{"ipBlock": {"cidr": f"{OTHER}/32"}}]}]))
-    assert connects(space(WORKER), OTHER, 8080)
-    assert is_dropped(space(WORKER), SERVICE, 80), "as on EKS, an ipBlock of pods does not allow their service"
+def test_egress_to_a_service_is_evaluated_before_kube_proxy_selects_a_pod(enforce: Callable[..., None]) -> None:
+    enforce(build_policy(egress=[{"to": [APP["other"]], "ports": [{"port": 8080}]}]))
+    assert can_connect(namespace_name(WORKER), SERVICE, 80)
+    enforce(build_policy(egress=[{"to": [{"ipBlock": {"cidr": f"{OTHER}/32"}}]}]))
+    assert can_connect(namespace_name(WORKER), OTHER, 8080)
+    assert is_dropped(namespace_name(WORKER), SERVICE, 80), "as on EKS, an ipBlock of pods does not allow their service"
 
 
-def test_a_pod_reaches_itself_through_its_service(enforce: Callable[..., None], program: Path) -> None:
+def test_a_pod_can_reach_itself_through_its_service(enforce: Callable[..., None], nft_program: Path) -> None:
     rule = f"ip saddr {OTHER} ip daddr {OTHER} masquerade"
-    nft.apply(program, ROUTER, f"table ip kube-proxy {{ chain post {{ type nat hook postrouting priority srcnat; {rule}; }}; }}")
-    enforce(policy(ingress=[]))
-    assert connects(space(OTHER), SERVICE, 80)
-    assert is_dropped(space(WORKER), SERVICE, 80)
-
-
-def test_datagrams_are_judged_by_their_own_protocol(enforce: Callable[..., None]) -> None:
-    enforce(
-        policy(pods={"matchLabels": {"app": "worker"}}, ingress=[{"ports": [{"protocol": "UDP", "port": 53, "endPort": 60}]}])
+    nft.apply_rules(
+        nft_program, ROUTER, f"table ip kube-proxy {{ chain post {{ type nat hook postrouting priority srcnat; {rule}; }}; }}"
     )
-    assert exchange(OTHER, 55) == b"answer"
-    assert exchange(OTHER, 61) is None
-    assert is_dropped(space(OTHER), WORKER, 80)
+    enforce(build_policy(ingress=[]))
+    assert can_connect(namespace_name(OTHER), SERVICE, 80)
+    assert is_dropped(namespace_name(WORKER), SERVICE, 80)
 
 
-def exchange(source: str, port: int) -> bytes | None:
+def test_udp_datagrams_match_only_udp_rules(enforce: Callable[..., None]) -> None:
+    enforce(
+        build_policy(
+            pods={"matchLabels": {"app": "worker"}}, ingress=[{"ports": [{"protocol": "UDP", "port": 53, "endPort": 60}]}]
+        )
+    )
+    assert exchange_datagram(OTHER, 55) == b"answer"
+    assert exchange_datagram(OTHER, 61) is None
+    assert is_dropped(namespace_name(OTHER), WORKER, 80)
+
+
+def exchange_datagram(source: str, port: int) -> bytes | None:
     """Send a datagram to the worker and return the worker's reply, or None if the datagram does not arrive."""
-    with udp(WORKER, port) as server, udp(source, 0) as client:
+    with open_udp_socket(WORKER, port) as server, open_udp_socket(source, 0) as client:
         client.sendto(b"question", (WORKER, port))
         server.settimeout(LONG_SECONDS if port < 60 else SHORT_SECONDS)
         try:
@@ -189,10 +197,10 @@ def exchange(source: str, port: int) -> bytes | None:
         return client.recv(100)
 
 
-def udp(address: str, port: int) -> socket.socket:
+def open_udp_socket(address: str, port: int) -> socket.socket:
     def bind() -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         made.bind((address, port))
         return made
 
-    return network.inside(space(address), bind)
+    return network.run_in_namespace(namespace_name(address), bind)

@@ -33,12 +33,12 @@ class ApiServer:
     """Readable text of each event, which the detector sends as protobuf."""
 
     def log(self, message: str) -> None:
-        kernel_log.append(self.own, NODE, message, datetime.now(UTC))
+        kernel_log.append_message(self.own, NODE, message, datetime.now(UTC))
 
-    def xid(self, number: int, address: str = "00000000:10:00.0") -> None:
-        self.log(kernel_log.xid_line(address, number))
+    def log_xid(self, number: int, address: str = "00000000:10:00.0") -> None:
+        self.log(kernel_log.format_xid_line(address, number))
 
-    def condition(self, reason: str) -> dict[str, Any]:
+    def wait_for_condition(self, reason: str) -> dict[str, Any]:
         """Wait until the node's condition has this reason."""
         return wait_while(lambda: self.conditions[-1] if self.conditions else {}, lambda one: one.get("reason") != reason)
 
@@ -51,41 +51,41 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
     except BuildError as error:
         pytest.skip(str(error))
     (tmp_path / kernel_log.FILE).parent.mkdir(parents=True)
-    kernel_log.create(tmp_path)
+    kernel_log.create_log(tmp_path)
     kept = ApiServer(tmp_path)
-    kept.xid(64)  # a log line from before the detector's start
+    kept.log_xid(64)  # a log line from before the detector's start
     file = tmp_path / "rules.json"
-    file.write_text(json.dumps(rules.configuration(tmp_path / kernel_log.FILE)))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler(kept)) as http, (tmp_path / "log").open("w") as log:
+    file.write_text(json.dumps(rules.build_configuration(tmp_path / kernel_log.FILE)))
+    with ThreadingHTTPServer(("127.0.0.1", 0), make_handler(kept)) as http, (tmp_path / "log").open("w") as log:
         Thread(target=http.serve_forever, daemon=True).start()
         where = f"--apiserver-override=http://127.0.0.1:{http.server_port}?inClusterConfig=false"
         flags = [f"--config.system-log-monitor={file}", f"--hostname-override={NODE}", where, "--port=0", "--prometheus-port=0"]
         with subprocess.Popen([program, *flags], stdout=log, stderr=log) as running:
             try:
-                kept.condition("NvidiaGPUIsReady")
+                kept.wait_for_condition("NvidiaGPUIsReady")
                 yield kept
             finally:
                 running.terminate()
         http.shutdown()
 
 
-def handler(kept: ApiServer) -> type[BaseHTTPRequestHandler]:
+def make_handler(kept: ApiServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {}})
+            self._send_json({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {}})
 
         def do_PATCH(self) -> None:
-            kept.conditions += json.loads(self._body())["status"]["conditions"]
+            kept.conditions += json.loads(self._read_body())["status"]["conditions"]
             self.do_GET()
 
         def do_POST(self) -> None:
-            kept.events.append(self._body().decode(errors="replace"))
-            self._answer({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "event"}})
+            kept.events.append(self._read_body().decode(errors="replace"))
+            self._send_json({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "event"}})
 
-        def _body(self) -> bytes:
+        def _read_body(self) -> bytes:
             return self.rfile.read(int(self.headers["Content-Length"]))
 
-        def _answer(self, document: Any) -> None:
+        def _send_json(self, document: Any) -> None:
             data = json.dumps(document).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -99,16 +99,16 @@ def handler(kept: ApiServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def test_faults_become_the_condition_and_the_reasons_of_the_agent_on_eks(server: ApiServer) -> None:
+def test_gpu_faults_set_the_same_condition_and_reasons_as_the_eks_agent(server: ApiServer) -> None:
     healthy = server.conditions[0]
     assert (healthy["type"], healthy["status"]) == ("AcceleratedHardwareReady", "True")
-    server.xid(31)
+    server.log_xid(31)
     server.log("eth0: link becomes ready")
-    server.xid(79)
-    first = server.condition("NvidiaXID79Error")
+    server.log_xid(79)
+    first = server.wait_for_condition("NvidiaXID79Error")
     assert (first["status"], first["message"]) == ("False", OFF_THE_BUS)
-    server.xid(48, "00000000:11:00.0")
-    second = server.condition("NvidiaDoubleBitError")
+    server.log_xid(48, "00000000:11:00.0")
+    second = server.wait_for_condition("NvidiaDoubleBitError")
     assert (second["status"], second["lastTransitionTime"]) == ("False", first["lastTransitionTime"])
     assert second["message"].startswith(f"{OFF_THE_BUS}; NVRM: Xid (PCI:0000:11:00): 48")
     seen = [one["reason"] for one in server.conditions]
@@ -116,8 +116,8 @@ def test_faults_become_the_condition_and_the_reasons_of_the_agent_on_eks(server:
     assert all("NvidiaXID31Warning" in event for event in server.events), "no event about a condition"
 
 
-def test_an_application_error_is_an_event_and_leaves_the_node_healthy(server: ApiServer) -> None:
-    server.xid(31)
+def test_an_application_error_is_only_an_event_and_leaves_the_node_healthy(server: ApiServer) -> None:
+    server.log_xid(31)
     (event,) = wait_while(lambda: list(server.events), lambda found: not found)
     assert all(text in event for text in ("Warning", "AcceleratedHardwareReady", NODE))
     assert "NvidiaXID31Warning: NVRM: Xid (PCI:0000:10:00): 31, " in event

@@ -11,7 +11,7 @@ import yaml
 from infra.platform.job_controller.in_pod import pod_exec, stacks
 from infra.platform.job_controller.in_pod.api import Api
 from testkit.eks_clusters import Running
-from testkit.node_groups import node_group, pod, pod_in, pods
+from testkit.node_groups import build_pod, create_node_group, create_pods, wait_for_phase
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -38,7 +38,7 @@ def api(cluster: Running, tmp_path: Path) -> Iterator[Api]:
     cluster.api.create(f"{base}/rolebindings", {"metadata": metadata, "roleRef": reference, "subjects": subjects})
     made = cluster.api.create(f"{core}/{NAME}/token", {"spec": {"expirationSeconds": 3600}})
     (tmp_path / "token").write_text(made["status"]["token"])
-    config = yaml.safe_load(cluster.kubeconfig(tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]
+    config = yaml.safe_load(cluster.write_kubeconfig(tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]
     context = ssl.create_default_context(cadata=base64.b64decode(config["certificate-authority-data"]).decode())
     host, _, port = config["server"].removeprefix("https://").partition(":")
     yield Api(host, int(port or 443), context, tmp_path / "token")
@@ -46,14 +46,14 @@ def api(cluster: Running, tmp_path: Path) -> Iterator[Api]:
         cluster.api.delete(f"{path}/{NAME}")
 
 
-def test_the_stack_of_a_rank_is_read_through_the_api_server(cluster: Running, api: Api) -> None:
-    with node_group(cluster, "asked", 1, "p4d.24xlarge") as group:
-        (node,) = group.real_nodes()
+def test_the_stack_of_a_rank_can_be_read_through_the_api_server(cluster: Running, api: Api) -> None:
+    with create_node_group(cluster, "asked", 1, "p4d.24xlarge") as group:
+        (node,) = group.list_real_nodes()
         container = {"env": [{"name": "PROGRAM", "value": PROGRAM}]}
-        rank = pod("rank", RANK, node=node, container=container)
-        with pods(cluster, rank):
-            pod_in(cluster, "rank", "Running")
+        rank = build_pod("rank", RANK, node=node, container=container)
+        with create_pods(cluster, rank):
+            wait_for_phase(cluster, "rank", "Running")
             command = ["sh", "-c", stacks.SCRIPT, "dump", stacks.PROGRAM, "job"]
-            text = pod_exec.run(api, "default", "rank", "main", command, 30)
-    (found,) = stacks.parse([text]).groups()
+            text = pod_exec.run_in_pod(api, "default", "rank", "main", command, 30)
+    (found,) = stacks.parse_dump([text]).groups()
     assert (found["ranks"], found["at"]) == ([3], "load (<string>:3)"), text

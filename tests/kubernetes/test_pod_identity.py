@@ -10,7 +10,7 @@ import pytest
 
 from localcloud.aws.account import ACCOUNT
 from testkit.eks_clusters import REGION, Account, Running
-from testkit.node_groups import is_ready, node_group, output, pod, pod_path, pods
+from testkit.node_groups import build_pod, create_node_group, create_pods, is_ready, pod_path, wait_for_output
 from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -36,18 +36,18 @@ API_TOKEN = ASK.replace("TOKEN}", "open('/var/run/secrets/kubernetes.io/servicea
 
 
 @pytest.fixture(scope="module")
-def known(account: Account) -> Iterator[Running]:
+def identity_cluster(account: Account) -> Iterator[Running]:
     """A cluster with a node and the Pod Identity agent add-on."""
     made = account.create("known")
     account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
-    with node_group(made, "system", 1, "m5.large") as group:
+    with create_node_group(made, "system", 1, "m5.large") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
         yield made
     made.delete()
 
 
 @contextmanager
-def service_account(cluster: Running, name: str, role: str | None) -> Iterator[None]:
+def create_service_account(cluster: Running, name: str, role: str | None) -> Iterator[None]:
     """Create a service account, and a Pod Identity association if a role is given."""
     cluster.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     eks, association = cluster.account.eks, None
@@ -65,24 +65,24 @@ def service_account(cluster: Running, name: str, role: str | None) -> Iterator[N
         cluster.api.delete(f"{ACCOUNTS}/{name}")
 
 
-def asked(cluster: Running, name: str, program: str = OWN_TOKEN, **spec: Any) -> Any:
+def run_in_pod(cluster: Running, name: str, program: str = OWN_TOKEN, **spec: Any) -> Any:
     """Run `program` in a pod with this service account; return its output. OWN_TOKEN prints the pod's credentials."""
-    with pods(cluster, pod(f"{name}-pod", program, serviceAccountName=name, **spec)):
-        return output(cluster, f"{name}-pod")
+    with create_pods(cluster, build_pod(f"{name}-pod", program, serviceAccountName=name, **spec)):
+        return wait_for_output(cluster, f"{name}-pod")
 
 
-def test_a_pod_gets_the_credentials_of_its_service_accounts_role(known: Running) -> None:
-    with service_account(known, "trainer", known.account.world.pod_role):
-        found = asked(known, "trainer")
+def test_a_pod_gets_the_role_credentials_of_its_service_account(identity_cluster: Running) -> None:
+    with create_service_account(identity_cluster, "trainer", identity_cluster.account.world.pod_role):
+        found = run_in_pod(identity_cluster, "trainer")
     keys = found["credentials"]
     session = boto3.session.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["Token"], region_name=REGION)
-    sts = session.client("sts", endpoint_url=known.cloud.environment()["AWS_ENDPOINT_URL"])
+    sts = session.client("sts", endpoint_url=identity_cluster.cloud.environment()["AWS_ENDPOINT_URL"])
     assert sts.get_caller_identity()["Arn"].startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/pod/eks-known-trainer-po-")
     assert found["AWS_REGION"] == REGION
     assert found["AWS_ENDPOINT_URL"] == "http://169.254.100.1:4566"
 
 
-def test_an_sdk_in_a_pod_needs_nothing_else(known: Running) -> None:
+def test_an_aws_sdk_in_a_pod_needs_no_further_configuration(identity_cluster: Running) -> None:
     """The program uses plain HTTP because the job image has no SDK. AWS_ENDPOINT_URL points to the local AWS."""
     program = """
 import json, os, urllib.error, urllib.request
@@ -91,18 +91,18 @@ try:
 except urllib.error.HTTPError as error:
     print(json.dumps([error.code, "AccessDenied" in error.read().decode()]))
 """
-    with service_account(known, "caller", known.account.world.pod_role):
-        assert asked(known, "caller", program) == [403, True], "S3 answers an unsigned request"
+    with create_service_account(identity_cluster, "caller", identity_cluster.account.world.pod_role):
+        assert run_in_pod(identity_cluster, "caller", program) == [403, True], "S3 answers an unsigned request"
 
 
-def test_a_pod_without_an_association_is_not_mutated(known: Running) -> None:
-    with service_account(known, "nobody", None):
-        assert asked(known, "nobody") == {}
+def test_a_pod_without_a_pod_identity_association_is_not_mutated(identity_cluster: Running) -> None:
+    with create_service_account(identity_cluster, "nobody", None):
+        assert run_in_pod(identity_cluster, "nobody") == {}
 
 
-def test_a_token_for_the_api_server_gets_no_credentials(known: Running) -> None:
-    with service_account(known, "wrong", known.account.world.pod_role):
-        found = asked(known, "wrong", API_TOKEN)
+def test_a_service_account_token_for_the_api_server_gets_no_aws_credentials(identity_cluster: Running) -> None:
+    with create_service_account(identity_cluster, "wrong", identity_cluster.account.world.pod_role):
+        found = run_in_pod(identity_cluster, "wrong", API_TOKEN)
     code, message = found["refused"]
     assert code == 400 and message.startswith("(InvalidTokenException)")
 
@@ -121,48 +121,51 @@ except urllib.error.HTTPError as error:
 """
 
 
-def test_deleting_the_association_ends_access_of_running_pods(known: Running) -> None:
-    eks = known.account.eks
+def test_deleting_the_association_revokes_access_of_running_pods(identity_cluster: Running) -> None:
+    eks = identity_cluster.account.eks
     probe = {"exec": {"command": ["test", "-f", "/tmp/served"]}, "periodSeconds": 1}
-    wanted = pod("late-pod", UNTIL_REFUSED, serviceAccountName="late", container={"readinessProbe": probe})
-    with service_account(known, "late", known.account.world.pod_role), pods(known, wanted):
-        wait_while(lambda: is_ready(known.api.get(pod_path("late-pod"))), lambda ready: not ready)
-        (found,) = eks.list_pod_identity_associations(clusterName=known.name, serviceAccount="late")["associations"]
-        eks.delete_pod_identity_association(clusterName=known.name, associationId=found["associationId"])
-        code, message = output(known, "late-pod")
+    wanted = build_pod("late-pod", UNTIL_REFUSED, serviceAccountName="late", container={"readinessProbe": probe})
+    with (
+        create_service_account(identity_cluster, "late", identity_cluster.account.world.pod_role),
+        create_pods(identity_cluster, wanted),
+    ):
+        wait_while(lambda: is_ready(identity_cluster.api.get(pod_path("late-pod"))), lambda ready: not ready)
+        (found,) = eks.list_pod_identity_associations(clusterName=identity_cluster.name, serviceAccount="late")["associations"]
+        eks.delete_pod_identity_association(clusterName=identity_cluster.name, associationId=found["associationId"])
+        code, message = wait_for_output(identity_cluster, "late-pod")
     assert code == 404 and message.startswith("(ResourceNotFoundException)")
 
 
-def test_a_role_that_trusts_only_another_namespace_is_refused(known: Running) -> None:
+def test_a_role_that_trusts_only_another_namespace_is_refused(identity_cluster: Running) -> None:
     policy = {
         "Effect": "Allow",
         "Principal": {"Service": "pods.eks.amazonaws.com"},
         "Action": ["sts:AssumeRole", "sts:TagSession"],
         "Condition": {"StringEquals": {"aws:RequestTag/kubernetes-namespace": "other"}},
     }
-    iam = known.account.client("iam")
+    iam = identity_cluster.account.client("iam")
     document = json.dumps({"Version": "2012-10-17", "Statement": [policy]})
     role = iam.create_role(RoleName="elsewhere", AssumeRolePolicyDocument=document)["Role"]["Arn"]
     try:
-        with service_account(known, "narrow", role):
-            code, message = asked(known, "narrow")["refused"]
+        with create_service_account(identity_cluster, "narrow", role):
+            code, message = run_in_pod(identity_cluster, "narrow")["refused"]
     finally:
         iam.delete_role(RoleName="elsewhere")
     assert code == 400 and message.startswith("(AccessDeniedException)")
 
 
-def test_without_the_add_on_no_agent_answers(known: Running) -> None:
+def test_no_pod_identity_agent_responds_without_the_add_on(identity_cluster: Running) -> None:
     """This must be the last test in this module, because the other tests need the agent."""
-    known.account.eks.delete_addon(clusterName=known.name, addonName="eks-pod-identity-agent")
-    missing = known.account.eks.exceptions.ResourceNotFoundException
+    identity_cluster.account.eks.delete_addon(clusterName=identity_cluster.name, addonName="eks-pod-identity-agent")
+    missing = identity_cluster.account.eks.exceptions.ResourceNotFoundException
 
-    def is_there() -> bool:
+    def is_agent_reachable() -> bool:
         try:
-            known.account.eks.describe_addon(clusterName=known.name, addonName="eks-pod-identity-agent")
+            identity_cluster.account.eks.describe_addon(clusterName=identity_cluster.name, addonName="eks-pod-identity-agent")
         except missing:
             return False
         return True
 
-    wait_while(is_there, bool)
-    with service_account(known, "alone", known.account.world.pod_role):
-        assert "refused" in asked(known, "alone")["unreachable"]
+    wait_while(is_agent_reachable, bool)
+    with create_service_account(identity_cluster, "alone", identity_cluster.account.world.pod_role):
+        assert "refused" in run_in_pod(identity_cluster, "alone")["unreachable"]

@@ -4,15 +4,15 @@ import pytest
 
 from testkit import sockets, strangers
 from testkit.eks_clusters import Running
-from testkit.node_groups import node_group
+from testkit.node_groups import create_node_group
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
-def test_every_socket_refuses_web_pages_and_writes_without_a_secret(cluster: Running) -> None:
-    with node_group(cluster, "listening", 1, "m7i.large"):
-        listening = sockets.find(cluster.cloud)
+def test_every_socket_refuses_web_pages_and_unauthenticated_writes(cluster: Running) -> None:
+    with create_node_group(cluster, "listening", 1, "m7i.large"):
+        listening = sockets.find_listening_sockets(cluster.cloud)
         programs = {one.program for one in listening}
         assert {"etcd", "kube-apiserver", "kubelet", "containerd", "coredns"} <= programs
         assert {4566, 4567, 5000} <= {one.port for one in listening}, "the local AWS, control API and registry in the VPC"
-        assert strangers.accepted(listening) == []
+        assert strangers.list_accepted_requests(listening) == []

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from testkit.job_cluster import SOURCE, STACK, JobCluster, job_file, python
-from testkit.projects import client
+from testkit.job_cluster import SOURCE, STACK, JobCluster, python_command, write_job_file
+from testkit.projects import create_client
 from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("jobs")
 
-FOREVER = python("import signal; print('runs', flush=True); signal.pause()")
+FOREVER = python_command("import signal; print('runs', flush=True); signal.pause()")
 OF_STACK = ("status", "-s", STACK, "--config-dir", str(SOURCE))
 CAPACITY = "We currently do not have sufficient g5.8xlarge capacity in the Availability Zone you requested."
 NO_AWS = {
@@ -33,7 +33,7 @@ def two_jobs(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) 
     names = ("works", "waits")
     try:
         for name, phase in zip(names, ("Running", "Queued"), strict=True):
-            done = job_cluster.cluster("submit", job_file(folder, name, command=FOREVER))
+            done = job_cluster.cluster("submit", write_job_file(folder, name, command=FOREVER))
             assert done.code == 0, done.err
             assert job_cluster.await_phase(name, phase) == phase
         yield job_cluster
@@ -43,9 +43,9 @@ def two_jobs(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @contextmanager
-def no_capacity(cluster: JobCluster) -> Iterator[None]:
+def exhaust_capacity(cluster: JobCluster) -> Iterator[None]:
     """Request a third node while AWS has no capacity."""
-    autoscaling = client(cluster.cloud, "autoscaling")
+    autoscaling = create_client(cluster.cloud, "autoscaling")
     (group,) = [
         one for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"] if "-train-" in one["AutoScalingGroupName"]
     ]
@@ -60,19 +60,19 @@ def no_capacity(cluster: JobCluster) -> Iterator[None]:
         cluster.cloud.control().clear_faults()
 
 
-def pool(status: dict[str, Any], name: str = "train") -> dict[str, Any]:
+def find_pool(status: dict[str, Any], name: str = "train") -> dict[str, Any]:
     return next(one for one in status["pools"] if one["name"] == name)
 
 
-def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(two_jobs: JobCluster) -> None:
+def test_status_shows_pools_queue_jobs_volumes_and_the_failed_launch(two_jobs: JobCluster) -> None:
     def is_settled(status: dict[str, Any]) -> bool:
-        return pool(status)["lastFailedLaunch"] is not None
+        return find_pool(status)["lastFailedLaunch"] is not None
 
-    with no_capacity(two_jobs):
+    with exhaust_capacity(two_jobs):
         found = wait_until(lambda: two_jobs.cluster(*OF_STACK, "--json").json, is_settled)
         printed = two_jobs.cluster(*OF_STACK)
     assert (found["cluster"], found["kind"], found["state"], found["unknown"]) == ("gpumpi-jobs", "eks", "ACTIVE", [])
-    train = pool(found)
+    train = find_pool(found)
     assert {key: train[key] for key in ("ready", "wanted", "maxSize", "gpusUsed", "gpusFree")} == {
         "ready": 2,
         "wanted": 3,
@@ -81,7 +81,7 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
         "gpusFree": 0,
     }
     assert CAPACITY in train["lastFailedLaunch"]["reason"] and not train["lastFailedLaunch"]["laterLaunchSucceeded"]
-    assert pool(found, "system")["lastFailedLaunch"] is None
+    assert find_pool(found, "system")["lastFailedLaunch"] is None
     queues = [(one["namespace"], one["admitted"], one["waiting"]) for one in found["queues"]]
     assert queues == [("mpi-jobs", 1, 1), ("foreign", 0, 0)]
     jobs = {one["name"]: one for one in found["jobs"]}
@@ -94,41 +94,41 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
     assert "train: last failed launch" in printed.out and CAPACITY in printed.out
 
 
-def test_with_only_a_kubeconfig_everything_but_desired_sizes_is_shown(two_jobs: JobCluster) -> None:
+def test_status_with_only_a_kubeconfig_shows_everything_except_desired_sizes(two_jobs: JobCluster) -> None:
     """Without a stack, `status` makes no AWS calls."""
     done = two_jobs.cluster("status", "--json")
     assert done.code == 0, done.err
-    train = pool(done.json)
+    train = find_pool(done.json)
     assert (train["ready"], train["gpusUsed"], train["wanted"], done.json["kind"]) == (2, 2, None, "")
     assert {one["phase"] for one in done.json["jobs"]} == {"Running", "Queued"}
 
 
-def test_watch_refreshes_the_screen(two_jobs: JobCluster, tmp_path: Path) -> None:
-    def names(status: dict[str, Any]) -> set[str]:
+def test_status_watch_refreshes_the_screen(two_jobs: JobCluster, tmp_path: Path) -> None:
+    def list_job_names(status: dict[str, Any]) -> set[str]:
         return {one["name"] for one in status["jobs"]}
 
-    with two_jobs.running("status", "--watch", "--json") as process:
+    with two_jobs.run_in_background("status", "--watch", "--json") as process:
         assert process.stdout is not None
         screens = map(json.loads, process.stdout)
-        assert names(next(screens)) == {"works", "waits"}
+        assert list_job_names(next(screens)) == {"works", "waits"}
         try:
-            assert two_jobs.cluster("submit", job_file(tmp_path, "comes", command=FOREVER)).code == 0
-            assert next(screen for screen in screens if names(screen) == {"works", "waits", "comes"})
+            assert two_jobs.cluster("submit", write_job_file(tmp_path, "comes", command=FOREVER)).code == 0
+            assert next(screen for screen in screens if list_job_names(screen) == {"works", "waits", "comes"})
         finally:
             two_jobs.cluster("cancel", "comes")
-        assert next(screen for screen in screens if names(screen) == {"works", "waits"})
+        assert next(screen for screen in screens if list_job_names(screen) == {"works", "waits"})
 
 
-def test_without_kubernetes_access_aws_data_is_shown_with_the_reason(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_status_without_kubernetes_access_shows_aws_data_and_the_reason(job_cluster: JobCluster, tmp_path: Path) -> None:
     nowhere = tmp_path / "kubeconfig"
     nowhere.write_text(re.sub(r"https://127.0.0.1:\d+", "https://127.0.0.1:1", job_cluster.kubeconfig.read_text()))
     done = job_cluster.cluster(*OF_STACK, "--kubeconfig", str(nowhere), "--json")
     assert done.code == 5
-    assert (pool(done.json)["wanted"], pool(done.json)["ready"]) == (2, None)
+    assert (find_pool(done.json)["wanted"], find_pool(done.json)["ready"]) == (2, None)
     assert done.json["unknown"][0].startswith("ready nodes, queues, jobs and volumes: no cluster answers at https://")
 
 
-def test_missing_aws_access_and_a_wrong_cluster_are_reported(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_status_reports_missing_aws_access_and_a_wrong_cluster(job_cluster: JobCluster, tmp_path: Path) -> None:
     other = tmp_path / "Pulumi.other.yaml"
     other.write_text((SOURCE / f"Pulumi.{STACK}.yaml").read_text().replace("kind: eks", "kind: existing"))
     done = job_cluster.cluster("status", "-s", "other", "--config-dir", str(tmp_path))

@@ -10,11 +10,19 @@ from tenacity import RetryError
 from localcloud.stack import LocalStack
 from testkit.job_cluster import SOURCE, STACK, JobCluster
 from testkit.waiting import wait_until
-from tests.kubernetes.test_foreign import CPU, NAMESPACE, apply, evidence, job, manifest, no_foreign_jobs_left
+from tests.kubernetes.test_foreign import (
+    CPU,
+    NAMESPACE,
+    apply_manifest,
+    build_manifest,
+    collect_diagnostics,
+    find_job,
+    foreign_job_cleanup,
+)
 
-__all__ = ["no_foreign_jobs_left"]
+__all__ = ["foreign_job_cleanup"]
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("no_foreign_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("foreign_job_cleanup")]
 
 
 @pytest.fixture
@@ -53,15 +61,15 @@ def test_a_train_job_runs_on_two_nodes(job_cluster: JobCluster, trainer_installe
         "command": ["python3", "-c", MEET],
         "resourcesPerNode": CPU,
     }
-    wanted = manifest(
+    wanted = build_manifest(
         "trainer.kubeflow.org/v1alpha1", "TrainJob", "train", runtimeRef={"name": "torch-distributed"}, trainer=trainer
     )
-    name = apply(job_cluster, wanted)
+    name = apply_manifest(job_cluster, wanted)
     try:
-        seen = wait_until(lambda: job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
+        seen = wait_until(lambda: find_job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
     except RetryError:
-        pytest.fail(evidence(job_cluster))
-    assert (seen["phase"], seen["launcher"], seen["workers"]) == ("Succeeded", "trainjob", 2), evidence(job_cluster)
+        pytest.fail(collect_diagnostics(job_cluster))
+    assert (seen["phase"], seen["launcher"], seen["workers"]) == ("Succeeded", "trainjob", 2), collect_diagnostics(job_cluster)
     assert "rank 0 of 2 hears rank 1" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
-    (workload,) = job_cluster.objects("workloads", namespace=NAMESPACE)
+    (workload,) = job_cluster.list_objects("workloads", namespace=NAMESPACE)
     assert workload["metadata"]["ownerReferences"][0]["kind"] == "TrainJob"

@@ -17,7 +17,16 @@ from localcloud import mending
 from localcloud.kubernetes.control_plane import API_SERVER
 from testkit.eks_clusters import REGION, Account, Running
 from testkit.file_systems import Storage
-from testkit.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
+from testkit.node_groups import (
+    NodeGroup,
+    Object,
+    build_pod,
+    create_node_group,
+    create_pods,
+    get_name,
+    wait_for_output,
+    wait_for_phase,
+)
 from testkit.waiting import wait_until, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -32,7 +41,7 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 
 @pytest.fixture(scope="module")
-def stored(account: Account) -> Iterator[Running]:
+def storage_cluster(account: Account) -> Iterator[Running]:
     """A cluster with the EFS CSI driver add-on."""
     made = account.create("stored")
     role = account.world.pod_role
@@ -48,18 +57,18 @@ def stored(account: Account) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def nodes(stored: Running) -> Iterator[list[Object]]:
+def nodes(storage_cluster: Running) -> Iterator[list[Object]]:
     """Two real nodes that have registered the EFS CSI driver."""
-    with node_group(stored, "train", 2, "p4d.24xlarge") as group:
+    with create_node_group(storage_cluster, "train", 2, "p4d.24xlarge") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
-        wait_while(lambda: drivers(stored), lambda found: len(found) < 2)
-        yield NodeGroup.real_nodes(group)
+        wait_while(lambda: list_driver_nodes(storage_cluster), lambda found: len(found) < 2)
+        yield NodeGroup.list_real_nodes(group)
 
 
-def drivers(cluster: Running, driver: str = DRIVER) -> list[str]:
+def list_driver_nodes(cluster: Running, driver: str = DRIVER) -> list[str]:
     """Return the nodes whose kubelet has registered the CSI driver."""
     found = cluster.api.get("/apis/storage.k8s.io/v1/csinodes")["items"]
-    return [name_of(node) for node in found if any(one["name"] == driver for one in node["spec"].get("drivers") or ())]
+    return [get_name(node) for node in found if any(one["name"] == driver for one in node["spec"].get("drivers") or ())]
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +80,12 @@ def storage(account: Account) -> Storage:
 def file_system(storage: Storage) -> Iterator[str]:
     name = storage.create("shared")
     yield name
-    storage.delete(name)
+    storage.delete_file_system(name)
     wait_while(lambda: (storage.root / name).exists(), bool)
 
 
 @contextmanager
-def volume(cluster: Running, name: str, handle: str, driver: str = DRIVER, **attributes: str) -> Iterator[None]:
+def create_volume(cluster: Running, name: str, handle: str, driver: str = DRIVER, **attributes: str) -> Iterator[None]:
     """Create a static PersistentVolume and its claim."""
     made = {
         "apiVersion": "v1",
@@ -94,7 +103,7 @@ def volume(cluster: Running, name: str, handle: str, driver: str = DRIVER, **att
     }
     cluster.api.create(VOLUMES, made)
     try:
-        with claim(cluster, name, "", volumeName=name):
+        with create_claim(cluster, name, "", volumeName=name):
             wait_while(lambda: cluster.api.get(f"{CLAIMS}/{name}")["status"], lambda status: status["phase"] != "Bound")
             yield
     finally:
@@ -102,7 +111,7 @@ def volume(cluster: Running, name: str, handle: str, driver: str = DRIVER, **att
 
 
 @contextmanager
-def claim(cluster: Running, name: str, storage_class: str, **spec: Any) -> Iterator[None]:
+def create_claim(cluster: Running, name: str, storage_class: str, **spec: Any) -> Iterator[None]:
     wanted = {"storageClassName": storage_class, "accessModes": ["ReadWriteMany"], **spec}
     wanted["resources"] = {"requests": {"storage": "1Gi"}}
     cluster.api.create(CLAIMS, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": wanted})
@@ -114,7 +123,7 @@ def claim(cluster: Running, name: str, storage_class: str, **spec: Any) -> Itera
 
 
 @contextmanager
-def storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[None]:
+def create_storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[None]:
     known = {"provisioningMode": "efs-ap", "directoryPerms": "700", "uid": "1000", "gid": "1000"} | parameters
     made = {
         "apiVersion": "storage.k8s.io/v1",
@@ -130,9 +139,9 @@ def storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[No
         cluster.api.delete(f"{CLASSES}/{name}")
 
 
-def with_volume(name: str, claim: str, program: str, node: Object | None = None, **mount: Any) -> Object:
+def build_volume_pod(name: str, claim: str, program: str, node: Object | None = None, **mount: Any) -> Object:
     """Return a pod that mounts the claim and runs with the user id that job images and access points use."""
-    made = pod(
+    made = build_pod(
         name,
         program,
         node=node,
@@ -155,16 +164,16 @@ print(json.dumps({"seen": sorted(os.listdir("/shared")), "mode": oct(os.stat("/s
 
 
 @pytest.mark.mission("D", "shared volume")
-def test_pods_on_two_nodes_see_each_others_files(
-    stored: Running, nodes: list[Object], storage: Storage, file_system: str
+def test_pods_on_two_nodes_see_the_same_files(
+    storage_cluster: Running, nodes: list[Object], storage: Storage, file_system: str
 ) -> None:
-    point = storage.access_point(file_system, "/two")
-    with volume(stored, "two", f"{file_system}::{point}"):
-        wanted = [with_volume(f"writer-{number}", "two", WRITE, node) for number, node in enumerate(nodes)]
-        with pods(stored, *wanted):
-            seen = [output(stored, f"writer-{number}") for number in range(2)]
-            placed = {pod_in(stored, f"writer-{number}", "Succeeded")["spec"]["nodeName"] for number in range(2)}
-    assert placed == {name_of(node) for node in nodes}, "the pods run on different nodes"
+    point = storage.create_access_point(file_system, "/two")
+    with create_volume(storage_cluster, "two", f"{file_system}::{point}"):
+        wanted = [build_volume_pod(f"writer-{number}", "two", WRITE, node) for number, node in enumerate(nodes)]
+        with create_pods(storage_cluster, *wanted):
+            seen = [wait_for_output(storage_cluster, f"writer-{number}") for number in range(2)]
+            placed = {wait_for_phase(storage_cluster, f"writer-{number}", "Succeeded")["spec"]["nodeName"] for number in range(2)}
+    assert placed == {get_name(node) for node in nodes}, "the pods run on different nodes"
     for each in seen:
         assert each == {"seen": ["writer-0", "writer-1"], "mode": "0o775"}
     folder = storage.root / file_system / "two"
@@ -172,17 +181,21 @@ def test_pods_on_two_nodes_see_each_others_files(
     assert (folder.stat().st_uid, (folder / "writer-0").stat().st_uid) == (1000, 1000)
 
 
-def test_files_outlive_the_pods_that_wrote_them(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
+def test_files_outlive_the_pods_that_wrote_them(
+    storage_cluster: Running, nodes: list[Object], storage: Storage, file_system: str
+) -> None:
     read = "import json; print(json.dumps(open('/shared/file').read()))"
     write = "import json; print(json.dumps(open('/shared/file', 'w').write('kept')))"
-    with volume(stored, "kept", f"{file_system}::{storage.access_point(file_system, '/kept')}"):
-        with pods(stored, with_volume("first", "kept", write, nodes[0])):
-            assert output(stored, "first") == 4
-        with pods(stored, with_volume("second", "kept", read, nodes[1])):
-            assert output(stored, "second") == "kept"
+    with create_volume(storage_cluster, "kept", f"{file_system}::{storage.create_access_point(file_system, '/kept')}"):
+        with create_pods(storage_cluster, build_volume_pod("first", "kept", write, nodes[0])):
+            assert wait_for_output(storage_cluster, "first") == 4
+        with create_pods(storage_cluster, build_volume_pod("second", "kept", read, nodes[1])):
+            assert wait_for_output(storage_cluster, "second") == "kept"
 
 
-def test_a_read_only_mount_cannot_be_written(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
+def test_a_read_only_mount_rejects_writes(
+    storage_cluster: Running, nodes: list[Object], storage: Storage, file_system: str
+) -> None:
     program = """
 import json
 try:
@@ -191,161 +204,174 @@ try:
 except OSError as error:
     print(json.dumps(error.strerror))
 """
-    with volume(stored, "ro", f"{file_system}::{storage.access_point(file_system, '/ro')}"):
-        wanted = with_volume("reader", "ro", program, nodes[0])
+    with create_volume(storage_cluster, "ro", f"{file_system}::{storage.create_access_point(file_system, '/ro')}"):
+        wanted = build_volume_pod("reader", "ro", program, nodes[0])
         wanted["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] = True
-        with pods(stored, wanted):
-            assert output(stored, "reader") == "Read-only file system"
+        with create_pods(storage_cluster, wanted):
+            assert wait_for_output(storage_cluster, "reader") == "Read-only file system"
 
 
 # --- failed mounts: the pod waits, and an event gives the reason
 
 
-def why_it_waits(cluster: Running, name: str) -> str:
+def wait_for_mount_failure(cluster: Running, name: str) -> str:
     """Return the pod's first FailedMount event; check that the pod has no container yet."""
 
-    def look() -> list[str]:
+    def list_mount_failures() -> list[str]:
         found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason=FailedMount")["items"]
         return [event["message"] for event in found if event["message"].startswith("MountVolume.SetUp failed")]
 
-    def state() -> list[str]:
+    def list_waiting_reasons() -> list[str]:
         status = cluster.api.get(f"/api/v1/namespaces/default/pods/{name}")["status"]
         return [one["state"]["waiting"]["reason"] for one in status.get("containerStatuses", ()) if "waiting" in one["state"]]
 
-    message = wait_while(look, lambda found: not found)[0]
-    assert wait_while(state, lambda found: not found) == ["ContainerCreating"]
+    message = wait_while(list_mount_failures, lambda found: not found)[0]
+    assert wait_while(list_waiting_reasons, lambda found: not found) == ["ContainerCreating"]
     return str(message)
 
 
-def waits(cluster: Running, node: Object, name: str, handle: str, **attributes: str) -> str:
-    with volume(cluster, name, handle, **attributes), pods(cluster, with_volume(name, name, "pass", node)):
-        return why_it_waits(cluster, name)
+def try_mount(cluster: Running, node: Object, name: str, handle: str, **attributes: str) -> str:
+    with create_volume(cluster, name, handle, **attributes), create_pods(cluster, build_volume_pod(name, name, "pass", node)):
+        return wait_for_mount_failure(cluster, name)
 
 
-def test_a_file_system_that_does_not_exist_keeps_the_pod_waiting(stored: Running, nodes: list[Object]) -> None:
-    message = waits(stored, nodes[0], "missing", "fs-00000000::fsap-00000000")
+def test_a_missing_file_system_keeps_the_pod_waiting(storage_cluster: Running, nodes: list[Object]) -> None:
+    message = try_mount(storage_cluster, nodes[0], "missing", "fs-00000000::fsap-00000000")
     assert message.endswith("file system fs-00000000 does not exist")
     assert "Could not mount 'fs-00000000::fsap-00000000'" in message
 
 
-def test_an_access_point_that_does_not_exist_keeps_the_pod_waiting(
-    stored: Running, nodes: list[Object], file_system: str
-) -> None:
-    message = waits(stored, nodes[0], "no-point", f"{file_system}::fsap-00000000")
+def test_a_missing_access_point_keeps_the_pod_waiting(storage_cluster: Running, nodes: list[Object], file_system: str) -> None:
+    message = try_mount(storage_cluster, nodes[0], "no-point", f"{file_system}::fsap-00000000")
     assert message.endswith("access point fsap-00000000 does not exist")
 
 
-def test_another_file_systems_access_point_keeps_the_pod_waiting(
-    stored: Running, nodes: list[Object], storage: Storage, file_system: str
+def test_an_access_point_of_another_file_system_keeps_the_pod_waiting(
+    storage_cluster: Running, nodes: list[Object], storage: Storage, file_system: str
 ) -> None:
     other = storage.create("other")
-    point = storage.access_point(other)
-    message = waits(stored, nodes[0], "foreign", f"{file_system}::{point}")
-    storage.delete(other)
+    point = storage.create_access_point(other)
+    message = try_mount(storage_cluster, nodes[0], "foreign", f"{file_system}::{point}")
+    storage.delete_file_system(other)
     assert message.endswith(f"access point {point} belongs to file system {other}, not to {file_system}")
 
 
-def test_without_a_mount_target_in_its_zone_a_node_cannot_mount(stored: Running, nodes: list[Object], storage: Storage) -> None:
+def test_a_node_in_a_zone_without_a_mount_target_cannot_mount(
+    storage_cluster: Running, nodes: list[Object], storage: Storage
+) -> None:
     elsewhere = storage.create("elsewhere", zone=1)
-    message = waits(stored, nodes[0], "elsewhere", f"{elsewhere}::{storage.access_point(elsewhere)}")
-    storage.delete(elsewhere)
+    message = try_mount(storage_cluster, nodes[0], "elsewhere", f"{elsewhere}::{storage.create_access_point(elsewhere)}")
+    storage.delete_file_system(elsewhere)
     assert message.endswith(f"has no mount target in {REGION}a of the node's VPC; its mount targets are in {REGION}b")
 
 
-def test_a_waiting_pod_starts_once_the_cause_is_fixed(stored: Running, nodes: list[Object], storage: Storage) -> None:
+def test_a_pending_pod_starts_after_the_volume_problem_is_fixed(
+    storage_cluster: Running, nodes: list[Object], storage: Storage
+) -> None:
     late = storage.create("late", zone=None)
-    point = storage.access_point(late)
-    with volume(stored, "late", f"{late}::{point}"), pods(stored, with_volume("late", "late", "print(1)", nodes[0])):
-        assert "has no mount target" in why_it_waits(stored, "late")
-        group = stored.account.client("ec2").create_security_group(
-            GroupName="late", Description="NFS", VpcId=stored.account.world.vpc
+    point = storage.create_access_point(late)
+    with (
+        create_volume(storage_cluster, "late", f"{late}::{point}"),
+        create_pods(storage_cluster, build_volume_pod("late", "late", "print(1)", nodes[0])),
+    ):
+        assert "has no mount target" in wait_for_mount_failure(storage_cluster, "late")
+        group = storage_cluster.account.client("ec2").create_security_group(
+            GroupName="late", Description="NFS", VpcId=storage_cluster.account.world.vpc
         )["GroupId"]
         everybody = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
-        stored.account.client("ec2").authorize_security_group_ingress(GroupId=group, IpPermissions=[everybody])
-        subnet = stored.account.world.subnets[0]
+        storage_cluster.account.client("ec2").authorize_security_group_ingress(GroupId=group, IpPermissions=[everybody])
+        subnet = storage_cluster.account.world.subnets[0]
         storage.efs.create_mount_target(FileSystemId=late, SubnetId=subnet, SecurityGroups=[group])
-        assert output(stored, "late") == 1
-    storage.delete(late)
+        assert wait_for_output(storage_cluster, "late") == 1
+    storage.delete_file_system(late)
 
 
 # --- dynamic provisioning
 
 
-def test_a_dynamic_claim_gets_its_own_access_point_and_releases_it(
-    stored: Running, nodes: list[Object], storage: Storage, file_system: str
+def test_a_dynamic_volume_claim_gets_its_own_access_point_and_releases_it(
+    storage_cluster: Running, nodes: list[Object], storage: Storage, file_system: str
 ) -> None:
-    before = {point["AccessPointId"] for point in storage.points(file_system)}
+    before = {point["AccessPointId"] for point in storage.list_access_points(file_system)}
     write = "import json, os; open('/shared/x', 'w'); print(json.dumps(os.listdir('/shared')))"
-    with storage_class(stored, "efs", fileSystemId=file_system, basePath="/dynamic"):
-        with claim(stored, "dynamic", "efs"), pods(stored, with_volume("dynamic", "dynamic", write)):
-            assert output(stored, "dynamic") == ["x"]
-            (made,) = [point for point in storage.points(file_system) if point["AccessPointId"] not in before]
-            uid = stored.api.get(f"{CLAIMS}/dynamic")["metadata"]["uid"]
+    with create_storage_class(storage_cluster, "efs", fileSystemId=file_system, basePath="/dynamic"):
+        with (
+            create_claim(storage_cluster, "dynamic", "efs"),
+            create_pods(storage_cluster, build_volume_pod("dynamic", "dynamic", write)),
+        ):
+            assert wait_for_output(storage_cluster, "dynamic") == ["x"]
+            (made,) = [point for point in storage.list_access_points(file_system) if point["AccessPointId"] not in before]
+            uid = storage_cluster.api.get(f"{CLAIMS}/dynamic")["metadata"]["uid"]
             assert made["RootDirectory"]["Path"] == f"/dynamic/pvc-{uid}"
             assert {"Key": "efs.csi.aws.com/cluster", "Value": "true"} in made["Tags"]
-            handle = stored.api.get(f"{VOLUMES}/pvc-{uid}")["spec"]["csi"]["volumeHandle"]
+            handle = storage_cluster.api.get(f"{VOLUMES}/pvc-{uid}")["spec"]["csi"]["volumeHandle"]
             assert handle == f"{file_system}::{made['AccessPointId']}"
-        wait_while(lambda: stored.api.find(f"{VOLUMES}/pvc-{uid}"), lambda found: found is not None)
-    assert {point["AccessPointId"] for point in storage.points(file_system)} == before
+        wait_while(lambda: storage_cluster.api.find(f"{VOLUMES}/pvc-{uid}"), lambda found: found is not None)
+    assert {point["AccessPointId"] for point in storage.list_access_points(file_system)} == before
 
 
-def test_a_claim_that_cannot_be_provisioned_gives_the_reason(stored: Running, nodes: list[Object]) -> None:
-    with storage_class(stored, "broken", fileSystemId="fs-00000000"), claim(stored, "broken", "broken"):
+def test_the_event_of_an_unprovisionable_volume_claim_gives_the_reason(storage_cluster: Running, nodes: list[Object]) -> None:
+    with (
+        create_storage_class(storage_cluster, "broken", fileSystemId="fs-00000000"),
+        create_claim(storage_cluster, "broken", "broken"),
+    ):
 
-        def look() -> list[str]:
+        def list_provisioning_failures() -> list[str]:
             which = "involvedObject.name=broken,reason=ProvisioningFailed"
-            return [event["message"] for event in stored.api.get(EVENTS, fieldSelector=which)["items"]]
+            return [event["message"] for event in storage_cluster.api.get(EVENTS, fieldSelector=which)["items"]]
 
-        (message,) = wait_while(look, lambda found: not found)
+        (message,) = wait_while(list_provisioning_failures, lambda found: not found)
     assert message.startswith('failed to provision volume with StorageClass "broken": ')
     assert "FileSystemNotFound" in message
 
 
-def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
+def test_volumes_are_unmounted_after_the_pod_ends(
+    storage_cluster: Running, nodes: list[Object], storage: Storage, file_system: str
+) -> None:
     """The kubelet unmounts a deleted pod's volume from the node."""
-    with volume(stored, "gone", f"{file_system}::{storage.access_point(file_system, '/gone')}"):
-        with pods(stored, with_volume("gone", "gone", "print(1)", nodes[0])):
-            assert output(stored, "gone") == 1
-        title = name_of(nodes[0]).split(".")[0]
-        first = stored.process(f"kubelet-{title}").pid
+    with create_volume(storage_cluster, "gone", f"{file_system}::{storage.create_access_point(file_system, '/gone')}"):
+        with create_pods(storage_cluster, build_volume_pod("gone", "gone", "print(1)", nodes[0])):
+            assert wait_for_output(storage_cluster, "gone") == 1
+        title = get_name(nodes[0]).split(".")[0]
+        first = storage_cluster.find_process(f"kubelet-{title}").pid
         mounts = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
         wait_while(lambda: Path(f"/proc/{mounts}/mountinfo").read_text(), lambda text: "kubernetes.io~csi/gone" in text)
 
 
-def test_a_driver_registers_again_if_the_api_server_was_away(stored: Running, nodes: list[Object]) -> None:
+def test_a_csi_driver_registers_again_after_an_api_server_outage(storage_cluster: Running, nodes: list[Object]) -> None:
     """The kubelet stops trying to register a driver after a third of a second. It retries only if the driver's socket
     appears again.
     """
-    driver = stored.process(f"efs-csi-{name_of(nodes[0]).split('.')[0]}")
+    driver = storage_cluster.find_process(f"efs-csi-{get_name(nodes[0]).split('.')[0]}")
     socket = Path(f"/proc/{driver.pid}", "root", f"var/lib/kubelet/plugins_registry/{DRIVER}-reg.sock")
     before = len(Path(driver.log).read_text())
-    os.kill(stored.process(API_SERVER).pid, signal.SIGKILL)
+    os.kill(storage_cluster.find_process(API_SERVER).pid, signal.SIGKILL)
     try:
-        wait_until(lambda: stored.state.crashes, bool)
+        wait_until(lambda: storage_cluster.state.crashes, bool)
         socket.rename(socket.with_name(f".{socket.name}")).rename(socket)
         wait_until(lambda: Path(driver.log).read_text()[before:], lambda text: "failed to register the driver" in text)
     finally:
-        mending.restart(stored.cloud)
+        mending.restart_crashed_processes(storage_cluster.cloud)
     wait_until(lambda: Path(driver.log).read_text()[before:], lambda text: "the kubelet registered the driver" in text)
-    assert name_of(nodes[0]) in drivers(stored)
+    assert get_name(nodes[0]) in list_driver_nodes(storage_cluster)
 
 
-def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Object]) -> None:
+def test_deleting_the_add_on_removes_the_csi_driver(storage_cluster: Running, nodes: list[Object]) -> None:
     """This must be the last EFS test in this module, because the other EFS tests need the add-on."""
-    stored.account.eks.delete_addon(clusterName=stored.name, addonName="aws-efs-csi-driver")
-    wait_while(lambda: drivers(stored), bool)
-    wait_while(lambda: stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}"), bool)
-    assert not [one for one in stored.state.processes if one.name.startswith("efs-csi-")]
-    assert json.dumps(stored.describe()["health"]) == '{"issues": []}'
+    storage_cluster.account.eks.delete_addon(clusterName=storage_cluster.name, addonName="aws-efs-csi-driver")
+    wait_while(lambda: list_driver_nodes(storage_cluster), bool)
+    wait_while(lambda: storage_cluster.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}"), bool)
+    assert not [one for one in storage_cluster.state.processes if one.name.startswith("efs-csi-")]
+    assert json.dumps(storage_cluster.describe()["health"]) == '{"issues": []}'
 
 
 # --- FSx for Lustre
 
 
 @pytest.fixture(scope="module")
-def lustre(stored: Running, nodes: list[Object]) -> Iterator[Object]:
+def lustre(storage_cluster: Running, nodes: list[Object]) -> Iterator[Object]:
     """A file system with a data repository association. The cluster's nodes have registered the FSx CSI driver."""
-    world, ec2, fsx, s3 = stored.account.world, *(stored.account.client(one) for one in ("ec2", "fsx", "s3"))
+    world, ec2, fsx, s3 = storage_cluster.account.world, *(storage_cluster.account.client(one) for one in ("ec2", "fsx", "s3"))
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=BUCKET, Key="sets/in.txt", Body=b"from the bucket")
     owner = {"file-owner": "1000", "file-group": "1000", "file-permissions": "0040755"}
@@ -369,8 +395,8 @@ def lustre(stored: Running, nodes: list[Object]) -> Iterator[Object]:
         BatchImportMetaDataOnCreate=True,
         S3={"AutoImportPolicy": {"Events": ["NEW"]}, "AutoExportPolicy": {"Events": ["NEW"]}},
     )
-    stored.account.eks.create_addon(clusterName=stored.name, addonName="aws-fsx-csi-driver")
-    wait_while(lambda: drivers(stored, LUSTRE), lambda found: len(found) < len(nodes))
+    storage_cluster.account.eks.create_addon(clusterName=storage_cluster.name, addonName="aws-fsx-csi-driver")
+    wait_while(lambda: list_driver_nodes(storage_cluster, LUSTRE), lambda found: len(found) < len(nodes))
     yield found
     fsx.delete_file_system(FileSystemId=name)
 
@@ -382,14 +408,16 @@ print(json.dumps(open("/shared/data/in.txt").read()))
 """
 
 
-def test_a_pod_reads_an_object_of_the_bucket_and_its_file_arrives_there(stored: Running, lustre: Object) -> None:
+def test_a_pod_reads_an_object_from_the_bucket_and_its_new_file_is_exported_to_the_bucket(
+    storage_cluster: Running, lustre: Object
+) -> None:
     attributes = {"dnsname": lustre["DNSName"], "mountname": lustre["LustreConfiguration"]["MountName"]}
-    s3 = stored.account.client("s3")
+    s3 = storage_cluster.account.client("s3")
     with (
-        volume(stored, "lustre", lustre["FileSystemId"], LUSTRE, **attributes),
-        pods(stored, with_volume("copy", "lustre", COPY)),
+        create_volume(storage_cluster, "lustre", lustre["FileSystemId"], LUSTRE, **attributes),
+        create_pods(storage_cluster, build_volume_pod("copy", "lustre", COPY)),
     ):
-        assert output(stored, "copy") == "from the bucket"
+        assert wait_for_output(storage_cluster, "copy") == "from the bucket"
     keys = wait_while(
         lambda: [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]],
         lambda found: "sets/out/result.txt" not in found,

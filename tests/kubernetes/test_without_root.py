@@ -9,7 +9,7 @@ import pytest
 from localcloud import instance
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
-from testkit.eks_clusters import PRIVATE, Account, remains
+from testkit.eks_clusters import PRIVATE, Account, find_leftovers
 from tests.kubernetes import aws_without_root
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -24,7 +24,7 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalClou
         yield cloud
     finally:
         cloud.stop()
-        assert remains(cloud) == []
+        assert find_leftovers(cloud) == []
 
 
 def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_reported(cloud: LocalCloud, tmp_path: Path) -> None:
@@ -36,11 +36,11 @@ def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_reported
     account = Account(cloud)
     cluster, other = account.create("one"), account.create("two", **PRIVATE)
     assert {cluster.describe()["status"], other.describe()["status"]} == {"ACTIVE"}
-    assert [line for line in remains(cloud) if line.startswith("namespace")] == []
+    assert [line for line in find_leftovers(cloud) if line.startswith("namespace")] == []
     assert {urlsplit(each.describe()["endpoint"]).hostname for each in (cluster, other)} == {"127.0.0.1"}
     assert {process.name for process in cluster.state.processes} >= {"etcd", "kube-apiserver", "kube-scheduler"}
 
-    config = cluster.kubeconfig(tmp_path / "config")
+    config = cluster.write_kubeconfig(tmp_path / "config")
     assert "namespace/kube-system" in cluster.kubectl(config, "get", "namespaces", "--output", "name").stdout
     processes = cluster.state.processes
     cluster.delete()

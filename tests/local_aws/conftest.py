@@ -22,7 +22,7 @@ def aws() -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def refusing() -> Iterator[Refusing]:
+def shared_eks_world() -> Iterator[Refusing]:
     """One environment shared by all rejected calls in a test module; this is safe because a rejected call changes
     nothing.
     """
@@ -40,14 +40,14 @@ def server_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAw
 @pytest.fixture
 def server(server_process: LocalAws) -> LocalAws:
     """The module's server, reset before each test."""
-    server_process.control("POST", "reset")
+    server_process.call_control_api("POST", "reset")
     return server_process
 
 
 @pytest.fixture
 def account_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the credentials of the account's user in the environment, for code that creates its own clients."""
-    for name, value in account.key().environment.items():
+    for name, value in account.default_access_key().environment.items():
         monkeypatch.setenv(name, value)
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)

@@ -16,7 +16,7 @@ TRUST = json.dumps(
 )
 
 
-def image(architecture: str = "x86_64", variant: str = "nvidia", region: str = REGION) -> str:
+def find_eks_ami(architecture: str = "x86_64", variant: str = "nvidia", region: str = REGION) -> str:
     """Return the id of an EKS-optimized AMI."""
     return next(item.id(region) for item in IMAGES if f"{architecture}-{variant}-1.35" in item.name)
 
@@ -31,7 +31,7 @@ class World:
     subnets: tuple[str, ...]
     group: str
 
-    def profile(self) -> str:
+    def create_instance_profile(self) -> str:
         """Create an instance profile; return its name."""
         iam = self.client("iam")
         iam.create_role(RoleName="node", AssumeRolePolicyDocument=TRUST)
@@ -42,7 +42,7 @@ class World:
     def run(self, **changes: Any) -> list[dict[str, Any]]:
         """Launch a g5.8xlarge in the first subnet. `changes` override parameters; None removes a parameter."""
         params: dict[str, Any] = {
-            "ImageId": image(),
+            "ImageId": find_eks_ami(),
             "InstanceType": "g5.8xlarge",
             "MinCount": 1,
             "MaxCount": 1,
@@ -53,13 +53,13 @@ class World:
         answer = self.ec2.run_instances(**{name: value for name, value in params.items() if value is not None})
         return list(answer["Instances"])
 
-    def described(self, *ids: str) -> list[dict[str, Any]]:
+    def describe_instances(self, *ids: str) -> list[dict[str, Any]]:
         reservations = self.ec2.describe_instances(InstanceIds=list(ids))["Reservations"]
         return [instance for reservation in reservations for instance in reservation["Instances"]]
 
     def template(self, name: str = "nodes", **data: Any) -> str:
         """Create a launch template for one g5.8xlarge; return its id."""
-        full = {"ImageId": image(), "InstanceType": "g5.8xlarge", "SecurityGroupIds": [self.group], **data}
+        full = {"ImageId": find_eks_ami(), "InstanceType": "g5.8xlarge", "SecurityGroupIds": [self.group], **data}
         full = {key: value for key, value in full.items() if value is not None}
         return str(
             self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=full)["LaunchTemplate"][
@@ -67,7 +67,7 @@ class World:
             ]
         )
 
-    def free_addresses(self, subnet: str) -> int:
+    def count_free_addresses(self, subnet: str) -> int:
         return int(self.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["AvailableIpAddressCount"])
 
 

@@ -5,7 +5,7 @@ nothing.
 from typing import Any
 
 from localcloud.aws.account import ACCOUNT
-from testkit.eks_world import World, trust
+from testkit.eks_world import World, make_trust_policy
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
@@ -24,14 +24,14 @@ class Refusing(World):
     def __post_init__(self) -> None:
         super().__post_init__()
         ec2 = self.ec2
-        self.foreign_vpc = self.other_vpc()
+        self.foreign_vpc = self.create_vpc()
         self.foreign_subnet = self.subnet(0, "b", self.foreign_vpc, "10.9.0.0/24")
         self.same_zone = self.subnet(60, "a")
         self.tiny = [self.subnet(0, zone, cidr=f"10.0.{70 + index}.0/28") for index, zone in enumerate("ab")]
         for subnet in self.tiny:
             ec2.create_network_interface(SubnetId=subnet, SecondaryPrivateIpAddressCount=7)
         self.foreign_group = self.security_group(self.foreign_vpc, "foreign")
-        self.bare_role = self.role("bare", trust("lambda.amazonaws.com"))
+        self.bare_role = self.create_role("bare", make_trust_policy("lambda.amazonaws.com"))
         self.cluster(version="1.34", deletionProtection=True, encryptionConfig=[self.encryption(self.key())])
         self.cluster("legacy", accessConfig={"authenticationMode": "CONFIG_MAP"})
         self.cluster("old", version="1.31")
@@ -53,11 +53,11 @@ class Refusing(World):
 
     def new(self, vpc: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
         """Return CreateCluster parameters for a new cluster."""
-        return self.cluster_request(settings.pop("name", "new"), vpc, **settings)
+        return self.build_cluster_request(settings.pop("name", "new"), vpc, **settings)
 
     def group(self, **settings: Any) -> dict[str, Any]:
         """Return CreateNodegroup parameters for a new node group."""
-        return self.node_group_request(settings.pop("name", "new"), **settings)
+        return self.build_node_group_request(settings.pop("name", "new"), **settings)
 
     def with_template(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
         """Return CreateNodegroup parameters for a new node group with a new launch template."""
@@ -90,14 +90,14 @@ class Refusing(World):
         return self.with_template(chosen, capacityType="CAPACITY_BLOCK", amiType="AL2023_x86_64_NVIDIA", **settings)
 
 
-def missing_role() -> str:
+def missing_role_arn() -> str:
     return f"arn:aws:iam::{ACCOUNT}:role/none"
 
 
-def api(page: str) -> str:
+def api_reference_url(page: str) -> str:
     """Return the URL of an action or type in EKS's API reference."""
     return f"https://docs.aws.amazon.com/eks/latest/APIReference/API_{page}.html"
 
 
-def guide(page: str) -> str:
+def user_guide_url(page: str) -> str:
     return f"https://docs.aws.amazon.com/eks/latest/userguide/{page}.html"

@@ -15,13 +15,13 @@ class LustreWorld:
             self.ec2.create_subnet(VpcId=self.vpc, CidrBlock=f"10.0.{number}.0/24")["Subnet"]["SubnetId"] for number in range(2)
         ]
         self.servers, self.nodes = (self.group(name) for name in ("servers", "nodes"))
-        self.admit(self.servers)
+        self.allow_ingress(self.servers)
         self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
 
     def group(self, name: str) -> str:
         return str(self.ec2.create_security_group(GroupName=name, Description=name, VpcId=self.vpc)["GroupId"])
 
-    def admit(self, source: str) -> None:
+    def allow_ingress(self, source: str) -> None:
         """Allow members of a security group to reach the file servers."""
         rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": source}]}
         self.ec2.authorize_security_group_ingress(GroupId=self.servers, IpPermissions=[rule])
@@ -43,7 +43,7 @@ class LustreWorld:
     def create(self, **changes: Any) -> str:
         return str(self.fsx.create_file_system(**self.build_request(**changes))["FileSystem"]["FileSystemId"])
 
-    def described(self, name: str) -> dict[str, Any]:
+    def describe_file_system(self, name: str) -> dict[str, Any]:
         file_system: dict[str, Any] = self.fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]
         return file_system
 
@@ -60,6 +60,6 @@ class LustreWorld:
         } | changes
         return str(self.fsx.create_data_repository_association(**request)["Association"]["AssociationId"])
 
-    def association(self, name: str) -> dict[str, Any]:
+    def describe_association(self, name: str) -> dict[str, Any]:
         association: dict[str, Any] = self.fsx.describe_data_repository_associations(AssociationIds=[name])["Associations"][0]
         return association

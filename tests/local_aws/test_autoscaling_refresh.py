@@ -32,22 +32,22 @@ class Group:
             VPCZoneIdentifier=world.subnets[0],
             LaunchTemplate={"LaunchTemplateId": world.template(), "Version": "$Latest"},
         )
-        self.before = self.ids()
+        self.before = self.list_instance_ids()
         durations.set_factor(1)
         self.id = ""
 
-    def ids(self) -> set[str]:
-        return {item["InstanceId"] for item in self.shown() if not item["LifecycleState"].startswith("Terminat")}
+    def list_instance_ids(self) -> set[str]:
+        return {item["InstanceId"] for item in self.list_instances() if not item["LifecycleState"].startswith("Terminat")}
 
-    def shown(self) -> list[dict[str, Any]]:
+    def list_instances(self) -> list[dict[str, Any]]:
         groups = self.client.describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
         return list(groups[0]["Instances"])
 
-    def refresh(self, **preferences: Any) -> None:
+    def start_refresh(self, **preferences: Any) -> None:
         started = self.client.start_instance_refresh(AutoScalingGroupName="nodes", Preferences=preferences)
         self.id = started["InstanceRefreshId"]
 
-    def protect(self, *ids: str, protected: bool = True) -> None:
+    def set_protection(self, *ids: str, protected: bool = True) -> None:
         self.client.set_instance_protection(AutoScalingGroupName="nodes", InstanceIds=list(ids), ProtectedFromScaleIn=protected)
 
     def status(self, later: float = 0.0) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Group:
         """
         for _ in range(int(later) // STEP):
             self.now += STEP
-            self.shown()
+            self.list_instances()
         self.now += later % STEP
         answer = self.client.describe_instance_refreshes(AutoScalingGroupName="nodes", InstanceRefreshIds=[self.id])
         return dict(answer["InstanceRefreshes"][0])
@@ -70,7 +70,9 @@ class Group:
         least, most = len(self.before), 0
         for _ in range(2000):
             status = self.status(later=STEP)["Status"]
-            present = [item["LifecycleState"] for item in self.shown() if not item["LifecycleState"].startswith("Terminat")]
+            present = [
+                item["LifecycleState"] for item in self.list_instances() if not item["LifecycleState"].startswith("Terminat")
+            ]
             least, most = min(least, present.count("InService")), max(most, len(present))
             if status in ("Successful", "Failed"):
                 return status, least, most
@@ -93,83 +95,83 @@ def world(aws: Client) -> World:
         ({"MinHealthyPercentage": 100, "MaxHealthyPercentage": 100}, 5, 6),
     ],
 )
-def test_a_refresh_keeps_the_healthy_percentages(
+def test_a_refresh_respects_the_minimum_and_maximum_healthy_percentage(
     world: World, monkeypatch: pytest.MonkeyPatch, preferences: dict[str, int], least: int, most: int
 ) -> None:
     group = Group(world, monkeypatch, 5)
-    group.refresh(**preferences)
+    group.start_refresh(**preferences)
     assert group.watch() == ("Successful", least, most)
-    assert len(group.ids()) == 5 and not group.before & group.ids()
+    assert len(group.list_instance_ids()) == 5 and not group.before & group.list_instance_ids()
 
 
-def test_a_refresh_reports_how_far_it_is_and_waits_for_the_warm_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_reports_its_progress_and_waits_for_instance_warmup(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 4)
-    group.refresh(MinHealthyPercentage=50, InstanceWarmup=1000)
+    group.start_refresh(MinHealthyPercentage=50, InstanceWarmup=1000)
     group.status(later=60)
     halfway = group.status(later=900)
     assert (halfway["Status"], halfway["PercentageComplete"], halfway["InstancesToUpdate"]) == ("InProgress", 0, 4)
-    assert len(group.before & group.ids()) == 2
+    assert len(group.before & group.list_instance_ids()) == 2
     later = group.status(later=200)
     assert (later["PercentageComplete"], later["InstancesToUpdate"]) == (50, 2)
     assert group.watch()[0] == "Successful"
     assert group.status()["PercentageComplete"] == 100
 
 
-def test_protected_instances_are_replaced_on_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_replaces_protected_instances_if_requested(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 2)
-    group.protect(*group.before)
-    group.refresh(ScaleInProtectedInstances="Refresh")
+    group.set_protection(*group.before)
+    group.start_refresh(ScaleInProtectedInstances="Refresh")
     assert group.watch()[0] == "Successful"
-    assert not group.before & group.ids()
+    assert not group.before & group.list_instance_ids()
 
 
-def test_protected_instances_are_left_alone_on_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_ignores_protected_instances_if_requested(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 3)
     first = sorted(group.before)[0]
-    group.protect(first)
-    group.refresh(ScaleInProtectedInstances="Ignore")
+    group.set_protection(first)
+    group.start_refresh(ScaleInProtectedInstances="Ignore")
     assert group.watch()[0] == "Successful"
-    assert group.before & group.ids() == {first}
+    assert group.before & group.list_instance_ids() == {first}
 
 
 def test_by_default_a_refresh_waits_an_hour_for_protected_instances(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 3)
     first = sorted(group.before)[0]
-    group.protect(first)
-    group.refresh()
+    group.set_protection(first)
+    group.start_refresh()
     assert group.status(later=300)["Status"] == "InProgress"
-    assert group.before & group.ids() == {first}
+    assert group.before & group.list_instance_ids() == {first}
     group.now += 3000
     assert group.watch()[0] == "Failed"
     assert first in group.status()["StatusReason"]
-    assert group.before & group.ids() == {first}
-    group.refresh(SkipMatching=False)
+    assert group.before & group.list_instance_ids() == {first}
+    group.start_refresh(SkipMatching=False)
     group.status(later=200)
-    group.protect(first, protected=False)
+    group.set_protection(first, protected=False)
     assert group.watch()[0] == "Successful"
 
 
 @pytest.mark.parametrize(("preference", "stays"), [("Ignore", True), ("Terminate", False)])
-def test_standby_instances_are_ignored_or_terminated_on_request(
+def test_standby_instances_are_ignored_or_terminated_if_requested(
     world: World, monkeypatch: pytest.MonkeyPatch, preference: str, stays: bool
 ) -> None:
     group = Group(world, monkeypatch, 2)
     first = sorted(group.before)[0]
     group.client.enter_standby(AutoScalingGroupName="nodes", InstanceIds=[first], ShouldDecrementDesiredCapacity=True)
-    group.refresh(StandbyInstances=preference)
+    group.start_refresh(StandbyInstances=preference)
     assert group.watch()[0] == "Successful"
-    assert (first in group.ids()) == stays
+    assert (first in group.list_instance_ids()) == stays
 
 
-def test_a_refresh_fails_if_ec2_launches_nothing_for_an_hour(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_fails_if_no_instance_launches_for_an_hour(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 3)
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", times=1000))
-    group.refresh()
+    group.start_refresh()
     assert group.status(later=300)["Status"] == "InProgress"
-    assert len(group.before & group.ids()) == 2, "the other instances stay"
+    assert len(group.before & group.list_instance_ids()) == 2, "the other instances stay"
     group.now += 3000
     assert group.watch()[0] == "Failed"
-    assert len(group.before & group.ids()) == 2
+    assert len(group.before & group.list_instance_ids()) == 2
 
 
 @pytest.mark.parametrize(
@@ -181,9 +183,9 @@ def test_a_refresh_fails_if_ec2_launches_nothing_for_an_hour(world: World, monke
         ({"CheckpointPercentages": [50, 100]}, "does not support CheckpointPercentages"),
     ],
 )
-def test_invalid_preferences_are_refused(
+def test_invalid_refresh_preferences_are_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, preferences: dict[str, Any], error: str
 ) -> None:
     group = Group(world, monkeypatch, 0)
     with pytest.raises(ClientError, match=error):
-        group.refresh(**preferences)
+        group.start_refresh(**preferences)

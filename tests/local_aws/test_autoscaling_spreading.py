@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from localcloud.aws.autoscaling.spreading import Member, Place, choose_terminations, next_places
+from localcloud.aws.autoscaling.spreading import Member, Place, choose_instances_to_terminate, order_places
 
 A, B, C = (Place(zone, f"subnet-{zone}") for zone in "abc")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def member(name: str, zone: str, hour: int = 0, version: int = 1, protected: bool = False) -> Member:
+def make_member(name: str, zone: str, hour: int = 0, version: int = 1, protected: bool = False) -> Member:
     return Member(name, zone, START + timedelta(hours=hour), version, protected)
 
 
@@ -18,13 +18,13 @@ def member(name: str, zone: str, hour: int = 0, version: int = 1, protected: boo
     ("in_use", "first"),
     [([], "a"), (["a"], "b"), (["a", "b"], "c"), (["a", "b", "c"], "a"), (["a", "a", "c"], "b")],
 )
-def test_the_zone_with_the_fewest_instances_gets_the_next_one(in_use: list[str], first: str) -> None:
-    assert next_places([A, B, C], in_use, [f"subnet-{zone}" for zone in in_use])[0].zone == first
+def test_the_next_instance_launches_in_the_zone_with_the_fewest_instances(in_use: list[str], first: str) -> None:
+    assert order_places([A, B, C], in_use, [f"subnet-{zone}" for zone in in_use])[0].zone == first
 
 
-def test_two_subnets_in_a_zone_share_its_instances() -> None:
+def test_two_subnets_in_a_zone_share_its_instances_evenly() -> None:
     other = Place("a", "subnet-a2")
-    assert next_places([A, other], ["a"], ["subnet-a"])[0] is other
+    assert order_places([A, other], ["a"], ["subnet-a"])[0] is other
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,22 @@ def test_two_subnets_in_a_zone_share_its_instances() -> None:
         (["OldestLaunchTemplate", "NewestInstance"], "template"),
     ],
 )
-def test_the_termination_policy_decides_within_a_zone(policies: list[str], expected: str) -> None:
-    members = [member("old", "a", hour=0, version=2), member("new", "a", hour=9, version=2)]
+def test_the_termination_policy_selects_the_instance_within_a_zone(policies: list[str], expected: str) -> None:
+    members = [make_member("old", "a", hour=0, version=2), make_member("new", "a", hour=9, version=2)]
     if expected == "template":
-        members.append(member("template", "a", hour=5, version=1))
-    assert choose_terminations(members, 1, policies) == [expected]
+        members.append(make_member("template", "a", hour=5, version=1))
+    assert choose_instances_to_terminate(members, 1, policies) == [expected]
 
 
 def test_scale_in_starts_in_the_zone_with_the_most_instances() -> None:
-    members = [member("a1", "a", hour=0), member("b1", "b", hour=5), member("b2", "b", hour=6)]
-    assert choose_terminations(members, 2, ["Default"]) == ["b1", "a1"]
+    members = [make_member("a1", "a", hour=0), make_member("b1", "b", hour=5), make_member("b2", "b", hour=6)]
+    assert choose_instances_to_terminate(members, 2, ["Default"]) == ["b1", "a1"]
 
 
-def test_protected_instances_are_not_scaled_in() -> None:
-    members = [member("a1", "a", protected=True), member("a2", "a", hour=3, protected=True), member("b1", "b", hour=9)]
-    assert choose_terminations(members, 2, ["Default"]) == ["b1"]
+def test_protected_instances_are_not_terminated_by_scale_in() -> None:
+    members = [
+        make_member("a1", "a", protected=True),
+        make_member("a2", "a", hour=3, protected=True),
+        make_member("b1", "b", hour=9),
+    ]
+    assert choose_instances_to_terminate(members, 2, ["Default"]) == ["b1"]

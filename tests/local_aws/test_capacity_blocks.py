@@ -28,25 +28,25 @@ def world(aws: Client) -> World:
     return make_world(aws)
 
 
-def offerings(ec2: Any, **changes: Any) -> list[dict[str, Any]]:
+def find_offerings(ec2: Any, **changes: Any) -> list[dict[str, Any]]:
     return list(ec2.describe_capacity_block_offerings(**{**P5, **changes})["CapacityBlockOfferings"])
 
 
-def buy(ec2: Any, offering: dict[str, Any]) -> dict[str, Any]:
+def buy_block(ec2: Any, offering: dict[str, Any]) -> dict[str, Any]:
     request = {"CapacityBlockOfferingId": offering["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
     return dict(ec2.purchase_capacity_block(**request)["CapacityReservation"])
 
 
-def describe(ec2: Any, reservation: str) -> dict[str, Any]:
+def describe_reservation(ec2: Any, reservation: str) -> dict[str, Any]:
     return dict(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])["CapacityReservations"][0])
 
 
-def go_to(moment: datetime) -> None:
+def set_clock(moment: datetime) -> None:
     clock.advance(moment - clock.now())
 
 
-def test_every_offering_ends_at_1130_utc_and_six_are_shown(aws: Client) -> None:
-    blocks = offerings(aws("ec2"))
+def test_search_returns_six_offerings_and_each_ends_at_1130_utc(aws: Client) -> None:
+    blocks = find_offerings(aws("ec2"))
     assert len(blocks) == 6
     assert {(block["EndDate"].hour, block["EndDate"].minute) for block in blocks} == {(11, 30)}
     at_once = blocks[0]
@@ -54,14 +54,14 @@ def test_every_offering_ends_at_1130_utc_and_six_are_shown(aws: Client) -> None:
     assert {block["CapacityBlockDurationHours"] for block in blocks[1:]} == {24}
 
 
-def test_the_fee_covers_all_instances_and_hours(aws: Client) -> None:
-    two, four = (offerings(aws("ec2"), InstanceCount=count)[1] for count in (2, 4))
+def test_the_upfront_fee_covers_all_instances_and_hours(aws: Client) -> None:
+    two, four = (find_offerings(aws("ec2"), InstanceCount=count)[1] for count in (2, 4))
     assert float(two["UpfrontFee"]) == pytest.approx(39.33 * 2 * 24)
     assert (float(four["UpfrontFee"]), four["CurrencyCode"]) == (2 * float(two["UpfrontFee"]), "USD")
 
 
-def test_the_range_limits_the_earliest_start_and_the_latest_end(aws: Client) -> None:
-    blocks = offerings(aws("ec2"), StartDateRange=NOW + 3 * DAY, EndDateRange=NOW + 6 * DAY)
+def test_the_date_range_limits_the_earliest_start_and_the_latest_end(aws: Client) -> None:
+    blocks = find_offerings(aws("ec2"), StartDateRange=NOW + 3 * DAY, EndDateRange=NOW + 6 * DAY)
     assert [block["StartDate"].day for block in blocks] == [26, 26, 27]
     assert max(block["EndDate"] for block in blocks) <= NOW + 6 * DAY
 
@@ -80,82 +80,82 @@ def test_the_range_limits_the_earliest_start_and_the_latest_end(aws: Client) -> 
         ("eu-west-3", {}, "InvalidParameterValue"),
     ],
 )
-def test_ec2_rejects_invalid_block_requests(aws: Client, region: str, changes: dict[str, Any], code: str) -> None:
+def test_ec2_rejects_invalid_capacity_block_requests(aws: Client, region: str, changes: dict[str, Any], code: str) -> None:
     with pytest.raises(ClientError) as caught:
-        offerings(aws("ec2", region), **changes)
+        find_offerings(aws("ec2", region), **changes)
     assert caught.value.response["Error"]["Code"] == code
 
 
-def test_a_block_is_paid_then_waits_then_is_active_then_expires(aws: Client) -> None:
+def test_a_block_goes_from_payment_pending_to_scheduled_active_and_expired(aws: Client) -> None:
     ec2 = aws("ec2")
-    block = buy(ec2, offerings(ec2)[1])
+    block = buy_block(ec2, find_offerings(ec2)[1])
     assert (block["State"], block["InstanceMatchCriteria"], block["ReservationType"]) == (
         "payment-pending",
         "targeted",
         "capacity-block",
     )
-    states = [describe(ec2, block["CapacityReservationId"])["State"]]
+    states = [describe_reservation(ec2, block["CapacityReservationId"])["State"]]
     for moment in (block["StartDate"] - timedelta(seconds=1), block["StartDate"], block["EndDate"]):
-        go_to(moment)
-        states.append(describe(ec2, block["CapacityReservationId"])["State"])
+        set_clock(moment)
+        states.append(describe_reservation(ec2, block["CapacityReservationId"])["State"])
     assert states == ["scheduled", "scheduled", "active", "expired"]
 
 
-def test_a_purchase_is_possible_only_for_offerings_that_were_shown(aws: Client) -> None:
+def test_only_offerings_returned_by_a_search_can_be_purchased(aws: Client) -> None:
     ec2 = aws("ec2")
     with pytest.raises(ClientError, match=r"InvalidCapacityBlockOfferingId.NotFound"):
-        buy(ec2, {"CapacityBlockOfferingId": "cb-00000000000000000"})
-    [first, *_] = offerings(ec2)
-    go_to(first["EndDate"] + HOUR)
+        buy_block(ec2, {"CapacityBlockOfferingId": "cb-00000000000000000"})
+    [first, *_] = find_offerings(ec2)
+    set_clock(first["EndDate"] + HOUR)
     with pytest.raises(ClientError, match="CapacityBlockOfferingExpired"):
-        buy(ec2, first)
+        buy_block(ec2, first)
 
 
-def test_a_sold_block_leaves_less_for_others(aws: Client) -> None:
+def test_a_purchased_block_reduces_the_remaining_offerings(aws: Client) -> None:
     ec2 = aws("ec2")
-    block = buy(ec2, offerings(ec2, InstanceCount=40)[1])
-    later = offerings(ec2, InstanceCount=40)
+    block = buy_block(ec2, find_offerings(ec2, InstanceCount=40)[1])
+    later = find_offerings(ec2, InstanceCount=40)
     assert block["StartDate"] not in [offering["StartDate"] for offering in later]
-    assert block["StartDate"] in [offering["StartDate"] for offering in offerings(ec2, InstanceCount=24)]
+    assert block["StartDate"] in [offering["StartDate"] for offering in find_offerings(ec2, InstanceCount=24)]
 
 
-def test_an_account_has_at_most_256_instances_in_blocks(aws: Client) -> None:
+def test_an_account_can_have_at_most_256_instances_in_blocks(aws: Client) -> None:
     ec2 = aws("ec2")
-    blocks = offerings(ec2, InstanceCount=64)
+    blocks = find_offerings(ec2, InstanceCount=64)
     for offering in blocks[1:5]:
-        buy(ec2, offering)
+        buy_block(ec2, offering)
     with pytest.raises(ClientError, match="InstanceLimitExceeded"):
-        buy(ec2, blocks[5])
+        buy_block(ec2, blocks[5])
 
 
-def test_a_dry_run_buys_nothing(aws: Client) -> None:
+def test_a_dry_run_purchases_nothing(aws: Client) -> None:
     ec2 = aws("ec2")
-    request = {"CapacityBlockOfferingId": offerings(ec2)[0]["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
+    request = {"CapacityBlockOfferingId": find_offerings(ec2)[0]["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
     with pytest.raises(ClientError, match="DryRunOperation"):
         ec2.purchase_capacity_block(**request, DryRun=True)
     assert ec2.describe_capacity_reservations()["CapacityReservations"] == []
 
 
-def test_instances_end_30_minutes_before_the_block(world: World) -> None:
-    block = capacity_reservations.seed("p5.48xlarge", "us-west-2a", 1, kind="capacity-block")
-    end = describe(world.ec2, block)["EndDate"]
+def test_instances_are_terminated_30_minutes_before_the_block_ends(world: World) -> None:
+    block = capacity_reservations.seed_reservation("p5.48xlarge", "us-west-2a", 1, kind="capacity-block")
+    end = describe_reservation(world.ec2, block)["EndDate"]
     options = {
         "InstanceType": "p5.48xlarge",
         "InstanceMarketOptions": {"MarketType": "capacity-block"},
         "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": block}},
     }
     [instance] = world.run(**options)
-    go_to(end - timedelta(minutes=31))
-    assert world.described(instance["InstanceId"])[0]["State"]["Name"] == "running"
-    go_to(end - timedelta(minutes=30))
-    assert world.described(instance["InstanceId"])[0]["State"]["Name"] in ("shutting-down", "terminated")
+    set_clock(end - timedelta(minutes=31))
+    assert world.describe_instances(instance["InstanceId"])[0]["State"]["Name"] == "running"
+    set_clock(end - timedelta(minutes=30))
+    assert world.describe_instances(instance["InstanceId"])[0]["State"]["Name"] in ("shutting-down", "terminated")
     with pytest.raises(ClientError, match="ReservationCapacityExceeded"):
         world.run(**options)
 
 
-def test_an_extension_moves_the_end_after_the_payment(aws: Client) -> None:
+def test_an_extension_moves_the_block_end_after_payment(aws: Client) -> None:
     ec2 = aws("ec2")
-    block = buy(ec2, offerings(ec2)[1])
+    block = buy_block(ec2, find_offerings(ec2)[1])
     question = {"CapacityReservationId": block["CapacityReservationId"], "CapacityBlockExtensionDurationHours": 48}
     [offering] = ec2.describe_capacity_block_extension_offerings(**question)["CapacityBlockExtensionOfferings"]
     assert float(offering["UpfrontFee"]) == pytest.approx(39.33 * 2 * 48)
@@ -165,21 +165,21 @@ def test_an_extension_moves_the_end_after_the_payment(aws: Client) -> None:
     }
     [bought] = ec2.purchase_capacity_block_extension(**request)["CapacityBlockExtensions"]
     assert bought["CapacityBlockExtensionStatus"] == "payment-pending"
-    assert describe(ec2, block["CapacityReservationId"])["EndDate"] == block["EndDate"] + 2 * DAY
+    assert describe_reservation(ec2, block["CapacityReservationId"])["EndDate"] == block["EndDate"] + 2 * DAY
 
 
 def test_a_block_cannot_be_extended_in_its_last_hour(aws: Client) -> None:
     ec2 = aws("ec2")
-    block = buy(ec2, offerings(ec2)[1])
-    go_to(block["EndDate"] - timedelta(minutes=59))
+    block = buy_block(ec2, find_offerings(ec2)[1])
+    set_clock(block["EndDate"] - timedelta(minutes=59))
     question = {"CapacityReservationId": block["CapacityReservationId"], "CapacityBlockExtensionDurationHours": 24}
     with pytest.raises(ClientError, match=r"InvalidState.*1 hour before it ends"):
         ec2.describe_capacity_block_extension_offerings(**question)
 
 
-def test_every_sold_type_is_one_that_ec2_has_for_blocks() -> None:
+def test_every_purchasable_type_supports_capacity_blocks_in_ec2() -> None:
     from localcloud.aws.ec2 import instance_types
 
     for name in capacity_block_offerings.RATES:
-        type_facts = instance_types.facts(name)
+        type_facts = instance_types.find_type_facts(name)
         assert type_facts is not None and "capacity-block" in type_facts.usage_classes

@@ -37,11 +37,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     yield clock
     durations.set_factor(0)
     durations.settle()
-    problems.forget()
+    problems.clear_problems()
 
 
 @pytest.mark.parametrize(("factor", "due"), [(0, 0), (0.5, 50), (1, 100), (3, 300)])
-def test_a_resource_is_ready_after_its_duration_times_the_factor(clock: Clock, factor: float, due: float) -> None:
+def test_a_resource_is_ready_after_its_duration_multiplied_by_the_factor(clock: Clock, factor: float, due: float) -> None:
     durations.set_factor(factor)
     thing = Thing()
     durations.schedule(thing, "status", "CREATING", "ACTIVE", "thing")
@@ -55,7 +55,7 @@ def test_a_resource_is_ready_after_its_duration_times_the_factor(clock: Clock, f
     assert thing.status == "ACTIVE"
 
 
-def test_a_dict_entry_can_carry_the_status(clock: Clock) -> None:
+def test_the_status_can_be_a_dict_entry(clock: Clock) -> None:
     thing = {"State": "new"}
     durations.schedule(thing, "State", "pending", "available", "thing")
     assert thing["State"] == "pending"
@@ -63,7 +63,7 @@ def test_a_dict_entry_can_carry_the_status(clock: Clock) -> None:
     assert thing["State"] == "available"
 
 
-def test_a_following_step_starts_when_its_predecessor_was_due(clock: Clock) -> None:
+def test_a_dependent_step_starts_at_the_due_time_of_its_predecessor(clock: Clock) -> None:
     durations.set_factor(1)
     first, second = Thing(), Thing()
     durations.schedule(first, "status", "A", "B", "thing", then=lambda: durations.schedule(second, "status", "C", "D", "other"))
@@ -85,22 +85,22 @@ def test_resources_become_ready_in_order_of_their_durations(clock: Clock) -> Non
     assert order == ["other", "thing"]
 
 
-def test_a_following_step_runs_before_later_steps_without_requests_in_between(clock: Clock) -> None:
+def test_a_dependent_step_runs_before_later_steps_even_without_requests_in_between(clock: Clock) -> None:
     durations.set_factor(1)
     order: list[str] = []
 
-    def then() -> None:
+    def run_first_step() -> None:
         order.append("first")
         durations.schedule(Thing(), "status", "C", "D", "other", then=lambda: order.append("its follower"))
 
-    durations.schedule(Thing(), "status", "A", "B", "thing", then=then)
+    durations.schedule(Thing(), "status", "A", "B", "thing", then=run_first_step)
     durations.schedule(Thing(), "status", "A", "B", 145.0, then=lambda: order.append("second"))
     clock.time += 1000
     durations.settle()
     assert order == ["first", "its follower", "second"]
 
 
-def test_a_gate_that_an_earlier_step_closes_stays_closed(clock: Clock) -> None:
+def test_a_step_keeps_waiting_if_an_earlier_step_closes_its_gate(clock: Clock) -> None:
     durations.set_factor(1)
     free, things = [1], (Thing(), Thing())
     for thing in things:
@@ -113,7 +113,7 @@ def test_a_gate_that_an_earlier_step_closes_stays_closed(clock: Clock) -> None:
     assert things[1].status == "B"
 
 
-def test_each_of_a_thousand_gates_is_queried_a_few_times(clock: Clock) -> None:
+def test_each_of_a_thousand_gate_conditions_is_evaluated_at_most_three_times(clock: Clock) -> None:
     queries: list[int] = []
     things = [Thing() for _ in range(1000)]
     for thing in things:
@@ -123,7 +123,7 @@ def test_each_of_a_thousand_gates_is_queried_a_few_times(clock: Clock) -> None:
     assert len(queries) <= 3 * len(things)
 
 
-def test_deleting_replaces_a_pending_creation(clock: Clock) -> None:
+def test_deleting_a_resource_cancels_its_pending_creation(clock: Clock) -> None:
     durations.set_factor(1)
     thing = Thing()
     durations.schedule(thing, "status", "CREATING", "ACTIVE", "thing")
@@ -134,29 +134,29 @@ def test_deleting_replaces_a_pending_creation(clock: Clock) -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_delays_apply_only_to_the_named_kinds() -> None:
+def test_delays_apply_only_to_the_named_resource_kinds() -> None:
     durations.set_factor(0.5, only=["eks-cluster"])
-    assert (durations.seconds("eks-cluster"), durations.seconds("eks-node-group")) == (270, 0)
+    assert (durations.scaled_seconds("eks-cluster"), durations.scaled_seconds("eks-node-group")) == (270, 0)
     durations.set_factor(0.5)
-    assert durations.seconds("eks-node-group") == 60
+    assert durations.scaled_seconds("eks-node-group") == 60
 
 
-def test_a_kind_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_resource_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="no such durations: eks-clutser"):
         durations.set_factor(1, only=["eks-clutser"])
 
 
-def test_a_negative_factor_is_refused() -> None:
+def test_a_negative_delay_factor_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 0"):
         durations.set_factor(-1)
 
 
-def test_every_duration_has_a_source() -> None:
+def test_every_duration_has_a_documented_source() -> None:
     assert all(duration.source and duration.seconds > 0 for duration in durations.DURATIONS.values())
 
 
-def test_a_slow_call_does_not_block_others(server: LocalAws) -> None:
-    server.control("PUT", "delays", {"factor": 0.1})
+def test_a_slow_api_call_does_not_block_others(server: LocalAws) -> None:
+    server.call_control_api("PUT", "delays", {"factor": 0.1})
     seconds = durations.DURATIONS["kms-key"].seconds * 0.1
     kms, sts = server.client("kms"), server.client("sts")
     sts.get_caller_identity()
@@ -166,25 +166,25 @@ def test_a_slow_call_does_not_block_others(server: LocalAws) -> None:
         sts.get_caller_identity()
         other_calls_seconds = time.monotonic() - started
         key.result()
-    server.control("PUT", "delays", {"factor": 0})
+    server.call_control_api("PUT", "delays", {"factor": 0})
     assert time.monotonic() - started >= seconds
     assert other_calls_seconds < seconds
 
 
-def test_the_server_applies_the_duration_to_a_file_system(server: LocalAws) -> None:
+def test_the_server_applies_the_duration_to_a_new_file_system(server: LocalAws) -> None:
     efs = server.client("efs")
-    server.control("PUT", "delays", {"factor": 0.1})
-    seconds = server.control("GET", "delays")["durations"]["efs-file-system"]["seconds"] * 0.1
+    server.call_control_api("PUT", "delays", {"factor": 0.1})
+    seconds = server.call_control_api("GET", "delays")["durations"]["efs-file-system"]["seconds"] * 0.1
     started = time.monotonic()
     file_system = efs.create_file_system(CreationToken="t")
     assert file_system["LifeCycleState"] == "creating"
     while efs.describe_file_systems(FileSystemId=file_system["FileSystemId"])["FileSystems"][0]["LifeCycleState"] == "creating":
         assert time.monotonic() - started < 30
-    server.control("PUT", "delays", {"factor": 0})
+    server.call_control_api("PUT", "delays", {"factor": 0})
     assert time.monotonic() - started >= seconds
 
 
-def test_a_gated_step_is_due_when_its_gate_opens_and_the_next_step_starts_then(clock: Clock) -> None:
+def test_a_step_with_a_gate_is_due_when_the_gate_opens_and_the_next_step_starts_then(clock: Clock) -> None:
     durations.set_factor(1)
     thing, follower, is_real = Thing(), Thing(), []
     durations.schedule(
@@ -210,7 +210,7 @@ def test_a_gated_step_is_due_when_its_gate_opens_and_the_next_step_starts_then(c
     assert follower.status == "came"
 
 
-def test_a_state_is_entered_only_after_its_check(clock: Clock) -> None:
+def test_a_resource_enters_its_new_status_only_after_its_check(clock: Clock) -> None:
     thing, statuses = Thing(), []
 
     def check() -> str:
@@ -222,36 +222,38 @@ def test_a_state_is_entered_only_after_its_check(clock: Clock) -> None:
     assert (statuses, thing.status) == (["CREATING"], "CREATE_FAILED")
 
 
-def fail() -> bool:
+def raise_key_error() -> bool:
     raise KeyError("vpc-1")
 
 
 @pytest.mark.parametrize("part", ["final", "then", "gate"])
-def test_an_exception_fails_the_operation_that_it_belongs_to_and_no_other(clock: Clock, part: str) -> None:
+def test_an_exception_fails_only_the_operation_that_scheduled_the_step(clock: Clock, part: str) -> None:
     thing, other = Thing(), Thing()
-    parts: dict[str, Any] = {"final": "ACTIVE", part: fail}
-    failed = durations.fails_as(thing, "status", "CREATE_FAILED")
-    with durations.attribute_to("eks.CreateNodegroup"):
+    parts: dict[str, Any] = {"final": "ACTIVE", part: raise_key_error}
+    failed = durations.make_failure_handler(thing, "status", "CREATE_FAILED")
+    with durations.attribute_transitions("eks.CreateNodegroup"):
         durations.schedule(thing, "status", "CREATING", kind="thing", fail=failed, **parts)
     durations.schedule(other, "status", "CREATING", "ACTIVE", "other")
     durations.settle()
     assert (thing.status, other.status) == ("CREATE_FAILED", "ACTIVE")
-    assert problems.found() == ["eks.CreateNodegroup failed: KeyError('vpc-1')"]
+    assert problems.list_problems() == ["eks.CreateNodegroup failed: KeyError('vpc-1')"]
 
 
-def test_a_step_that_follows_belongs_to_the_same_operation(clock: Clock) -> None:
+def test_a_dependent_step_is_attributed_to_the_same_operation(clock: Clock) -> None:
     first, second = Thing(), Thing()
 
-    def then() -> None:
-        durations.schedule(second, "status", "C", fail, "other", fail=durations.fails_as(second, "status", "failed"))
+    def schedule_failing_step() -> None:
+        durations.schedule(
+            second, "status", "C", raise_key_error, "other", fail=durations.make_failure_handler(second, "status", "failed")
+        )
 
-    with durations.attribute_to("ec2.StopInstances"):
-        durations.schedule(first, "status", "A", "B", "thing", then=then)
+    with durations.attribute_transitions("ec2.StopInstances"):
+        durations.schedule(first, "status", "A", "B", "thing", then=schedule_failing_step)
     durations.settle()
-    assert (second.status, problems.found()) == ("failed", ["ec2.StopInstances failed: KeyError('vpc-1')"])
+    assert (second.status, problems.list_problems()) == ("failed", ["ec2.StopInstances failed: KeyError('vpc-1')"])
 
 
-def test_every_scheduled_check_states_how_its_operation_fails() -> None:
+def test_every_scheduled_check_defines_how_its_operation_fails() -> None:
     """Without the `fail` argument, clients would wait for a failed resource until they time out."""
     calls = [
         (file.name, call)
@@ -270,18 +272,18 @@ def test_every_scheduled_check_states_how_its_operation_fails() -> None:
     assert len(checked) > 15
 
 
-def test_the_clock_survives_an_exception_and_reports_it(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_thread_survives_an_exception_and_reports_it(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     local, ticks = server.Server(), []
 
-    def settle() -> None:
+    def fail_once() -> None:
         ticks.append(1)
         if len(ticks) == 1:
             raise RuntimeError("no time")
         local._stopping.set()
 
     monkeypatch.setattr(server, "_TICK", 0.0)
-    monkeypatch.setattr(durations, "settle", settle)
-    local._tick()
+    monkeypatch.setattr(durations, "settle", fail_once)
+    local._run_clock()
     local._server.server_close()
     monkeypatch.undo()
-    assert (len(ticks), problems.found()) == (2, ["the clock of the local AWS failed: no time"])
+    assert (len(ticks), problems.list_problems()) == (2, ["the clock of the local AWS failed: no time"])

@@ -8,13 +8,13 @@ import pytest
 
 from infra import validation
 from infra.facts.ebs_key import SERVICE_ROLE
-from infra.facts.gather import gather
+from infra.facts.gather import gather_facts
 from infra.settings.stack import Settings
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.autoscaling.volume_keys import OPERATIONS
 from testkit.aws_clients import REGION, Client
-from testkit.eks_world import World, issues
-from tests.pure.world import load
+from testkit.eks_world import World, list_health_issues
+from tests.pure.world import load_settings
 
 ROLE = f"arn:aws:iam::{ACCOUNT}:{SERVICE_ROLE}"
 ROOT = {
@@ -29,18 +29,18 @@ FOR_AWS = {"Bool": {"kms:GrantIsForAWSResource": True}}
 THROUGH_EC2 = {"StringEquals": {"kms:ViaService": f"ec2.{REGION}.amazonaws.com", "kms:CallerAccount": ACCOUNT}}
 
 
-def statement(action: Any, principal: str = ROLE, effect: str = "Allow", **more: Any) -> dict[str, Any]:
+def build_statement(action: Any, principal: str = ROLE, effect: str = "Allow", **more: Any) -> dict[str, Any]:
     return {"Effect": effect, "Principal": {"AWS": principal}, "Action": action, "Resource": "*", **more}
 
 
-def grant(operations: tuple[str, ...]) -> Callable[[Any, str], None]:
-    def make(kms: Any, key: str) -> None:
+def grant_creator(operations: tuple[str, ...]) -> Callable[[Any, str], None]:
+    def create_grant(kms: Any, key: str) -> None:
         kms.create_grant(KeyId=key, GranteePrincipal=ROLE, Operations=list(operations))
 
-    return make
+    return create_grant
 
 
-def disable(kms: Any, key: str) -> None:
+def disable_key(kms: Any, key: str) -> None:
     kms.disable_key(KeyId=key.rpartition("/")[2])
 
 
@@ -51,27 +51,31 @@ none).
 
 CASES: dict[str, Case] = {
     "only the account": ([], None, f"does not allow AWSServiceRoleForAutoScaling to call {', '.join(OPERATIONS[:-1])}"),
-    "as AWS documents it": ([statement(USE), statement("kms:CreateGrant", Condition=FOR_AWS)], None, ""),
-    "without grants": ([statement(USE)], None, "AWSServiceRoleForAutoScaling to call CreateGrant, so no node could start"),
-    "for everyone through EC2": ([statement([*USE, "kms:CreateGrant"], "*", Condition=THROUGH_EC2)], None, ""),
+    "as AWS documents it": ([build_statement(USE), build_statement("kms:CreateGrant", Condition=FOR_AWS)], None, ""),
+    "without grants": ([build_statement(USE)], None, "AWSServiceRoleForAutoScaling to call CreateGrant, so no node could start"),
+    "for everyone through EC2": ([build_statement([*USE, "kms:CreateGrant"], "*", Condition=THROUGH_EC2)], None, ""),
     "for everyone through another service": (
-        [statement("kms:*", "*", Condition={"StringEquals": {"kms:ViaService": "s3.us-west-2.amazonaws.com"}})],
+        [build_statement("kms:*", "*", Condition={"StringEquals": {"kms:ViaService": "s3.us-west-2.amazonaws.com"}})],
         None,
         "so no node could start",
     ),
-    "by a grant": ([], grant(OPERATIONS), ""),
-    "by a grant that does not cover everything": ([], grant(("Decrypt", "CreateGrant")), "so no node could start"),
-    "denied": ([statement("kms:*"), statement("kms:Decrypt", effect="Deny")], None, "to call Decrypt, so no node"),
-    "disabled": ([statement("kms:*")], disable, "the state of the key is Disabled. Enable the key, or run `aws ec2 reset"),
+    "by a grant": ([], grant_creator(OPERATIONS), ""),
+    "by a grant that does not cover everything": ([], grant_creator(("Decrypt", "CreateGrant")), "so no node could start"),
+    "denied": ([build_statement("kms:*"), build_statement("kms:Decrypt", effect="Deny")], None, "to call Decrypt, so no node"),
+    "disabled": (
+        [build_statement("kms:*")],
+        disable_key,
+        "the state of the key is Disabled. Enable the key, or run `aws ec2 reset",
+    ),
 }
 
 
 pytestmark = pytest.mark.usefixtures("account_credentials")
 
 
-def problems() -> list[str]:
-    settings: Settings = load({"target": {"kind": "eks"}, "platform": {"install": False}, "pools": []}, region=REGION)
-    return [str(problem) for problem in validation.check(settings, gather(settings))]
+def find_problems() -> list[str]:
+    settings: Settings = load_settings({"target": {"kind": "eks"}, "platform": {"install": False}, "pools": []}, region=REGION)
+    return [str(problem) for problem in validation.run_rules(settings, gather_facts(settings))]
 
 
 @pytest.fixture
@@ -82,7 +86,7 @@ def world(aws: Client) -> World:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_plan_reports_a_key_exactly_when_nodes_cannot_start(world: World, case: str) -> None:
+def test_plan_reports_an_unusable_default_ebs_key_exactly_when_nodes_cannot_start(world: World, case: str) -> None:
     statements, change, expected = CASES[case]
     kms = world.client("kms")
     policy = {"Version": "2012-10-17", "Statement": [ROOT, *statements]}
@@ -91,12 +95,12 @@ def test_the_plan_reports_a_key_exactly_when_nodes_cannot_start(world: World, ca
     if change:
         change(kms, key)
 
-    reported = [problem for problem in problems() if problem.startswith("account: ")]
+    reported = [problem for problem in find_problems() if problem.startswith("account: ")]
     assert [expected in problem for problem in reported] == ([True] if expected else [])
 
     group = world.node_group(launchTemplate=world.template("encrypted", **ENCRYPTED))
     launched = [] if not expected else ["AsgInstanceLaunchFailures"]
-    assert [code for code, _ in issues(group)] == launched
+    assert [code for code, _ in list_health_issues(group)] == launched
 
 
 ENCRYPTED = {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"Encrypted": True, "VolumeSize": 50}}]}
@@ -104,17 +108,17 @@ ENCRYPTED = {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"Encryp
 
 def test_an_unencrypted_volume_needs_no_key(world: World) -> None:
     world.ec2.modify_ebs_default_kms_key_id(KmsKeyId=world.key())
-    assert issues(world.node_group()) == []
+    assert list_health_issues(world.node_group()) == []
 
 
 def test_a_volume_is_encrypted_with_the_default_key(world: World) -> None:
-    key = world.key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [ROOT, statement("kms:*")]}))
+    key = world.key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [ROOT, build_statement("kms:*")]}))
     world.ec2.modify_ebs_default_kms_key_id(KmsKeyId=key)
     world.node_group(launchTemplate=world.template("encrypted", **ENCRYPTED))
     assert {volume.get("KmsKeyId") for volume in world.ec2.describe_volumes()["Volumes"]} == {key}
 
 
-def test_the_default_key_is_the_key_of_aws_until_the_account_chooses_another(world: World) -> None:
+def test_the_default_ebs_key_is_aws_managed_until_the_account_chooses_another(world: World) -> None:
     ec2 = world.ec2
     key = world.key()
     assert ec2.get_ebs_default_kms_key_id()["KmsKeyId"] == "alias/aws/ebs"
@@ -128,6 +132,6 @@ def test_the_default_key_is_the_key_of_aws_until_the_account_chooses_another(wor
 def test_an_account_can_encrypt_all_volumes_by_default(world: World) -> None:
     world.ec2.enable_ebs_encryption_by_default()
     world.ec2.modify_ebs_default_kms_key_id(KmsKeyId=world.key())
-    [(code, message)] = issues(world.node_group())
+    [(code, message)] = list_health_issues(world.node_group())
     assert code == "AsgInstanceLaunchFailures"
     assert "Termination Reason: Client.InternalError: Client error on launch" in message

@@ -2,12 +2,12 @@
 
 import base64
 
-from localcloud.aws.images import parameters
+from localcloud.aws.images import list_ssm_parameters
 from testkit.aws_clients import REGION, Client
-from tests.local_aws.ec2_world import image
+from tests.local_aws.ec2_world import find_eks_ami
 
 
-def test_a_version_based_on_another_keeps_fields_that_are_not_overridden(aws: Client) -> None:
+def test_a_launch_template_version_based_on_another_inherits_its_other_fields(aws: Client) -> None:
     ec2 = aws("ec2")
     text = base64.b64encode(b"#!/bin/sh").decode()
     first = {"InstanceType": "g5.8xlarge", "UserData": text, "MetadataOptions": {"HttpTokens": "required"}}
@@ -26,7 +26,7 @@ def test_a_version_based_on_another_keeps_fields_that_are_not_overridden(aws: Cl
     assert alone["LaunchTemplateData"] == {"KeyName": "k"}
 
 
-def test_versions_keep_their_numbers_when_others_are_deleted(aws: Client) -> None:
+def test_launch_template_versions_keep_their_numbers_when_others_are_deleted(aws: Client) -> None:
     ec2 = aws("ec2")
     ec2.create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData={"KeyName": "1"})
     for number in ("2", "3"):
@@ -44,14 +44,14 @@ def test_versions_keep_their_numbers_when_others_are_deleted(aws: Client) -> Non
     assert [item["VersionNumber"] for item in chosen["LaunchTemplateVersions"]] == [4, 3]
 
 
-def test_more_than_fifteen_launch_templates_are_listed(aws: Client) -> None:
+def test_describe_launch_templates_lists_more_than_fifteen_templates(aws: Client) -> None:
     ec2 = aws("ec2")
     for number in range(20):
         ec2.create_launch_template(LaunchTemplateName=f"nodes-{number}", LaunchTemplateData={"KeyName": "k"})
     assert len(ec2.describe_launch_templates()["LaunchTemplates"]) == 20
 
 
-def test_a_templates_tags_are_its_own(aws: Client) -> None:
+def test_launch_template_tags_are_not_part_of_the_template_data(aws: Client) -> None:
     ec2 = aws("ec2")
     created = ec2.create_launch_template(
         LaunchTemplateName="nodes",
@@ -66,15 +66,15 @@ def test_a_templates_tags_are_its_own(aws: Client) -> None:
     assert [item["LaunchTemplateName"] for item in templates] == ["nodes"]
 
 
-def test_images_are_found_by_owner_and_name_and_are_those_of_the_parameters(aws: Client) -> None:
+def test_images_are_found_by_owner_and_name_and_match_the_ssm_parameters(aws: Client) -> None:
     ec2 = aws("ec2")
     filters = [
         {"Name": "name", "Values": ["amazon-eks-node-al2023-x86_64-nvidia-1.35-*"]},
         {"Name": "state", "Values": ["available"]},
     ]
     images = ec2.describe_images(Owners=["amazon"], Filters=filters)["Images"]
-    assert [item["ImageId"] for item in images] == [image()]
-    assert image() in parameters(REGION).values()
+    assert [item["ImageId"] for item in images] == [find_eks_ami()]
+    assert find_eks_ami() in list_ssm_parameters(REGION).values()
     shown = images[0]
     assert (shown["Architecture"], shown["RootDeviceName"], shown["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]) == (
         "x86_64",
@@ -92,7 +92,7 @@ def test_a_network_card_lists_its_interface_types(aws: Client) -> None:
     assert (len(shown["NetworkCards"]), shown["EfaInfo"]["MaximumEfaInterfaces"]) == (17, 16)
 
 
-def test_offerings_are_found_by_type_pattern_and_zone(aws: Client) -> None:
+def test_instance_type_offerings_are_found_by_type_pattern_and_zone(aws: Client) -> None:
     filters = [{"Name": "instance-type", "Values": ["p4d.*"]}, {"Name": "location", "Values": ["us-west-2a", "us-west-2b"]}]
     offered = aws("ec2").describe_instance_type_offerings(LocationType="availability-zone", Filters=filters)[
         "InstanceTypeOfferings"

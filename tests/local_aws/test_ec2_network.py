@@ -28,50 +28,50 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def make_gateway(world: World) -> str:
+def create_internet_gateway(world: World) -> str:
     gateway = world.ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     world.ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=world.vpc)
     return str(gateway)
 
 
-def nat_gateway(world: World) -> tuple[str, str]:
+def create_nat_gateway(world: World) -> tuple[str, str]:
     """Create a NAT gateway; return its id and the allocation id of its Elastic IP address."""
     address = world.ec2.allocate_address(Domain="vpc")["AllocationId"]
     return world.ec2.create_nat_gateway(SubnetId=world.subnets[0], AllocationId=address)["NatGateway"]["NatGatewayId"], address
 
 
-def nat_state(world: World, gateway: str) -> dict[str, Any]:
+def describe_nat_gateway(world: World, gateway: str) -> dict[str, Any]:
     return dict(world.ec2.describe_nat_gateways(NatGatewayIds=[gateway])["NatGateways"][0])
 
 
-def test_a_nat_gateway_is_pending_available_deleting_deleted(world: World, clock: list[float]) -> None:
-    make_gateway(world)
-    gateway, address = nat_gateway(world)
-    assert nat_state(world, gateway)["State"] == "pending"
-    clock[0] += durations.seconds("ec2-nat-gateway")
-    shown = nat_state(world, gateway)
+def test_a_nat_gateway_goes_from_pending_to_available_to_deleting_to_deleted(world: World, clock: list[float]) -> None:
+    create_internet_gateway(world)
+    gateway, address = create_nat_gateway(world)
+    assert describe_nat_gateway(world, gateway)["State"] == "pending"
+    clock[0] += durations.scaled_seconds("ec2-nat-gateway")
+    shown = describe_nat_gateway(world, gateway)
     assert (shown["State"], shown["NatGatewayAddresses"][0]["AllocationId"]) == ("available", address)
     interface = world.ec2.describe_network_interfaces(NetworkInterfaceIds=[shown["NatGatewayAddresses"][0]["NetworkInterfaceId"]])
     shown_interface = interface["NetworkInterfaces"][0]
     assert (shown_interface["InterfaceType"], shown_interface["SubnetId"]) == ("nat_gateway", world.subnets[0])
     assert shown_interface["PrivateIpAddress"].startswith("10.0.0.")
     world.ec2.delete_nat_gateway(NatGatewayId=gateway)
-    assert nat_state(world, gateway)["State"] == "deleting"
+    assert describe_nat_gateway(world, gateway)["State"] == "deleting"
     with pytest.raises(ClientError, match=r"InvalidIPAddress\.InUse"):
         world.ec2.release_address(AllocationId=address)
-    clock[0] += durations.seconds("ec2-nat-gateway-delete")
-    assert nat_state(world, gateway)["State"] == "deleted"
+    clock[0] += durations.scaled_seconds("ec2-nat-gateway-delete")
+    assert describe_nat_gateway(world, gateway)["State"] == "deleted"
     world.ec2.release_address(AllocationId=address)
     world.ec2.delete_subnet(SubnetId=world.subnets[0])
 
 
-def test_a_nat_gateway_without_an_internet_gateway_fails_after_a_while(world: World) -> None:
-    gateway, _ = nat_gateway(world)
-    shown = nat_state(world, gateway)
+def test_a_nat_gateway_without_an_internet_gateway_fails_after_a_delay(world: World) -> None:
+    gateway, _ = create_nat_gateway(world)
+    shown = describe_nat_gateway(world, gateway)
     assert (shown["State"], shown["FailureCode"]) == ("failed", "Gateway.NotAttached")
 
 
-def test_an_interface_endpoint_blocks_deleting_its_subnets_and_security_groups(world: World, clock: list[float]) -> None:
+def test_an_interface_endpoint_blocks_deletion_of_its_subnets_and_security_groups(world: World, clock: list[float]) -> None:
     ec2, subnets = world.ec2, list(world.subnets[:2])
     endpoint = ec2.create_vpc_endpoint(
         VpcId=world.vpc,
@@ -82,7 +82,7 @@ def test_an_interface_endpoint_blocks_deleting_its_subnets_and_security_groups(w
     )["VpcEndpoint"]
     assert (endpoint["State"], endpoint["PrivateDnsEnabled"], len(endpoint["NetworkInterfaceIds"])) == ("pending", True, 2)
     assert endpoint["DnsEntries"][-1]["DnsName"] == "api.ecr.us-west-2.amazonaws.com"
-    clock[0] += durations.seconds("ec2-vpc-endpoint-interface")
+    clock[0] += durations.scaled_seconds("ec2-vpc-endpoint-interface")
     ids = [endpoint["VpcEndpointId"]]
     assert ec2.describe_vpc_endpoints(VpcEndpointIds=ids)["VpcEndpoints"][0]["State"] == "available"
     interfaces = ec2.describe_network_interfaces(NetworkInterfaceIds=endpoint["NetworkInterfaceIds"])["NetworkInterfaces"]
@@ -92,12 +92,12 @@ def test_an_interface_endpoint_blocks_deleting_its_subnets_and_security_groups(w
     for call, params in ((ec2.delete_security_group, {"GroupId": world.group}), (ec2.delete_subnet, {"SubnetId": subnets[0]})):
         with pytest.raises(ClientError, match="DependencyViolation"):
             call(**params)
-    clock[0] += durations.seconds("ec2-vpc-endpoint-delete")
+    clock[0] += durations.scaled_seconds("ec2-vpc-endpoint-delete")
     ec2.delete_security_group(GroupId=world.group)
     ec2.delete_subnet(SubnetId=subnets[0])
 
 
-def test_changing_an_interface_endpoints_subnets_and_groups_takes_effect(world: World) -> None:
+def test_an_interface_endpoint_can_change_its_subnets_and_security_groups(world: World) -> None:
     ec2 = world.ec2
     endpoint = ec2.create_vpc_endpoint(
         VpcId=world.vpc, ServiceName="com.amazonaws.us-west-2.sts", VpcEndpointType="Interface", SubnetIds=[world.subnets[0]]
@@ -116,59 +116,59 @@ def test_changing_an_interface_endpoints_subnets_and_groups_takes_effect(world: 
     assert [(item["SubnetId"], item["Groups"][0]["GroupId"]) for item in interfaces] == [(world.subnets[1], world.group)]
 
 
-def test_a_gateway_endpoint_has_routes_and_no_private_dns(world: World) -> None:
+def test_a_gateway_endpoint_adds_routes_and_has_no_private_dns(world: World) -> None:
     ec2 = world.ec2
     first, second = (ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"] for _ in range(2))
     endpoint = ec2.create_vpc_endpoint(VpcId=world.vpc, ServiceName=S3, RouteTableIds=[first])["VpcEndpoint"]
     assert (endpoint["VpcEndpointType"], endpoint["PrivateDnsEnabled"]) == ("Gateway", False)
 
-    def targets(table: str) -> list[str]:
+    def list_targets(table: str) -> list[str]:
         routes = ec2.describe_route_tables(RouteTableIds=[table])["RouteTables"][0]["Routes"]
         return [route["GatewayId"] for route in routes if "DestinationPrefixListId" in route]
 
-    assert targets(first) == [endpoint["VpcEndpointId"]]
+    assert list_targets(first) == [endpoint["VpcEndpointId"]]
     ec2.modify_vpc_endpoint(VpcEndpointId=endpoint["VpcEndpointId"], AddRouteTableIds=[second], RemoveRouteTableIds=[first])
-    assert (targets(first), targets(second)) == ([], [endpoint["VpcEndpointId"]])
+    assert (list_targets(first), list_targets(second)) == ([], [endpoint["VpcEndpointId"]])
     ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint["VpcEndpointId"]])
-    assert targets(second) == []
+    assert list_targets(second) == []
 
 
-def test_creating_flow_logs_names_the_resources_that_failed(world: World) -> None:
-    def create(*ids: str) -> dict[str, Any]:
+def test_create_flow_logs_names_the_resources_that_failed(world: World) -> None:
+    def create_flow_logs(*ids: str) -> dict[str, Any]:
         role = "arn:aws:iam::123456789012:role/logs"
         answer = world.ec2.create_flow_logs(
             ResourceIds=list(ids), ResourceType="VPC", TrafficType="ALL", LogGroupName="flows", DeliverLogsPermissionArn=role
         )
         return {item["ResourceId"]: item["Error"]["Code"] for item in answer["Unsuccessful"]}
 
-    assert create(world.vpc, "vpc-00000000000000000") == {"vpc-00000000000000000": "InvalidVpcID.NotFound"}
-    assert create(world.vpc) == {world.vpc: "FlowLogAlreadyExists"}
+    assert create_flow_logs(world.vpc, "vpc-00000000000000000") == {"vpc-00000000000000000": "InvalidVpcID.NotFound"}
+    assert create_flow_logs(world.vpc) == {world.vpc: "FlowLogAlreadyExists"}
 
 
-def test_a_vpc_gets_the_regions_default_dhcp_options(world: World) -> None:
+def test_a_vpc_gets_the_default_dhcp_options_of_its_region(world: World) -> None:
     vpc = world.ec2.describe_vpcs(VpcIds=[world.vpc])["Vpcs"][0]
     options = world.ec2.describe_dhcp_options(DhcpOptionsIds=[vpc["DhcpOptionsId"]])["DhcpOptions"][0]
     shown = {item["Key"]: item["Values"][0]["Value"] for item in options["DhcpConfigurations"]}
     assert shown == {"domain-name": "us-west-2.compute.internal", "domain-name-servers": "AmazonProvidedDNS"}
 
 
-def test_a_subnet_keeps_its_host_name_type(world: World) -> None:
+def test_a_subnet_keeps_its_hostname_type(world: World) -> None:
     world.ec2.modify_subnet_attribute(SubnetId=world.subnets[0], PrivateDnsHostnameTypeOnLaunch="resource-name")
     world.ec2.modify_subnet_attribute(SubnetId=world.subnets[0], EnableResourceNameDnsARecordOnLaunch={"Value": True})
     options = world.ec2.describe_subnets(SubnetIds=[world.subnets[0]])["Subnets"][0]["PrivateDnsNameOptionsOnLaunch"]
     assert (options["HostnameType"], options["EnableResourceNameDnsARecord"]) == ("resource-name", True)
 
 
-def test_interfaces_get_the_lowest_free_addresses(world: World) -> None:
-    def make() -> dict[str, Any]:
+def test_interfaces_get_the_lowest_free_private_addresses(world: World) -> None:
+    def create_interface() -> dict[str, Any]:
         return dict(world.ec2.create_network_interface(SubnetId=world.subnets[0])["NetworkInterface"])
 
-    interfaces = [make() for _ in range(3)]
+    interfaces = [create_interface() for _ in range(3)]
     assert [item["PrivateIpAddress"] for item in interfaces] == ["10.0.0.4", "10.0.0.5", "10.0.0.6"], (
         "AWS reserves the first four addresses"
     )
     world.ec2.delete_network_interface(NetworkInterfaceId=interfaces[1]["NetworkInterfaceId"])
-    assert make()["PrivateIpAddress"] == "10.0.0.5"
+    assert create_interface()["PrivateIpAddress"] == "10.0.0.5"
 
 
 @pytest.mark.parametrize("kind", ["efa", "efa-only"])
@@ -178,7 +178,7 @@ def test_an_efa_interface_has_interface_type_efa(world: World, kind: str) -> Non
     assert (shown["InterfaceType"], "PrivateIpAddress" in shown) == (kind, kind == "efa")
 
 
-def test_prerequisites_create_a_vpc_with_the_requested_ids(aws: Client) -> None:
+def test_seeded_prerequisites_create_a_vpc_with_the_requested_ids(aws: Client) -> None:
     seed_network(
         "vpc-0123456789abcdef0",
         "10.9.0.0/16",
@@ -198,10 +198,10 @@ def test_prerequisites_create_a_vpc_with_the_requested_ids(aws: Client) -> None:
     assert {item["AvailabilityZoneName"] for item in targets} == {"eu-west-1a", "eu-west-1b"}
 
 
-def test_a_deleted_vpc_leaves_nothing(aws: Client) -> None:
+def test_a_deleted_vpc_leaves_nothing_behind(aws: Client) -> None:
     world = make_world(aws)
-    ec2, gateway = world.ec2, make_gateway(world)
-    nat, address = nat_gateway(world)
+    ec2, gateway = world.ec2, create_internet_gateway(world)
+    nat, address = create_nat_gateway(world)
     table = ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"]
     association = ec2.associate_route_table(RouteTableId=table, SubnetId=world.subnets[0])["AssociationId"]
     endpoint = ec2.create_vpc_endpoint(VpcId=world.vpc, ServiceName=S3, RouteTableIds=[table])["VpcEndpoint"]["VpcEndpointId"]

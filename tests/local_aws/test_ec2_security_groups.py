@@ -14,7 +14,7 @@ def world(aws: Client) -> World:
     return make_world(aws)
 
 
-def rules(world: World) -> dict[str, dict[str, Any]]:
+def list_rules(world: World) -> dict[str, dict[str, Any]]:
     """Return the group's ingress rules, keyed by id."""
     group_rules = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [world.group]}])[
         "SecurityGroupRules"
@@ -22,19 +22,19 @@ def rules(world: World) -> dict[str, dict[str, Any]]:
     return {item["SecurityGroupRuleId"]: item for item in group_rules if not item["IsEgress"]}
 
 
-def allow(world: World, **source: Any) -> str:
+def add_rule(world: World, **source: Any) -> str:
     """Add an ingress rule for port 22; return its id."""
     permission = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, **source}
     answer = world.ec2.authorize_security_group_ingress(GroupId=world.group, IpPermissions=[permission])
     return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
 
-def change(world: World, rule: str, **fields: Any) -> dict[str, Any]:
+def change_rule(world: World, rule: str, **fields: Any) -> dict[str, Any]:
     full = {"IpProtocol": "tcp", "FromPort": 80, "ToPort": 81, **fields}
     world.ec2.modify_security_group_rules(
         GroupId=world.group, SecurityGroupRules=[{"SecurityGroupRuleId": rule, "SecurityGroupRule": full}]
     )
-    return rules(world)[rule]
+    return list_rules(world)[rule]
 
 
 @pytest.mark.parametrize(
@@ -45,22 +45,22 @@ def change(world: World, rule: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_modifying_a_cidr_rule_replaces_all_its_fields(world: World, source: dict[str, Any], new_source: dict[str, str]) -> None:
-    shown = change(world, allow(world, **source), **new_source)
+    shown = change_rule(world, add_rule(world, **source), **new_source)
     assert {name: shown[name] for name in new_source} == new_source
     assert (shown["FromPort"], shown["ToPort"], "Description" in shown) == (80, 81, False)
 
 
-def test_a_rule_can_be_changed_to_reference_another_group(world: World) -> None:
+def test_a_rule_can_be_changed_to_reference_another_security_group(world: World) -> None:
     other = world.ec2.create_security_group(GroupName="other", Description="other", VpcId=world.vpc)["GroupId"]
-    rule = allow(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "old"}])
-    shown = change(world, rule, ReferencedGroupId=other, Description="new")
+    rule = add_rule(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "old"}])
+    shown = change_rule(world, rule, ReferencedGroupId=other, Description="new")
     assert (shown["ReferencedGroupInfo"]["GroupId"], shown["Description"]) == (other, "new")
 
 
-def test_a_rule_with_another_description_is_a_duplicate(world: World) -> None:
-    allow(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "one"}])
+def test_a_rule_that_differs_only_in_description_is_a_duplicate(world: World) -> None:
+    add_rule(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "one"}])
     with pytest.raises(ClientError, match=r"InvalidPermission\.Duplicate"):
-        allow(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "two"}])
+        add_rule(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "two"}])
 
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
@@ -73,12 +73,12 @@ def test_a_rule_with_another_description_is_a_duplicate(world: World) -> None:
         ({"IpProtocol": "-1", "IpRanges": [{"CidrIp": "10.0.0.0/8", "Description": "the node's"}]}, "Invalid rule description"),
     ],
 )
-def test_ec2_refuses_a_bad_rule(world: World, permission: dict[str, Any], message: str) -> None:
-    before = rules(world)
+def test_ec2_rejects_an_invalid_security_group_rule(world: World, permission: dict[str, Any], message: str) -> None:
+    before = list_rules(world)
     with pytest.raises(ClientError, match=message) as refused:
         world.ec2.authorize_security_group_ingress(GroupId=world.group, IpPermissions=[permission])
     assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
-    assert rules(world) == before
+    assert list_rules(world) == before
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_ec2_refuses_a_bad_rule(world: World, permission: dict[str, Any], messag
         ({}, "MissingParameter"),
     ],
 )
-def test_ec2_refuses_a_bad_change(world: World, new_source: dict[str, str], code: str) -> None:
+def test_ec2_rejects_an_invalid_rule_change(world: World, new_source: dict[str, str], code: str) -> None:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySecurityGroupRules.html"""
-    rule = allow(world, IpRanges=[{"CidrIp": "10.0.0.0/8"}])
-    before = rules(world)
+    rule = add_rule(world, IpRanges=[{"CidrIp": "10.0.0.0/8"}])
+    before = list_rules(world)
     with pytest.raises(ClientError) as refused:
-        change(world, rule, **{name: value.format(group=world.group) for name, value in new_source.items()})
-    assert (refused.value.response["Error"]["Code"], rules(world)) == (code, before)
+        change_rule(world, rule, **{name: value.format(group=world.group) for name, value in new_source.items()})
+    assert (refused.value.response["Error"]["Code"], list_rules(world)) == (code, before)

@@ -7,31 +7,33 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import durations, inventory
 from testkit.aws_clients import Client
-from tests.local_aws.documents import deny, policy
+from tests.local_aws.documents import deny_statement, make_policy
 from tests.local_aws.refusals import Refusal
 
-NO_PLAIN_MOUNTS = policy(deny(Principal={"AWS": "*"}, Action="*", Condition={"Bool": {"aws:SecureTransport": "false"}}))
+NO_PLAIN_MOUNTS = make_policy(
+    deny_statement(Principal={"AWS": "*"}, Action="*", Condition={"Bool": {"aws:SecureTransport": "false"}})
+)
 
 
-def create(efs: Any, **params: Any) -> str:
+def create_file_system(efs: Any, **params: Any) -> str:
     return str(efs.create_file_system(CreationToken="t", **params)["FileSystemId"])
 
 
-def describe(efs: Any, file_system: str) -> dict[str, Any]:
+def describe_file_system(efs: Any, file_system: str) -> dict[str, Any]:
     record: dict[str, Any] = efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]
     return record
 
 
-def test_a_file_system_has_every_requested_property(aws: Client) -> None:
+def test_a_file_system_has_all_requested_properties(aws: Client) -> None:
     efs = aws("efs")
-    name = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
+    name = create_file_system(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
     efs.put_lifecycle_configuration(
         FileSystemId=name, LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}]
     )
     efs.put_file_system_policy(FileSystemId=name, Policy=NO_PLAIN_MOUNTS)
     efs.put_backup_policy(FileSystemId=name, BackupPolicy={"Status": "ENABLED"})
     efs.update_file_system_protection(FileSystemId=name, ReplicationOverwriteProtection="DISABLED")
-    record = describe(efs, name)
+    record = describe_file_system(efs, name)
     assert (record["LifeCycleState"], record["Encrypted"], record["ThroughputMode"], record["Name"]) == (
         "available",
         True,
@@ -45,26 +47,26 @@ def test_a_file_system_has_every_requested_property(aws: Client) -> None:
 
 
 def test_a_file_system_without_a_key_uses_the_aws_managed_key(aws: Client) -> None:
-    key = describe(aws("efs"), create(aws("efs"), Encrypted=True))["KmsKeyId"]
+    key = describe_file_system(aws("efs"), create_file_system(aws("efs"), Encrypted=True))["KmsKeyId"]
     metadata = aws("kms").describe_key(KeyId=key)["KeyMetadata"]
     assert metadata["KeyManager"] == "AWS"
     assert metadata["Arn"] == aws("kms").describe_key(KeyId="alias/aws/elasticfilesystem")["KeyMetadata"]["Arn"]
 
 
-def test_throughput_is_changed_in_place(aws: Client) -> None:
+def test_throughput_changes_in_place(aws: Client) -> None:
     efs = aws("efs")
-    file_system = create(efs)
+    file_system = create_file_system(efs)
     assert efs.update_file_system(FileSystemId=file_system, ThroughputMode="provisioned", ProvisionedThroughputInMibps=64)[
         "LifeCycleState"
     ] == ("updating")
-    record = describe(efs, file_system)
+    record = describe_file_system(efs, file_system)
     assert (record["LifeCycleState"], record["ProvisionedThroughputInMibps"]) == ("available", 64)
 
 
 def test_file_systems_become_available_and_disappear_after_deletion(aws: Client) -> None:
     efs = aws("efs")
     subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
-    file_system = create(efs)
+    file_system = create_file_system(efs)
     target = efs.create_mount_target(FileSystemId=file_system, SubnetId=subnet)
     point = efs.create_access_point(FileSystemId=file_system, ClientToken="c", Tags=[{"Key": "k", "Value": "v"}])
     assert (target["LifeCycleState"], point["LifeCycleState"]) == ("creating", "creating")
@@ -78,19 +80,19 @@ def test_file_systems_become_available_and_disappear_after_deletion(aws: Client)
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
 
-def test_a_creating_file_system_accepts_no_mount_target(aws: Client) -> None:
+def test_a_file_system_that_is_still_creating_rejects_mount_targets(aws: Client) -> None:
     efs = aws("efs")
     durations.set_factor(100)
-    file_system = create(efs)
+    file_system = create_file_system(efs)
     subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
     with pytest.raises(ClientError, match="IncorrectFileSystemLifeCycleState"):
         efs.create_mount_target(FileSystemId=file_system, SubnetId=subnet)
 
 
-def test_a_mount_target_without_security_groups_has_the_vpcs_default(aws: Client) -> None:
+def test_a_mount_target_without_security_groups_gets_the_default_group_of_the_vpc(aws: Client) -> None:
     efs, ec2 = aws("efs"), aws("ec2")
     subnet = ec2.describe_subnets()["Subnets"][0]
-    target = efs.create_mount_target(FileSystemId=create(efs), SubnetId=subnet["SubnetId"])
+    target = efs.create_mount_target(FileSystemId=create_file_system(efs), SubnetId=subnet["SubnetId"])
     groups = efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
     default = ec2.describe_security_groups(
         Filters=[{"Name": "group-name", "Values": ["default"]}, {"Name": "vpc-id", "Values": [subnet["VpcId"]]}]

@@ -35,27 +35,27 @@ class World:
         self.nodes, self.target_group = (
             ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)["GroupId"] for name in ("nodes", "target")
         )
-        self.open()
-        self.instance = self.launch()
+        self.open_nfs_port()
+        self.instance = self.launch_instance()
         self.file_system = self.create("first")
         self.target = self.efs.create_mount_target(
             FileSystemId=self.file_system, SubnetId=self.subnets[0], SecurityGroups=[self.target_group]
         )["MountTargetId"]
 
-    def permission(self, **source: Any) -> dict[str, Any]:
+    def nfs_ingress(self, **source: Any) -> dict[str, Any]:
         source = source or {"UserIdGroupPairs": [{"GroupId": self.nodes}]}
         return {
             "GroupId": self.target_group,
             "IpPermissions": [{"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, **source}],
         }
 
-    def open(self, **source: Any) -> None:
-        self.ec2.authorize_security_group_ingress(**self.permission(**source))
+    def open_nfs_port(self, **source: Any) -> None:
+        self.ec2.authorize_security_group_ingress(**self.nfs_ingress(**source))
 
     def close(self) -> None:
-        self.ec2.revoke_security_group_ingress(**self.permission())
+        self.ec2.revoke_security_group_ingress(**self.nfs_ingress())
 
-    def launch(self, subnet: int = 0, group: str | None = None) -> str:
+    def launch_instance(self, subnet: int = 0, group: str | None = None) -> str:
         image = self.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
         launch = self.ec2.run_instances(
             ImageId=image,
@@ -70,7 +70,7 @@ class World:
     def create(self, token: str) -> str:
         return str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
 
-    def access_point(self, path: str = "/shared", file_system: str | None = None, creation: bool = True) -> str:
+    def create_access_point(self, path: str = "/shared", file_system: str | None = None, creation: bool = True) -> str:
         info = {"CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1001, "Permissions": "0770"}} if creation else {}
         response = self.efs.create_access_point(
             ClientToken=f"{path}{file_system}",
@@ -90,41 +90,41 @@ class World:
 
 @pytest.fixture
 def world(aws: Client, tmp_path: Path) -> Iterator[World]:
-    contents.keep_in(tmp_path / "file-systems")
+    contents.set_root_folder(tmp_path / "file-systems")
     yield World(aws)
     contents._root = None
 
 
-def test_the_first_mount_creates_an_access_points_root_with_owner_and_permissions(world: World) -> None:
-    mounted = world.mount(world.access_point("/a/b"))
+def test_the_first_mount_creates_the_access_point_root_with_owner_and_permissions(world: World) -> None:
+    mounted = world.mount(world.create_access_point("/a/b"))
     assert not mounted.read_only
     for folder in (mounted.folder, mounted.folder.parent):
         status = folder.stat()
         assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1000, 1001, 0o770)
-    assert mounted.folder == contents.folder_of(world.file_system) / "a" / "b"
+    assert mounted.folder == contents.file_system_root(world.file_system) / "a" / "b"
 
 
 def test_two_clients_see_the_same_files(world: World) -> None:
-    point = world.access_point()
+    point = world.create_access_point()
     (world.mount(point).folder / "file").write_text("one")
-    assert (world.mount(point, instance=world.launch()).folder / "file").read_text() == "one"
+    assert (world.mount(point, instance=world.launch_instance()).folder / "file").read_text() == "one"
     assert (world.mount().folder / "shared" / "file").read_text() == "one"
 
 
 def test_deleting_a_file_system_deletes_its_files(world: World) -> None:
-    folder = world.mount(world.access_point()).folder
+    folder = world.mount(world.create_access_point()).folder
     world.efs.delete_mount_target(MountTargetId=world.target)
     world.efs.describe_mount_targets(FileSystemId=world.file_system)
     world.efs.delete_file_system(FileSystemId=world.file_system)
     world.efs.describe_file_systems()
-    assert not folder.exists() and list((contents.root() or Path()).iterdir()) == []
+    assert not folder.exists() and list((contents.root_folder() or Path()).iterdir()) == []
 
 
-def test_files_of_an_earlier_local_cloud_are_deleted(world: World) -> None:
+def test_files_left_by_an_earlier_local_cloud_are_deleted(world: World) -> None:
     world.mount()
-    root = contents.root()
+    root = contents.root_folder()
     assert root and list(root.iterdir())
-    contents.keep_in(root)
+    contents.set_root_folder(root)
     assert list(root.iterdir()) == []
 
 
@@ -134,51 +134,51 @@ def expect_refusal(world: World, *arguments: Any, **settings: Any) -> str:
     return str(caught.value)
 
 
-def test_a_file_system_that_does_not_exist_is_refused(world: World) -> None:
+def test_mounting_a_missing_file_system_is_refused(world: World) -> None:
     assert expect_refusal(world, fileSystem="fs-00000000") == "file system fs-00000000 does not exist"
 
 
-def test_an_access_point_that_does_not_exist_is_refused(world: World) -> None:
+def test_mounting_a_missing_access_point_is_refused(world: World) -> None:
     assert expect_refusal(world, "fsap-00000000") == (
         "mount.nfs4: access denied by server while mounting 127.0.0.1:/: access point fsap-00000000 does not exist"
     )
 
 
-def test_another_file_systems_access_point_is_refused(world: World) -> None:
+def test_mounting_an_access_point_of_another_file_system_is_refused(world: World) -> None:
     other = world.create("other")
     world.efs.describe_file_systems()
-    point = world.access_point(file_system=other)
+    point = world.create_access_point(file_system=other)
     assert expect_refusal(world, point).endswith(
         f"access point {point} belongs to file system {other}, not to {world.file_system}"
     )
 
 
-def test_without_a_mount_target_in_the_nodes_zone_the_name_does_not_resolve(world: World) -> None:
-    assert expect_refusal(world, instance=world.launch(subnet=1)) == (
+def test_the_dns_name_does_not_resolve_without_a_mount_target_in_the_zone_of_the_node(world: World) -> None:
+    assert expect_refusal(world, instance=world.launch_instance(subnet=1)) == (
         f"Failed to resolve {world.file_system}.efs.{REGION}.amazonaws.com: file system {world.file_system} "
         f"has no mount target in {REGION}b of the node's VPC; its mount targets are in {REGION}a"
     )
 
 
-def test_a_mount_target_without_ingress_times_out(world: World) -> None:
+def test_mounting_times_out_if_the_mount_target_allows_no_ingress(world: World) -> None:
     world.close()
     assert expect_refusal(world) == (
         f"mount.nfs4: Connection timed out: no security group of mount target {world.target} ({world.target_group}) "
         "allows the node to connect to TCP port 2049"
     )
-    world.open(IpRanges=[{"CidrIp": "10.0.0.0/24"}])
+    world.open_nfs_port(IpRanges=[{"CidrIp": "10.0.0.0/24"}])
     world.mount()
 
 
 def test_a_node_outside_the_allowed_security_group_cannot_mount(world: World) -> None:
-    assert "Connection timed out" in expect_refusal(world, instance=world.launch(group=world.target_group))
+    assert "Connection timed out" in expect_refusal(world, instance=world.launch_instance(group=world.target_group))
 
 
-def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> None:
+def test_the_file_system_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> None:
     arn = world.efs.describe_file_systems()["FileSystems"][0]["FileSystemArn"]
     world.efs.put_file_system_policy(
         FileSystemId=world.file_system,
-        Policy=iam.to_json(iam.encrypted_file_system(arn)),
+        Policy=iam.to_json(iam.build_file_system_policy(arn)),
         BypassPolicyLockoutSafetyCheck=True,
     )
     assert not world.mount().read_only
@@ -187,7 +187,7 @@ def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> 
     )
 
 
-def test_a_policy_without_write_permission_gives_a_read_only_mount(world: World) -> None:
+def test_a_policy_without_write_permission_makes_the_mount_read_only(world: World) -> None:
     arn = world.efs.describe_file_systems()["FileSystems"][0]["FileSystemArn"]
     statement = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "elasticfilesystem:ClientMount", "Resource": arn}
     world.efs.put_file_system_policy(
@@ -199,12 +199,12 @@ def test_a_policy_without_write_permission_gives_a_read_only_mount(world: World)
 
 
 @pytest.mark.parametrize("path", ["/missing", "/../../etc", "/link"])
-def test_a_path_that_is_not_in_the_file_system_is_refused(world: World, path: str) -> None:
+def test_mounting_a_path_outside_the_file_system_is_refused(world: World, path: str) -> None:
     (world.mount().folder / "link").symlink_to("/etc")
     assert "No such file or directory" in expect_refusal(world, path=path)
 
 
 def test_an_access_point_without_creation_info_creates_no_directory(world: World) -> None:
-    assert "No such file or directory" in expect_refusal(world, world.access_point("/missing", creation=False))
+    assert "No such file or directory" in expect_refusal(world, world.create_access_point("/missing", creation=False))
     (world.mount().folder / "link").symlink_to("/etc")
-    assert "No such file or directory" in expect_refusal(world, world.access_point("/link"))
+    assert "No such file or directory" in expect_refusal(world, world.create_access_point("/link"))

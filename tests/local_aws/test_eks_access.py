@@ -5,7 +5,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws.account import ACCOUNT, ADMINISTRATOR_ACCESS, USER_ARN
 from testkit.aws_clients import REGION, Client
-from testkit.eks_world import World, trust
+from testkit.eks_world import World, make_trust_policy
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 
@@ -35,10 +35,10 @@ def test_an_access_entry_maps_a_principal_to_a_kubernetes_user(world: World, kin
     assert created["accessEntryArn"].startswith(prefix)
 
 
-def test_user_names_are_a_users_arn_and_a_roles_arn_without_path(world: World) -> None:
+def test_default_user_names_are_user_arns_and_role_arns_without_path(world: World) -> None:
     user = world.client("iam").create_user(UserName="ada")["User"]["Arn"]
     role = world.client("iam").create_role(
-        Path="/teams/mpi/", RoleName="ops", AssumeRolePolicyDocument=trust("ec2.amazonaws.com")
+        Path="/teams/mpi/", RoleName="ops", AssumeRolePolicyDocument=make_trust_policy("ec2.amazonaws.com")
     )
     for arn, username in (
         (user, user),
@@ -48,12 +48,12 @@ def test_user_names_are_a_users_arn_and_a_roles_arn_without_path(world: World) -
         assert entry["username"] == username
 
 
-def test_a_principal_of_another_account_is_accepted_unchecked(world: World) -> None:
+def test_a_principal_of_another_account_is_accepted_without_validation(world: World) -> None:
     arn = "arn:aws:iam::999999999999:role/partner"
     assert world.eks.create_access_entry(clusterName="demo", principalArn=arn)["accessEntry"]["principalArn"] == arn
 
 
-def test_an_entry_is_changed_listed_and_deleted(world: World) -> None:
+def test_an_access_entry_can_be_updated_listed_and_deleted(world: World) -> None:
     named = {"clusterName": "demo", "principalArn": world.admin_role}
     world.eks.create_access_entry(**named, kubernetesGroups=["viewers"], tags={"team": "mpi"})
     world.eks.update_access_entry(**named, kubernetesGroups=["editors"], username="ops")
@@ -64,7 +64,7 @@ def test_an_entry_is_changed_listed_and_deleted(world: World) -> None:
     assert world.eks.list_access_entries(clusterName="demo")["accessEntries"] == [USER_ARN]
 
 
-def test_policies_are_associated_rescoped_and_disassociated(world: World) -> None:
+def test_access_policies_can_be_associated_rescoped_and_disassociated(world: World) -> None:
     named = {"clusterName": "demo", "principalArn": world.admin_role}
     world.eks.create_access_entry(**named)
     policy = POLICIES + "AmazonEKSEditPolicy"
@@ -77,15 +77,15 @@ def test_policies_are_associated_rescoped_and_disassociated(world: World) -> Non
     assert world.eks.list_associated_access_policies(**named)["associatedAccessPolicies"] == []
 
 
-def test_access_policies_are_listed(world: World) -> None:
+def test_available_access_policies_are_listed(world: World) -> None:
     arns = {policy["arn"] for policy in world.eks.list_access_policies()["accessPolicies"]}
     assert {POLICIES + name for name in ("AmazonEKSClusterAdminPolicy", "AmazonEKSAdminPolicy", "AmazonEKSViewPolicy")} <= arns
 
 
-def test_a_cluster_created_in_a_role_session_belongs_to_the_role(aws: Client) -> None:
+def test_a_cluster_created_in_a_role_session_is_owned_by_the_role(aws: Client) -> None:
     world = World(aws)
     account = f'{{"Effect":"Allow","Principal":{{"AWS":"arn:aws:iam::{ACCOUNT}:root"}},"Action":"sts:AssumeRole"}}'
-    role = world.role("deployer", f'{{"Version":"2012-10-17","Statement":[{account}]}}')
+    role = world.create_role("deployer", f'{{"Version":"2012-10-17","Statement":[{account}]}}')
     world.client("iam").attach_role_policy(RoleName="deployer", PolicyArn=ADMINISTRATOR_ACCESS)
     key = aws("sts").assume_role(RoleArn=role, RoleSessionName="ada")["Credentials"]
     session = aws(
@@ -94,15 +94,15 @@ def test_a_cluster_created_in_a_role_session_belongs_to_the_role(aws: Client) ->
         aws_secret_access_key=key["SecretAccessKey"],
         aws_session_token=key["SessionToken"],
     )
-    session.create_cluster(**world.cluster_request())
+    session.create_cluster(**world.build_cluster_request())
     assert world.eks.list_access_entries(clusterName="demo")["accessEntries"] == [role]
 
 
 # --- Pod Identity
 
 
-def test_an_association_is_created_found_changed_and_deleted(world: World) -> None:
-    other = world.role("other", trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
+def test_a_pod_identity_association_can_be_created_found_updated_and_deleted(world: World) -> None:
+    other = world.create_role("other", make_trust_policy("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
     association = world.eks.create_pod_identity_association(
         clusterName="demo", namespace="jobs", serviceAccount="mpi", roleArn=world.pod_role, tags={"team": "mpi"}
     )["association"]
@@ -120,7 +120,7 @@ def test_an_association_is_created_found_changed_and_deleted(world: World) -> No
         world.eks.describe_pod_identity_association(**named)
 
 
-def test_a_target_role_gets_an_external_id(world: World) -> None:
+def test_an_association_with_a_target_role_gets_an_external_id(world: World) -> None:
     target = "arn:aws:iam::999999999999:role/data"
     named = {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "mpi", "roleArn": world.pod_role}
     association = world.eks.create_pod_identity_association(**named, targetRoleArn=target)["association"]
@@ -146,4 +146,4 @@ def test_every_eks_resource_can_be_tagged(world: World) -> None:
         eks.untag_resource(resourceArn=arn, tagKeys=["a"])
         assert eks.list_tags_for_resource(resourceArn=arn)["tags"] == {"b": "3"}
     assert world.describe()["tags"] == {"b": "3"}
-    assert world.describe_group()["tags"] == {"b": "3"}
+    assert world.describe_node_group()["tags"] == {"b": "3"}

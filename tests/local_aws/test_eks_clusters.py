@@ -19,22 +19,22 @@ def world(aws: Client) -> World:
     return World(aws)
 
 
-def update(world: World, **change: Any) -> dict[str, Any]:
+def update_cluster(world: World, **change: Any) -> dict[str, Any]:
     """Update the cluster's configuration; return the finished update."""
     identifier = world.eks.update_cluster_config(name="demo", **change)["update"]["id"]
     done: dict[str, Any] = world.eks.describe_update(name="demo", updateId=identifier)["update"]
     return done
 
 
-def test_a_cluster_is_creating_at_first_and_then_active_with_an_endpoint(world: World) -> None:
-    created = world.eks.create_cluster(**world.cluster_request())["cluster"]
+def test_a_cluster_is_creating_first_and_then_active_with_an_endpoint(world: World) -> None:
+    created = world.eks.create_cluster(**world.build_cluster_request())["cluster"]
     assert (created["status"], created.get("endpoint"), created["certificateAuthority"]) == ("CREATING", None, {})
     active = world.describe()
     assert active["status"] == "ACTIVE"
     assert active["endpoint"].endswith(f".{REGION}.eks.amazonaws.com")
 
 
-def test_a_cluster_with_defaults_matches_eks_defaults(world: World) -> None:
+def test_a_cluster_with_defaults_matches_the_eks_defaults(world: World) -> None:
     cluster = world.cluster(accessConfig=None)
     assert cluster["version"] == "1.35"
     assert cluster["accessConfig"] == {"bootstrapClusterCreatorAdminPermissions": True, "authenticationMode": "CONFIG_MAP"}
@@ -47,13 +47,13 @@ def test_a_cluster_with_defaults_matches_eks_defaults(world: World) -> None:
     assert cluster["resourcesVpcConfig"]["publicAccessCidrs"] == ["0.0.0.0/0"]
 
 
-def test_a_vpc_outside_of_10_gets_services_in_10_100(world: World) -> None:
-    vpc = world.other_vpc("192.168.0.0/16")
+def test_a_vpc_outside_of_10_0_0_0_8_gets_service_addresses_in_10_100_0_0_16(world: World) -> None:
+    vpc = world.create_vpc("192.168.0.0/16")
     subnets = [world.subnet(0, zone, vpc, f"192.168.{index}.0/24") for index, zone in enumerate("ab")]
     assert world.cluster(vpc={"subnetIds": subnets})["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
 
 
-def test_a_cluster_keeps_its_requested_settings(world: World) -> None:
+def test_a_cluster_has_its_requested_settings(world: World) -> None:
     key = world.key()
     cluster = world.cluster(
         version="1.34",
@@ -75,7 +75,7 @@ def test_a_cluster_keeps_its_requested_settings(world: World) -> None:
     assert cluster["tags"] == {"cost-center": "research"}
 
 
-def test_every_cluster_has_its_own_endpoint_issuer_and_certificate(world: World) -> None:
+def test_every_cluster_has_its_own_endpoint_oidc_issuer_and_certificate(world: World) -> None:
     first, second = world.cluster("first"), world.cluster("second")
     assert first["endpoint"] != second["endpoint"]
     assert first["identity"]["oidc"]["issuer"] != second["identity"]["oidc"]["issuer"]
@@ -83,11 +83,11 @@ def test_every_cluster_has_its_own_endpoint_issuer_and_certificate(world: World)
     assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 
-def test_a_realizer_gives_a_cluster_its_endpoint_and_certificate(world: World) -> None:
+def test_the_kubernetes_emulator_sets_the_cluster_endpoint_and_certificate(world: World) -> None:
     published: list[events.Event] = []
     unregister = events.register(published.append)
     try:
-        world.eks.create_cluster(**world.cluster_request())
+        world.eks.create_cluster(**world.build_cluster_request())
         clusters.set_endpoint(ACCOUNT, REGION, "demo", "https://127.0.0.1:6443", "Q0E=")
         cluster = world.describe()
         world.eks.delete_cluster(name="demo")
@@ -110,7 +110,7 @@ def test_the_cluster_security_group_allows_its_members_and_all_egress(world: Wor
     assert {rule["IpProtocol"] for rule in rules} == {"-1"}
 
 
-def interfaces(world: World) -> list[dict[str, Any]]:
+def list_interfaces(world: World) -> list[dict[str, Any]]:
     """Return the control plane's network interfaces."""
     filters = [{"Name": "description", "Values": ["Amazon EKS demo"]}]
     control_plane: list[dict[str, Any]] = world.ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
@@ -120,7 +120,7 @@ def interfaces(world: World) -> list[dict[str, Any]]:
 def test_the_control_plane_has_an_interface_in_each_zone_with_its_security_groups(world: World) -> None:
     extra = world.security_group()
     vpc = world.cluster(vpc={"securityGroupIds": [extra]})["resourcesVpcConfig"]
-    control_plane = interfaces(world)
+    control_plane = list_interfaces(world)
     assert {interface["SubnetId"] for interface in control_plane} == set(world.subnets)
     groups = {group["GroupId"] for interface in control_plane for group in interface["Groups"]}
     assert groups == {vpc["clusterSecurityGroupId"], extra}
@@ -130,11 +130,11 @@ def test_deleting_a_cluster_deletes_its_security_group_and_interfaces(world: Wor
     group_id = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"]
     assert world.eks.delete_cluster(name="demo")["cluster"]["status"] == "DELETING"
     assert world.eks.list_clusters()["clusters"] == []
-    assert interfaces(world) == []
+    assert list_interfaces(world) == []
     assert group_id not in [group["GroupId"] for group in world.ec2.describe_security_groups()["SecurityGroups"]]
 
 
-def test_a_cluster_security_group_referenced_by_another_group_is_left_behind(world: World) -> None:
+def test_a_cluster_security_group_referenced_by_another_group_is_not_deleted(world: World) -> None:
     """Real EKS cannot delete a referenced security group either."""
     group_id, other = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"], world.security_group()
     world.ec2.authorize_security_group_ingress(
@@ -145,7 +145,7 @@ def test_a_cluster_security_group_referenced_by_another_group_is_left_behind(wor
     assert group_id in [group["GroupId"] for group in world.ec2.describe_security_groups()["SecurityGroups"]]
 
 
-def test_the_creator_becomes_admin_only_if_requested(world: World) -> None:
+def test_the_creator_becomes_administrator_only_if_requested(world: World) -> None:
     world.cluster("wanted")
     world.cluster("unwanted", accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False})
     assert world.eks.list_access_entries(clusterName="wanted")["accessEntries"] == [USER_ARN]
@@ -155,7 +155,7 @@ def test_the_creator_becomes_admin_only_if_requested(world: World) -> None:
 
 
 def test_the_same_client_token_returns_the_same_cluster(world: World) -> None:
-    request = world.cluster_request(clientRequestToken="once")
+    request = world.build_cluster_request(clientRequestToken="once")
     first = world.eks.create_cluster(**request)["cluster"]
     assert world.eks.create_cluster(**request)["cluster"]["arn"] == first["arn"]
 
@@ -182,40 +182,40 @@ def test_the_same_client_token_returns_the_same_cluster(world: World) -> None:
     ],
     ids=["logging", "upgrade policy", "deletion protection"],
 )
-def test_a_change_is_recorded_as_an_update_and_takes_effect(
+def test_a_cluster_change_is_recorded_as_an_update_and_takes_effect(
     world: World, change: dict[str, Any], update_type: str, member: str, expected: Any
 ) -> None:
     world.cluster()
-    done = update(world, **change)
+    done = update_cluster(world, **change)
     assert (done["type"], done["status"]) == (update_type, "Successful")
     assert world.describe()[member] == expected
 
 
-def test_the_endpoint_can_be_made_private_and_public_again(world: World) -> None:
+def test_the_endpoint_can_be_switched_to_private_and_back_to_public(world: World) -> None:
     world.cluster()
-    assert update(world, resourcesVpcConfig={"endpointPublicAccess": False})["type"] == "EndpointAccessUpdate"
+    assert update_cluster(world, resourcesVpcConfig={"endpointPublicAccess": False})["type"] == "EndpointAccessUpdate"
     vpc = world.describe()["resourcesVpcConfig"]
     assert (vpc["endpointPublicAccess"], vpc["publicAccessCidrs"]) == (False, [])
-    update(world, resourcesVpcConfig={"endpointPublicAccess": True, "publicAccessCidrs": ["198.51.100.7/32"]})
+    update_cluster(world, resourcesVpcConfig={"endpointPublicAccess": True, "publicAccessCidrs": ["198.51.100.7/32"]})
     assert world.describe()["resourcesVpcConfig"]["publicAccessCidrs"] == ["198.51.100.7/32"]
 
 
-def test_other_subnets_move_the_interfaces(world: World) -> None:
+def test_changing_the_subnets_moves_the_network_interfaces(world: World) -> None:
     world.cluster()
     other_subnets = [world.subnet(10 + index, zone) for index, zone in enumerate("abc")]
-    assert update(world, resourcesVpcConfig={"subnetIds": other_subnets})["type"] == "VpcConfigUpdate"
-    assert {interface["SubnetId"] for interface in interfaces(world)} == set(other_subnets)
+    assert update_cluster(world, resourcesVpcConfig={"subnetIds": other_subnets})["type"] == "VpcConfigUpdate"
+    assert {interface["SubnetId"] for interface in list_interfaces(world)} == set(other_subnets)
 
 
-def test_access_entries_can_be_turned_on_and_admit_the_creator(world: World) -> None:
+def test_access_entries_can_be_enabled_and_then_include_the_creator(world: World) -> None:
     world.cluster(accessConfig={"authenticationMode": "CONFIG_MAP"})
-    update(world, accessConfig={"authenticationMode": "API_AND_CONFIG_MAP"})
+    update_cluster(world, accessConfig={"authenticationMode": "API_AND_CONFIG_MAP"})
     assert world.eks.list_access_entries(clusterName="demo")["accessEntries"] == [USER_ARN]
-    update(world, accessConfig={"authenticationMode": "API"})
+    update_cluster(world, accessConfig={"authenticationMode": "API"})
     assert world.describe()["accessConfig"]["authenticationMode"] == "API"
 
 
-def test_secrets_can_be_encrypted_later(world: World) -> None:
+def test_secrets_encryption_can_be_enabled_later(world: World) -> None:
     world.cluster()
     config = [{"resources": ["secrets"], "provider": {"keyArn": world.key()}}]
     started = world.eks.associate_encryption_config(clusterName="demo", encryptionConfig=config)["update"]
@@ -223,7 +223,7 @@ def test_secrets_can_be_encrypted_later(world: World) -> None:
     assert world.describe()["encryptionConfig"] == config
 
 
-def test_a_version_goes_up_one_minor_at_a_time(world: World) -> None:
+def test_a_cluster_version_can_be_upgraded_by_only_one_minor_version(world: World) -> None:
     before = world.cluster(version="1.33")["platformVersion"]
     for version in ("1.34", "1.35"):
         started = world.eks.update_cluster_version(name="demo", version=version)["update"]
@@ -233,7 +233,7 @@ def test_a_version_goes_up_one_minor_at_a_time(world: World) -> None:
     assert len(world.eks.list_updates(name="demo")["updateIds"]) == 2
 
 
-def test_a_cluster_accepts_one_update_at_a_time(world: World) -> None:
+def test_a_cluster_accepts_only_one_update_at_a_time(world: World) -> None:
     world.cluster()
     durations.set_factor(1)
     started = world.eks.update_cluster_config(name="demo", deletionProtection=True)["update"]
@@ -244,11 +244,11 @@ def test_a_cluster_accepts_one_update_at_a_time(world: World) -> None:
     assert started["id"] in str(refused.value)
 
 
-def test_deletion_protection_is_enforced_until_it_is_lifted(world: World) -> None:
+def test_deletion_protection_is_enforced_until_disabled(world: World) -> None:
     world.cluster(deletionProtection=True)
     with pytest.raises(ClientError, match="InvalidRequestException"):
         world.eks.delete_cluster(name="demo")
-    update(world, deletionProtection=False)
+    update_cluster(world, deletionProtection=False)
     world.eks.delete_cluster(name="demo")
     assert world.eks.list_clusters()["clusters"] == []
 
@@ -256,7 +256,7 @@ def test_deletion_protection_is_enforced_until_it_is_lifted(world: World) -> Non
 # --- versions
 
 
-def test_cluster_versions_list_their_support_dates(world: World) -> None:
+def test_cluster_versions_include_their_support_dates(world: World) -> None:
     versions = {item["clusterVersion"]: item for item in world.eks.describe_cluster_versions()["clusterVersions"]}
     assert list(versions) == ["1.36", "1.35", "1.34", "1.33", "1.32", "1.31"]
     assert [name for name, item in versions.items() if item["defaultVersion"]] == ["1.35"]
@@ -292,44 +292,44 @@ class Clock:
     def __call__(self) -> float:
         return self.seconds
 
-    def pass_minutes(self, minutes: float) -> None:
+    def advance_minutes(self, minutes: float) -> None:
         self.seconds += 60 * minutes
 
 
-def test_at_factor_one_a_control_plane_takes_nine_minutes_and_nodes_two_and_a_half(
+def test_with_delay_factor_1_a_control_plane_takes_9_minutes_and_nodes_2_5_minutes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(durations, "now", clock)
     durations.set_factor(1)
-    world.eks.create_cluster(**world.cluster_request())
-    clock.pass_minutes(8.9)
+    world.eks.create_cluster(**world.build_cluster_request())
+    clock.advance_minutes(8.9)
     assert world.describe()["status"] == "CREATING"
     with pytest.raises(ClientError, match="is not in ACTIVE status"):
         world.eks.create_addon(clusterName="demo", addonName="vpc-cni")
-    clock.pass_minutes(0.2)
+    clock.advance_minutes(0.2)
     assert world.describe()["status"] == "ACTIVE"
-    world.eks.create_nodegroup(**world.node_group_request())
+    world.eks.create_nodegroup(**world.build_node_group_request())
     world.eks.create_addon(clusterName="demo", addonName="coredns")
-    clock.pass_minutes(1)
+    clock.advance_minutes(1)
     assert world.eks.describe_addon(clusterName="demo", addonName="coredns")["addon"]["status"] == "DEGRADED"
-    assert world.describe_group()["status"] == "CREATING"
-    clock.pass_minutes(2)
-    assert world.describe_group()["status"] == "ACTIVE"
+    assert world.describe_node_group()["status"] == "CREATING"
+    clock.advance_minutes(2)
+    assert world.describe_node_group()["status"] == "ACTIVE"
     assert world.eks.describe_addon(clusterName="demo", addonName="coredns")["addon"]["status"] == "ACTIVE"
 
 
 # --- tags, lists and the server
 
 
-def test_a_list_comes_in_pages(world: World) -> None:
+def test_list_clusters_is_paginated(world: World) -> None:
     for name in ("a", "b", "c"):
         world.cluster(name)
     pages = world.eks.get_paginator("list_clusters").paginate(PaginationConfig={"PageSize": 2})
     assert [page["clusters"] for page in pages] == [["a", "b"], ["c"]]
 
 
-def test_the_server_creates_changes_and_deletes_a_cluster(server: LocalAws) -> None:
+def test_the_server_creates_updates_and_deletes_a_cluster(server: LocalAws) -> None:
     world = World(lambda service: server.client(service))
     arn = world.cluster()["arn"]
     world.eks.tag_resource(resourceArn=arn, tags={"team": "mpi"})
@@ -340,7 +340,7 @@ def test_the_server_creates_changes_and_deletes_a_cluster(server: LocalAws) -> N
     named = {"clusterName": "demo", "principalArn": world.admin_role}
     world.eks.associate_access_policy(**named, policyArn=policy, accessScope={"type": "cluster"})
     world.eks.disassociate_access_policy(**named, policyArn=policy)
-    assert update(world, deletionProtection=True)["status"] == "Successful"
+    assert update_cluster(world, deletionProtection=True)["status"] == "Successful"
     with pytest.raises(ClientError, match="deletion protection"):
         world.eks.delete_cluster(name="demo")
 
@@ -352,7 +352,7 @@ def test_a_zone_without_eks_is_refused_and_the_error_lists_the_other_zones(aws: 
     [without] = [zone["ZoneName"] for zone in zones if zone["ZoneId"] == "use1-az3"]
     subnet = world.subnet(50, without[-1])
     with pytest.raises(ClientError) as refused:
-        world.eks.create_cluster(**world.cluster_request(vpc={"subnetIds": [subnet, *world.subnets]}))
+        world.eks.create_cluster(**world.build_cluster_request(vpc={"subnetIds": [subnet, *world.subnets]}))
     error = refused.value.response
     assert error["Error"]["Code"] == "UnsupportedAvailabilityZoneException"
     assert f"Cannot create cluster 'demo' because {without}" in error["Error"]["Message"]
@@ -368,12 +368,12 @@ OFF: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("settings", [OFF, {"zonalShiftConfig": {"enabled": False}}, {"computeConfig": {"nodePools": []}}])
-def test_a_cluster_can_disable_features_that_the_local_eks_lacks(world: World, settings: dict[str, Any]) -> None:
+def test_a_cluster_can_disable_features_that_local_eks_does_not_emulate(world: World, settings: dict[str, Any]) -> None:
     created = world.cluster(**settings)
     assert created["kubernetesNetworkConfig"]["elasticLoadBalancing"] == {"enabled": False}
 
 
-def test_a_cluster_without_auto_mode_may_turn_it_off_again(world: World) -> None:
+def test_auto_mode_can_be_disabled_but_not_enabled(world: World) -> None:
     world.cluster()
     update = world.eks.update_cluster_config(name="demo", **OFF)["update"]
     assert (update["type"], update["errors"]) == ("AutoModeUpdate", [])

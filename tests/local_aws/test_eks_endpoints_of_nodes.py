@@ -13,7 +13,7 @@ from localcloud.aws.eks import joining
 from localcloud.kubernetes.pod_identity import credentials
 from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod
 from testkit.aws_clients import REGION, client
-from testkit.eks_world import NODE_ACTIONS, World, allow, issues
+from testkit.eks_world import NODE_ACTIONS, World, list_health_issues, make_allow_policy
 from testkit.routes import ANYWHERE
 
 HTTPS = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443}
@@ -40,7 +40,9 @@ class Private(World):
         self.ec2.authorize_security_group_ingress(GroupId=self.endpoint_group, IpPermissions=FROM_VPC)
         self.endpoints = {service: self.endpoint(service) for service in (*INTERFACES, "s3")}
         self.cluster(vpc={"endpointPublicAccess": False}, bootstrapSelfManagedAddons=False)
-        self.client("iam").put_role_policy(RoleName="pod", PolicyName="cni", PolicyDocument=allow("ec2:AssignPrivateIpAddresses"))
+        self.client("iam").put_role_policy(
+            RoleName="pod", PolicyName="cni", PolicyDocument=make_allow_policy("ec2:AssignPrivateIpAddresses")
+        )
         association = {"serviceAccount": "aws-node", "roleArn": self.pod_role}
         self.eks.create_addon(clusterName="demo", addonName="vpc-cni", podIdentityAssociations=[association])
         self.eks.create_addon(clusterName="demo", addonName="eks-pod-identity-agent")
@@ -78,22 +80,22 @@ class Private(World):
         self.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
         if group["status"] == "ACTIVE":
             return ""
-        [(code, message)] = issues(group)
+        [(code, message)] = list_health_issues(group)
         assert (group["status"], code) == ("CREATE_FAILED", "NodeCreationFailure")
         return message
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Private]:
+def shared_environment() -> Iterator[Private]:
     with mock_aws():
         yield Private(client)
 
 
 @pytest.fixture
-def private(shared: Private) -> Iterator[Private]:
+def private_environment(shared_environment: Private) -> Iterator[Private]:
     """The shared environment. Check after each test that nodes can still join."""
-    yield shared
-    assert shared.problem() == "", "the test did not restore the environment"
+    yield shared_environment
+    assert shared_environment.problem() == "", "the test did not restore the environment"
 
 
 def set_dns(world: Private, attribute: str, value: bool) -> None:
@@ -108,7 +110,7 @@ def remove_ingress(world: Private) -> Restore:
     return lambda: world.ec2.authorize_security_group_ingress(GroupId=world.endpoint_group, IpPermissions=FROM_VPC)
 
 
-def remove_private_name(world: Private) -> Restore:
+def disable_private_dns(world: Private) -> Restore:
     world.ec2.modify_vpc_endpoint(VpcEndpointId=world.endpoints["ec2"], PrivateDnsEnabled=False)
     return lambda: world.ec2.modify_vpc_endpoint(VpcEndpointId=world.endpoints["ec2"], PrivateDnsEnabled=True)
 
@@ -123,7 +125,7 @@ def disable_dns_hostnames(world: Private) -> Restore:
     return lambda: set_dns(world, "EnableDnsHostnames", True)
 
 
-def forbid_layers(world: Private) -> Restore:
+def deny_image_layers(world: Private) -> Restore:
     endpoint = world.endpoints["s3"]
     statement = {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::mine/*"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
@@ -137,8 +139,8 @@ def remove_agent(world: Private) -> Restore:
 
 
 def forbid_pod_credentials(world: Private) -> Restore:
-    world.permit_node(*(action for action in NODE_ACTIONS if not action.startswith("eks-auth:")))
-    return lambda: world.permit_node(*NODE_ACTIONS)
+    world.set_node_permissions(*(action for action in NODE_ACTIONS if not action.startswith("eks-auth:")))
+    return lambda: world.set_node_permissions(*NODE_ACTIONS)
 
 
 @pytest.mark.parametrize(
@@ -151,13 +153,15 @@ def forbid_pod_credentials(world: Private) -> Restore:
         ("eks-auth", f"{NOT_READY}aws-node: "),
     ],
 )
-def test_a_missing_endpoint_keeps_nodes_out_and_is_named(private: Private, service: str, beginning: str) -> None:
-    restore = private.remove(service)
-    problem = private.problem()
+def test_a_missing_endpoint_prevents_nodes_from_joining_and_is_named(
+    private_environment: Private, service: str, beginning: str
+) -> None:
+    restore = private_environment.remove(service)
+    problem = private_environment.problem()
     restore()
-    subnet = private.subnets[0]
+    subnet = private_environment.subnets[0]
     assert problem == (
-        f"{beginning}{HOSTS[service]} cannot be reached from {subnet}: {private.vpc} has no endpoint for {service}, "
+        f"{beginning}{HOSTS[service]} cannot be reached from {subnet}: {private_environment.vpc} has no endpoint for {service}, "
         f"and {subnet} has no route to the internet"
     )
 
@@ -166,65 +170,69 @@ def test_a_missing_endpoint_keeps_nodes_out_and_is_named(private: Private, servi
     ("breaks", "reason"),
     [
         (remove_ingress, "do not allow ingress from the node on port 443"),
-        (remove_private_name, "private DNS names are disabled for "),
+        (disable_private_dns, "private DNS names are disabled for "),
         (disable_dns_hostnames, "does not enable DNS support and DNS hostnames"),
         (disable_dns_support, "DNS support is disabled in "),
-        (forbid_layers, "does not allow s3:GetObject on arn:aws:s3:::prod-us-west-2-starport-layer-bucket/layer"),
+        (deny_image_layers, "does not allow s3:GetObject on arn:aws:s3:::prod-us-west-2-starport-layer-bucket/layer"),
         (remove_agent, "no credentials; the add-on eks-pod-identity-agent is not installed"),
         (forbid_pod_credentials, "may not call eks-auth:AssumeRoleForPodIdentity; attach AmazonEKSWorkerNodePolicy"),
     ],
 )
-def test_an_unusable_endpoint_keeps_nodes_out(private: Private, breaks: Callable[[Private], Restore], reason: str) -> None:
-    restore = breaks(private)
-    problem = private.problem()
+def test_an_unusable_endpoint_prevents_nodes_from_joining(
+    private_environment: Private, breaks: Callable[[Private], Restore], reason: str
+) -> None:
+    restore = breaks(private_environment)
+    problem = private_environment.problem()
     restore()
     assert reason in problem
 
 
-def test_sts_is_needed_only_if_the_pod_network_has_a_role_for_service_accounts(private: Private) -> None:
-    restore = private.remove("sts")
-    assert private.problem() == ""
-    role = private.pod_role
-    private.eks.update_addon(clusterName="demo", addonName="vpc-cni", serviceAccountRoleArn=role, podIdentityAssociations=[])
-    assert "aws-node: sts.us-west-2.amazonaws.com cannot be reached" in private.problem()
+def test_sts_is_required_only_if_the_vpc_cni_has_a_role_for_service_accounts(private_environment: Private) -> None:
+    restore = private_environment.remove("sts")
+    assert private_environment.problem() == ""
+    role = private_environment.pod_role
+    private_environment.eks.update_addon(
+        clusterName="demo", addonName="vpc-cni", serviceAccountRoleArn=role, podIdentityAssociations=[]
+    )
+    assert "aws-node: sts.us-west-2.amazonaws.com cannot be reached" in private_environment.problem()
     restore()
     association = {"serviceAccount": "aws-node", "roleArn": role}
-    private.eks.update_addon(clusterName="demo", addonName="vpc-cni", podIdentityAssociations=[association])
+    private_environment.eks.update_addon(clusterName="demo", addonName="vpc-cni", podIdentityAssociations=[association])
 
 
-def test_a_nat_gateway_replaces_all_endpoints(private: Private) -> None:
-    restore = private.remove(*private.endpoints)
-    private.add_nat_route()
-    assert private.problem() == ""
+def test_a_nat_gateway_makes_all_endpoints_unnecessary(private_environment: Private) -> None:
+    restore = private_environment.remove(*private_environment.endpoints)
+    private_environment.add_nat_route()
+    assert private_environment.problem() == ""
     restore()
-    private.remove_nat_route()
+    private_environment.remove_nat_route()
 
 
-def test_an_endpoint_that_blocks_the_node_blocks_it_despite_a_nat_gateway(private: Private) -> None:
-    private.add_nat_route()
-    restore = remove_ingress(private)
-    assert "do not allow ingress from the node" in private.problem()
+def test_an_endpoint_that_blocks_the_node_is_not_bypassed_through_a_nat_gateway(private_environment: Private) -> None:
+    private_environment.add_nat_route()
+    restore = remove_ingress(private_environment)
+    assert "do not allow ingress from the node" in private_environment.problem()
     restore()
-    private.remove_nat_route()
+    private_environment.remove_nat_route()
 
 
 @pytest.fixture
-def node(private: Private) -> Iterator[dict[str, Any]]:
+def node(private_environment: Private) -> Iterator[dict[str, Any]]:
     """Create a node group for the test, and yield its instance."""
-    yield private.instances(private.node_group("kept"))[0]
-    private.eks.delete_nodegroup(clusterName="demo", nodegroupName="kept")
+    yield private_environment.instances(private_environment.node_group("kept"))[0]
+    private_environment.eks.delete_nodegroup(clusterName="demo", nodegroupName="kept")
 
 
-def pod_keys(node: dict[str, Any]) -> dict[str, str]:
+def get_pod_credentials(node: dict[str, Any]) -> dict[str, str]:
     """Return the credentials of a VPC CNI pod on the node."""
     pod = Pod("kube-system", "aws-node", "aws-node-1", "uid", node["PrivateDnsName"])
-    return credentials.assume(ACCOUNT, REGION, "demo", pod)
+    return credentials.assume_pod_role(ACCOUNT, REGION, "demo", pod)
 
 
-def test_pods_call_only_services_that_their_node_reaches(private: Private, node: dict[str, Any]) -> None:
-    sts = private.session_client("sts", pod_keys(node))
+def test_pods_can_call_only_services_reachable_from_their_node(private_environment: Private, node: dict[str, Any]) -> None:
+    sts = private_environment.create_session_client("sts", get_pod_credentials(node))
     assert sts.get_caller_identity()["Account"] == ACCOUNT
-    restore = private.remove("sts")
+    restore = private_environment.remove("sts")
     with pytest.raises(ClientError, match="Connect timeout on endpoint URL") as refused:
         sts.get_caller_identity()
     assert refused.value.response["Error"]["Code"] == "UnreachableInLocalCloud"
@@ -233,27 +241,27 @@ def test_pods_call_only_services_that_their_node_reaches(private: Private, node:
     assert sts.get_caller_identity()["Account"] == ACCOUNT
 
 
-def test_pods_get_no_credentials_without_a_route_to_eks_auth(private: Private, node: dict[str, Any]) -> None:
-    restore = private.remove("eks-auth")
+def test_pods_get_no_credentials_without_a_route_to_eks_auth(private_environment: Private, node: dict[str, Any]) -> None:
+    restore = private_environment.remove("eks-auth")
     with pytest.raises(CredentialsRefused, match=r"eks-auth\.us-west-2\.api\.aws cannot be reached"):
-        pod_keys(node)
+        get_pod_credentials(node)
     restore()
-    assert pod_keys(node)
+    assert get_pod_credentials(node)
 
 
-def test_nodes_pull_only_from_registries_that_they_reach(private: Private, node: dict[str, Any]) -> None:
+def test_nodes_can_pull_only_from_reachable_registries(private_environment: Private, node: dict[str, Any]) -> None:
     own, address = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com", node["PrivateIpAddress"]
-    cluster = joining.cluster_named(ACCOUNT, REGION, "demo")
+    cluster = joining.find_cluster(ACCOUNT, REGION, "demo")
     assert cluster is not None
 
     def problem(registry: str, *, is_layer: bool = False, client: str = address) -> str:
-        return joining.pull_problem(cluster, client, registry, is_layer=is_layer)
+        return joining.find_pull_problem(cluster, client, registry, is_layer=is_layer)
 
     assert (problem(own), problem(own, is_layer=True)) == ("", "")
     for registry in ("registry.k8s.io", f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com"):
         assert problem(registry).startswith(f"{registry} cannot be reached from ")
     assert problem("registry.k8s.io", client="10.0.0.250") == "", "the client is not a node"
     for service, named, is_layer in (("ecr.api", HOSTS["ecr.api"], False), ("ecr.dkr", own, False), ("s3", HOSTS["s3"], True)):
-        restore = private.remove(service)
+        restore = private_environment.remove(service)
         assert f"{named} cannot be reached" in problem(own, is_layer=is_layer)
         restore()

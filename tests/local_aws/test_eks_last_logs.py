@@ -43,7 +43,7 @@ def test_eks_recreates_the_log_group_of_a_deleted_cluster_without_retention_and_
     assert logs.describe_log_groups(logGroupNamePrefix=LOGS)["logGroups"] == [], "EKS delivers the last logs once"
 
 
-def test_eks_recreates_no_log_group_without_logs_or_long_after_the_deletion(world: World, aws: Client) -> None:
+def test_eks_recreates_no_log_group_if_logs_were_off_or_the_deletion_was_long_ago(world: World, aws: Client) -> None:
     logs = aws("logs")
     world.cluster()
     world.cluster("logged", logging=AUDIT)

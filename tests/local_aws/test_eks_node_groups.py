@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws import events
 from localcloud.aws.ec2 import capacity_reservations, instance_types
 from testkit.aws_clients import REGION, Client, LocalAws
-from testkit.eks_world import CLUSTER_DETAILS, World, eks_image, issues
+from testkit.eks_world import CLUSTER_DETAILS, World, find_eks_ami, list_health_issues
 
 GPU = "g5.xlarge"
 
@@ -22,21 +22,21 @@ def world(aws: Client) -> World:
     return world
 
 
-def mime(kind: str, text: str) -> str:
+def encode_mime(kind: str, text: str) -> str:
     """Return base64-encoded user data with one MIME part, as in a launch template."""
     document = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: {kind}\n\n{text}\n--b--\n'
     return base64.b64encode(document.encode()).decode()
 
 
-def test_a_node_group_is_creating_at_first_and_then_active_with_instances(world: World) -> None:
-    created = world.eks.create_nodegroup(**world.node_group_request())["nodegroup"]
+def test_a_node_group_is_creating_first_and_then_active_with_instances(world: World) -> None:
+    created = world.eks.create_nodegroup(**world.build_node_group_request())["nodegroup"]
     assert created["status"] == "CREATING"
-    group = world.describe_group()
+    group = world.describe_node_group()
     assert group["status"] == "ACTIVE"
     assert [instance["State"]["Name"] for instance in world.instances(group)] == ["running"]
 
 
-def test_a_node_group_with_defaults_matches_eks_defaults(world: World) -> None:
+def test_a_node_group_with_defaults_matches_the_eks_defaults(world: World) -> None:
     group = world.node_group(scalingConfig=None)
     assert group["scalingConfig"] == {"minSize": 1, "maxSize": 2, "desiredSize": 2}
     assert group["instanceTypes"] == ["t3.medium"]
@@ -48,11 +48,11 @@ def test_a_node_group_with_defaults_matches_eks_defaults(world: World) -> None:
     assert "launchTemplate" not in group
 
 
-def test_an_arm_type_gets_an_arm_image(world: World) -> None:
+def test_an_arm_instance_type_gets_an_arm_image(world: World) -> None:
     assert world.node_group(instanceTypes=["m7g.large"])["amiType"] == "AL2023_ARM_64_STANDARD"
 
 
-def test_a_node_group_keeps_its_requested_settings(world: World) -> None:
+def test_a_node_group_has_its_requested_settings(world: World) -> None:
     settings: dict[str, Any] = {
         "labels": {"gpumpi.io/pool": "train"},
         "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}],
@@ -81,7 +81,7 @@ def test_the_auto_scaling_group_matches_the_one_that_eks_creates(world: World) -
     assert {instance["SubnetId"] for instance in world.instances(group)} == set(world.subnets[:2])
 
 
-def test_instances_get_eks_image_profile_security_group_and_user_data(world: World) -> None:
+def test_instances_get_the_image_profile_security_group_and_user_data_of_eks(world: World) -> None:
     cluster, group = world.describe(), world.node_group(instanceTypes=[GPU], amiType="AL2023_x86_64_NVIDIA")
     [instance] = world.instances(group)
     parameter = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
@@ -94,9 +94,9 @@ def test_instances_get_eks_image_profile_security_group_and_user_data(world: Wor
     assert "Content-Type: application/node.eks.aws" in text
 
 
-def test_the_launch_template_takes_effect_and_eks_adds_to_it(world: World) -> None:
+def test_eks_extends_the_launch_template_of_the_node_group(world: World) -> None:
     extra, cluster_group = world.security_group(), world.describe()["resourcesVpcConfig"]["clusterSecurityGroupId"]
-    user_data = mime("text/x-shellscript", "#!/bin/sh\necho mine\n")
+    user_data = encode_mime("text/x-shellscript", "#!/bin/sh\necho mine\n")
     template = world.template(
         SecurityGroupIds=[cluster_group, extra],
         UserData=user_data,
@@ -116,30 +116,30 @@ def test_the_launch_template_takes_effect_and_eks_adds_to_it(world: World) -> No
     assert [volume["Size"] for volume in volumes["Volumes"]] == [120]
 
 
-def test_the_instance_type_may_be_the_template_s(world: World) -> None:
+def test_the_instance_type_can_come_from_the_launch_template(world: World) -> None:
     group = world.node_group(launchTemplate=world.template(InstanceType="m7i.xlarge"))
     assert "instanceTypes" not in group
     assert [instance["InstanceType"] for instance in world.instances(group)] == ["m7i.xlarge"]
 
 
-def test_a_custom_ami_joins_through_its_own_user_data(world: World) -> None:
-    image = eks_image()
+def test_a_node_with_a_custom_ami_joins_through_its_own_user_data(world: World) -> None:
+    image = find_eks_ami()
     config = json.dumps({"spec": {"cluster": CLUSTER_DETAILS}})
-    user_data = mime("application/node.eks.aws", config)
+    user_data = encode_mime("application/node.eks.aws", config)
     template = world.template(ImageId=image, UserData=user_data)
     group = world.node_group(launchTemplate=template)
     assert (group["status"], group["amiType"], group["releaseVersion"]) == ("ACTIVE", "CUSTOM", image)
     assert [instance["ImageId"] for instance in world.instances(group)] == [image]
 
 
-def test_a_spot_group_has_spot_instances(world: World) -> None:
+def test_a_spot_node_group_launches_spot_instances(world: World) -> None:
     group = world.node_group(capacityType="SPOT", instanceTypes=["m7i.large", "m6i.large"])
     assert [instance["InstanceLifecycle"] for instance in world.instances(group)] == ["spot"]
 
 
-def test_a_capacity_block_group_runs_in_its_block(world: World) -> None:
+def test_a_capacity_block_node_group_runs_in_its_block(world: World) -> None:
     zone = instance_types.offered_zones(REGION)["p5.48xlarge"][0]
-    block = capacity_reservations.seed("p5.48xlarge", zone, 2, kind="capacity-block")
+    block = capacity_reservations.seed_reservation("p5.48xlarge", zone, 2, kind="capacity-block")
     template = world.template(
         InstanceType="p5.48xlarge",
         InstanceMarketOptions={"MarketType": "capacity-block"},
@@ -148,7 +148,7 @@ def test_a_capacity_block_group_runs_in_its_block(world: World) -> None:
     subnet = world.subnet(9, zone[-1])
     settings = {"capacityType": "CAPACITY_BLOCK", "amiType": "AL2023_x86_64_NVIDIA", "subnets": [subnet]}
     group = world.node_group(launchTemplate=template, **settings, scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 2})
-    assert (group["status"], issues(group)) == ("ACTIVE", [])
+    assert (group["status"], list_health_issues(group)) == ("ACTIVE", [])
     assert [instance["CapacityReservationId"] for instance in world.instances(group)] == [block, block]
 
     named = {"clusterName": "demo", "nodegroupName": "workers"}
@@ -173,7 +173,7 @@ def test_a_node_group_of_size_zero_is_active_without_instances(world: World) -> 
     assert (group["status"], world.instances(group)) == ("ACTIVE", [])
 
 
-def test_realizers_receive_node_group_events(world: World) -> None:
+def test_emulators_receive_node_group_events(world: World) -> None:
     published: list[events.Event] = []
     unregister = events.register(published.append)
     try:
@@ -191,9 +191,9 @@ def test_realizers_receive_node_group_events(world: World) -> None:
 # --- the end
 
 
-def test_a_deleted_node_group_leaves_nothing(world: World) -> None:
+def test_a_deleted_node_group_leaves_nothing_behind(world: World) -> None:
     world.node_group()
-    before = world.instance_ids()
+    before = world.list_instance_ids()
     assert world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")["nodegroup"]["status"] == "DELETING"
     assert world.eks.list_nodegroups(clusterName="demo")["nodegroups"] == []
     assert world.autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"] == []
@@ -219,7 +219,7 @@ def test_the_server_creates_resizes_and_deletes_a_node_group(server: LocalAws) -
     world.eks.tag_resource(resourceArn=group["nodegroupArn"], tags={"team": "mpi"})
     assert world.eks.list_tags_for_resource(resourceArn=group["nodegroupArn"])["tags"] == {"team": "mpi"}
     assert world.update_config(scalingConfig={"desiredSize": 2})["status"] == "Successful"
-    assert len(world.instance_ids()) == 2
+    assert len(world.list_instance_ids()) == 2
     world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
     with pytest.raises(ClientError, match="No node group found for name: workers"):
-        world.describe_group()
+        world.describe_node_group()

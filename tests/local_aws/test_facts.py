@@ -5,26 +5,26 @@ from typing import Any
 
 import pytest
 
-from infra.facts.gather import gather
+from infra.facts.gather import gather_facts
 from infra.facts.model import CapacityReservation, ExistingPool, FactsError, OwnVpc
 from infra.naming import ADDONS
 from infra.settings.stack import Settings
 from localcloud.aws.account import ACCOUNT, USER_ARN
 from localcloud.aws.permissions import organization
 from testkit.aws_clients import REGION, Client
-from testkit.eks_world import NODE_ACTIONS, World, allow
+from testkit.eks_world import NODE_ACTIONS, World, make_allow_policy
 from testkit.routes import add_nat_gateway
-from tests.pure.world import load
+from tests.pure.world import load_settings
 
 pytestmark = pytest.mark.usefixtures("account_credentials")
 
 
 def settings(*pools: dict[str, Any], stack: str = "test", **sections: Any) -> Settings:
-    return load({"target": {"kind": "eks"}, "pools": list(pools), **sections}, stack=stack, region=REGION)
+    return load_settings({"target": {"kind": "eks"}, "pools": list(pools), **sections}, stack=stack, region=REGION)
 
 
-def test_a_new_stack_gets_its_facts_from_aws(aws: Client) -> None:
-    facts = gather(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
+def test_the_facts_for_a_new_stack_are_queried_from_aws(aws: Client) -> None:
+    facts = gather_facts(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
     assert facts.caller.principal_arn == USER_ARN
     assert "1.35" in facts.kubernetes_versions
     assert facts.addon_versions.keys() == set(ADDONS)
@@ -34,40 +34,40 @@ def test_a_new_stack_gets_its_facts_from_aws(aws: Client) -> None:
     assert facts.existing.cluster_version is None
 
 
-def test_only_existing_clusters_need_permission_to_list_addons(aws: Client) -> None:
+def test_permission_to_list_add_ons_is_needed_only_for_an_existing_cluster(aws: Client) -> None:
     organization.deny("eks:ListAddons")
     organization.deny("eks:DescribeAddon")
-    assert gather(settings()).existing.cluster_version is None
+    assert gather_facts(settings()).existing.cluster_version is None
     World(aws).cluster("gpumpi-test")
     with pytest.raises(FactsError, match="may not call eks:ListAddons, which planning requires"):
-        gather(settings())
+        gather_facts(settings())
 
 
 LOGS = "/aws/eks/gpumpi-test/cluster"
 
 
-def test_a_log_group_without_a_key_is_left_from_a_deleted_cluster(aws: Client) -> None:
+def test_a_log_group_without_a_key_counts_as_left_over_from_a_deleted_cluster(aws: Client) -> None:
     logs = aws("logs")
     logs.create_log_group(logGroupName=f"{LOGS}-of-another")
-    assert not gather(settings()).existing.has_leftover_logs
+    assert not gather_facts(settings()).existing.has_leftover_logs
     logs.create_log_group(logGroupName=LOGS)
-    assert gather(settings()).existing.has_leftover_logs
+    assert gather_facts(settings()).existing.has_leftover_logs
 
 
-def test_a_log_group_with_a_key_or_with_a_cluster_is_not_left_from_a_deleted_cluster(aws: Client) -> None:
+def test_a_log_group_with_a_key_or_a_cluster_does_not_count_as_left_over(aws: Client) -> None:
     logs, kms = aws("logs"), aws("kms")
     users = {"AWS": f"arn:aws:iam::{ACCOUNT}:root", "Service": f"logs.{REGION}.amazonaws.com"}
     statement = {"Effect": "Allow", "Principal": users, "Action": "kms:*", "Resource": "*"}
     key = kms.create_key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))["KeyMetadata"]["Arn"]
     logs.create_log_group(logGroupName=LOGS, kmsKeyId=key)
-    assert not gather(settings()).existing.has_leftover_logs
+    assert not gather_facts(settings()).existing.has_leftover_logs
     logs.delete_log_group(logGroupName=LOGS)
     logs.create_log_group(logGroupName=LOGS)
     World(aws).cluster("gpumpi-test")
-    assert not gather(settings()).existing.has_leftover_logs
+    assert not gather_facts(settings()).existing.has_leftover_logs
 
 
-def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
+def test_existing_reservations_and_placement_groups_are_found(aws: Client) -> None:
     client = aws("ec2")
     client.create_placement_group(GroupName="own", Strategy="cluster")
     reservation = client.create_capacity_reservation(
@@ -79,12 +79,12 @@ def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
     )["CapacityReservation"]
     id = reservation["CapacityReservationId"]
     gone = "cr-0123456789abcdef0"
-    facts = gather(
+    facts = gather_facts(
         settings(
             {"name": "a", "instanceType": "g5.8xlarge", "maxSize": 2, "placementGroup": "own"},
             {"name": "b", "instanceType": "g5.8xlarge", "maxSize": 2, "placementGroup": "theirs"},
-            _reserved("c", id),
-            _reserved("d", gone),
+            _build_reserved_pool("c", id),
+            _build_reserved_pool("d", gone),
         )
     )
     assert facts.placement_groups == {"own": "cluster"}
@@ -94,12 +94,12 @@ def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
     assert facts.not_found == {"theirs", gone}
 
 
-def _reserved(name: str, reservation: str) -> dict[str, Any]:
+def _build_reserved_pool(name: str, reservation: str) -> dict[str, Any]:
     capacity = {"kind": "targeted-odcr", "reservationId": reservation}
     return {"name": name, "instanceType": "p5.48xlarge", "maxSize": 2, "capacity": capacity}
 
 
-def test_a_stacks_resources_are_found_by_their_tags(aws: Client) -> None:
+def test_resources_of_a_stack_are_found_by_their_tags(aws: Client) -> None:
     ec2, eks, iam = aws("ec2"), aws("eks"), aws("iam")
     tag = {"Key": "gpumpi:stack", "Value": "up"}
     vpc_tags = [{"ResourceType": "vpc", "Tags": [tag]}]
@@ -111,10 +111,10 @@ def test_a_stacks_resources_are_found_by_their_tags(aws: Client) -> None:
         )["Subnet"]["SubnetId"]
         for number, letter in enumerate("cb")
     ]
-    role = _role(iam, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
+    role = _create_role(iam, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
     add_nat_gateway(ec2, vpc, "10.0.255.0/24", f"{REGION}b")
-    node_role = _role(iam, "node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy")
-    iam.put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=allow(*NODE_ACTIONS))
+    node_role = _create_role(iam, "node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy")
+    iam.put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=make_allow_policy(*NODE_ACTIONS))
     eks.create_cluster(name="gpumpi-up", version="1.35", roleArn=role, resourcesVpcConfig={"subnetIds": subnets})
     eks.create_nodegroup(
         clusterName="gpumpi-up",
@@ -126,7 +126,7 @@ def test_a_stacks_resources_are_found_by_their_tags(aws: Client) -> None:
         scalingConfig={"minSize": 0, "desiredSize": 1, "maxSize": 3},
         tags={"gpumpi:pool": "train"},
     )
-    existing = gather(settings(stack="up")).existing
+    existing = gather_facts(settings(stack="up")).existing
     assert existing.support_type == "EXTENDED"
     assert (existing.cluster_version, existing.zones) == ("1.35", (f"{REGION}b", f"{REGION}c"))
     assert existing.pools == {
@@ -146,7 +146,7 @@ def test_a_stacks_resources_are_found_by_their_tags(aws: Client) -> None:
     assert existing.own_vpc == OwnVpc(vpc, "10.0.0.0/16")
 
 
-def _role(iam: Any, name: str, service: str, policy: str) -> str:
+def _create_role(iam: Any, name: str, service: str, policy: str) -> str:
     allowed = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     trust = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
     arn: str = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
@@ -154,7 +154,7 @@ def _role(iam: Any, name: str, service: str, policy: str) -> str:
     return arn
 
 
-def test_the_time_limit_of_workers_to_join_is_read_from_their_group(aws: Client) -> None:
+def test_the_join_time_limit_of_workers_is_read_from_their_auto_scaling_group(aws: Client) -> None:
     ec2, autoscaling = aws("ec2"), aws("autoscaling")
     image = ec2.describe_images(Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"][0][
         "ImageId"
@@ -182,5 +182,5 @@ def test_the_time_limit_of_workers_to_join_is_read_from_their_group(aws: Client)
         ],
     )
     values = {"target": {"kind": "ec2"}, "pools": [{"name": "workers", "instanceType": "g6.48xlarge", "maxSize": 4}]}
-    facts = gather(load(values, stack="plain", region=REGION))
+    facts = gather_facts(load_settings(values, stack="plain", region=REGION))
     assert facts.existing.pools["workers"].join_seconds == 900

@@ -12,7 +12,7 @@ from localcloud.aws.faults import Fault
 from testkit.aws_clients import REGION, Client, LocalAws
 
 
-def error_of(call: Any, **params: Any) -> dict[str, Any]:
+def catch_error(call: Any, **params: Any) -> dict[str, Any]:
     with pytest.raises(ClientError) as caught:
         call(**params)
     response: dict[str, Any] = caught.value.response
@@ -36,70 +36,72 @@ def error_of(call: Any, **params: Any) -> dict[str, Any]:
         ("sts", "GetCallerIdentity", "get_caller_identity", {}, "RegionDisabledException", 403),
     ],
 )
-def test_a_fault_in_any_protocol_looks_like_awss_error(
+def test_an_injected_fault_has_the_same_error_format_as_aws_in_every_protocol(
     aws: Client, service: str, operation: str, method: str, params: dict[str, Any], code: str, status: int
 ) -> None:
     faults.add(Fault(service, operation, code, "Injected."))
-    error = error_of(getattr(aws(service), method), **params)
+    error = catch_error(getattr(aws(service), method), **params)
     assert error["Error"]["Code"] == code
     assert error["Error"]["Message"] == "Injected."
     assert error["ResponseMetadata"]["HTTPStatusCode"] == status
 
 
-def test_a_fault_with_a_count_fails_that_often_and_then_passes(aws: Client) -> None:
+def test_a_fault_with_a_count_fails_that_many_calls_and_then_stops(aws: Client) -> None:
     faults.add(Fault("ec2", "CreateVpc", "VpcLimitExceeded", times=2))
     ec2 = aws("ec2")
     for _ in range(2):
-        assert error_of(ec2.create_vpc, CidrBlock="10.0.0.0/16")["Error"]["Code"] == "VpcLimitExceeded"
+        assert catch_error(ec2.create_vpc, CidrBlock="10.0.0.0/16")["Error"]["Code"] == "VpcLimitExceeded"
     assert ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["State"]
-    assert faults.pending() == []
+    assert faults.list_active_faults() == []
 
 
-def test_a_failed_call_changes_nothing(aws: Client) -> None:
+def test_a_call_failed_by_an_injected_fault_changes_nothing(aws: Client) -> None:
     faults.add(Fault("ec2", "CreateVpc", "VpcLimitExceeded"))
-    error_of(aws("ec2").create_vpc, CidrBlock="10.0.0.0/16")
+    catch_error(aws("ec2").create_vpc, CidrBlock="10.0.0.0/16")
     assert [vpc for vpc in aws("ec2").describe_vpcs()["Vpcs"] if not vpc["IsDefault"]] == []
 
 
-def test_a_fault_fails_only_matching_calls(aws: Client) -> None:
+def test_an_injected_fault_affects_only_matching_calls(aws: Client) -> None:
     faults.add(Fault("ec2", "CreateTags", "AccessDenied", match={"Tags.0.Key": "team*"}))
     faults.add(Fault("iam", "*Role", "AccessDenied", match={"RoleName": "other"}))
     ec2 = aws("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     ec2.create_tags(Resources=[vpc], Tags=[{"Key": "owner", "Value": "x"}])
-    assert error_of(ec2.create_tags, Resources=[vpc], Tags=[{"Key": "team-a", "Value": "x"}])["Error"]["Code"] == "AccessDenied"
-    assert error_of(aws("iam").get_role, RoleName="mine")["Error"]["Code"] == "NoSuchEntity"
-    assert error_of(aws("iam").get_role, RoleName="other")["Error"]["Code"] == "AccessDenied"
+    assert (
+        catch_error(ec2.create_tags, Resources=[vpc], Tags=[{"Key": "team-a", "Value": "x"}])["Error"]["Code"] == "AccessDenied"
+    )
+    assert catch_error(aws("iam").get_role, RoleName="mine")["Error"]["Code"] == "NoSuchEntity"
+    assert catch_error(aws("iam").get_role, RoleName="other")["Error"]["Code"] == "AccessDenied"
 
 
-def test_a_fault_can_spare_the_first_calls(aws: Client) -> None:
+def test_an_injected_fault_can_skip_the_first_calls(aws: Client) -> None:
     faults.add(Fault("sqs", "CreateQueue", "InternalFailure", after=2))
     sqs = aws("sqs")
     sqs.create_queue(QueueName="a")
     sqs.create_queue(QueueName="b")
-    assert error_of(sqs.create_queue, QueueName="c")["Error"]["Code"] == "InternalFailure"
+    assert catch_error(sqs.create_queue, QueueName="c")["Error"]["Code"] == "InternalFailure"
 
 
-def test_an_sdk_retries_the_same_faults_as_on_aws(aws: Client) -> None:
+def test_an_sdk_retries_the_same_faults_as_with_aws(aws: Client) -> None:
     faults.add(Fault("ec2", "DescribeVpcs", "RequestLimitExceeded", times=2))
     faults.add(Fault("ec2", "DescribeSubnets", "UnauthorizedOperation", status=403))
     ec2 = boto3.client("ec2", REGION, config=Config(retries={"total_max_attempts": 3, "mode": "standard"}))
     assert ec2.describe_vpcs()["Vpcs"]
-    assert error_of(ec2.describe_subnets)["ResponseMetadata"]["RetryAttempts"] == 0
+    assert catch_error(ec2.describe_subnets)["ResponseMetadata"]["RetryAttempts"] == 0
     assert calls.counts()[("ec2", "DescribeVpcs")].calls == 3
 
 
-def test_a_reset_forgets_faults(server: LocalAws) -> None:
+def test_a_reset_removes_all_faults(server: LocalAws) -> None:
     fault = {"service": "ec2", "operation": "CreateVpc", "code": "VpcLimitExceeded", "message": "No more.", "times": 9}
-    server.control("POST", "faults", fault)
-    assert error_of(server.client("ec2").create_vpc, CidrBlock="10.0.0.0/16")["Error"]["Message"] == "No more."
-    assert [pending["times"] for pending in server.control("GET", "faults")] == [8]
-    server.control("POST", "reset")
-    assert server.control("GET", "faults") == []
+    server.call_control_api("POST", "faults", fault)
+    assert catch_error(server.client("ec2").create_vpc, CidrBlock="10.0.0.0/16")["Error"]["Message"] == "No more."
+    assert [pending["times"] for pending in server.call_control_api("GET", "faults")] == [8]
+    server.call_control_api("POST", "reset")
+    assert server.call_control_api("GET", "faults") == []
     server.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")
 
 
-def test_faults_can_be_removed(server: LocalAws) -> None:
-    server.control("POST", "faults", {"service": "s3", "operation": "ListBuckets", "code": "SlowDown"})
-    server.control("DELETE", "faults")
+def test_injected_faults_can_be_removed(server: LocalAws) -> None:
+    server.call_control_api("POST", "faults", {"service": "s3", "operation": "ListBuckets", "code": "SlowDown"})
+    server.call_control_api("DELETE", "faults")
     assert server.client("s3").list_buckets()["Buckets"] == []

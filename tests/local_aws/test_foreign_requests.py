@@ -15,27 +15,27 @@ from localcloud.images.registry import Registry
 from localcloud.keys import Key
 from localcloud.kubernetes.pod_identity import servers
 from testkit.aws_clients import LocalAws
-from testkit.raw_http import Answer, ask, connect_to_loopback
+from testkit.raw_http import Answer, connect_to_loopback, send_request
 
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
 LAUNCH = b"Action=RunInstances&Version=2016-11-15&ImageId=ami-1&MinCount=1&MaxCount=1&UserData=cm9vdA%3D%3D"
 SCOPE = "20261128/us-west-2/ec2/aws4_request, SignedHeaders=host;x-amz-date, Signature="
 
 
-def port_of(server: LocalAws) -> int:
+def get_port(server: LocalAws) -> int:
     return urlsplit(server.endpoint).port or 0
 
 
-def send(port: int, target: str = "/", method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
+def send_to_loopback(port: int, target: str = "/", method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
     """Send a request to 127.0.0.1. Underscores in header names stand for hyphens."""
     named = {"Host": f"127.0.0.1:{port}"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    return ask(connect_to_loopback(port), method, target, named.items(), body)
+    return send_request(connect_to_loopback(port), method, target, named.items(), body)
 
 
 @pytest.fixture(params=["local AWS", "registry", "instance metadata", "pod identity agent"])
 def listening_port(request: pytest.FixtureRequest, server_process: LocalAws) -> Iterator[int]:
     if request.param == "local AWS":
-        yield port_of(server_process)
+        yield get_port(server_process)
         return
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -53,30 +53,30 @@ def listening_port(request: pytest.FixtureRequest, server_process: LocalAws) -> 
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil:{port}", ""])
-def test_a_request_for_another_host_is_refused(listening_port: int, host: str) -> None:
-    answer = send(listening_port, Host=host.format(port=listening_port))
+def test_a_request_with_another_host_header_is_refused(listening_port: int, host: str) -> None:
+    answer = send_to_loopback(listening_port, Host=host.format(port=listening_port))
     assert (answer.status, answer.body.count("\n")) == (403, 1)
     assert "Host header" in answer.body
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1", ""])
-def test_a_request_of_a_web_page_is_refused(listening_port: int, origin: str) -> None:
-    answer = send(listening_port, method="POST", body=b"{}", Origin=origin, Content_Type="text/plain")
+def test_a_request_from_a_web_page_is_refused(listening_port: int, origin: str) -> None:
+    answer = send_to_loopback(listening_port, method="POST", body=b"{}", Origin=origin, Content_Type="text/plain")
     assert (answer.status, answer.body.count("\n")) == (403, 1)
     assert "Origin header" in answer.body
 
 
-def test_a_request_with_two_hosts_or_another_target_is_refused(listening_port: int) -> None:
+def test_a_request_with_two_host_headers_or_another_target_is_refused(listening_port: int) -> None:
     own = ("Host", f"127.0.0.1:{listening_port}")
     connect = connect_to_loopback(listening_port)
-    assert ask(connect, "GET", "/", [own, ("Host", "evil.example")]).status == 403
-    assert ask(connect, "GET", "/", []).status == 403
-    assert ask(connect, "GET", "http://evil.example/", [own]).status == 403
+    assert send_request(connect, "GET", "/", [own, ("Host", "evil.example")]).status == 403
+    assert send_request(connect, "GET", "/", []).status == 403
+    assert send_request(connect, "GET", "http://evil.example/", [own]).status == 403
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "bucket.with.dots.localhost", "123456789012.127.0.0.1"])
-def test_the_servers_own_names_are_accepted_also_below_a_bucket_or_account(listening_port: int, host: str) -> None:
-    assert "Host header" not in send(listening_port, Host=f"{host}:{listening_port}").body
+def test_host_names_of_the_server_are_accepted_with_a_bucket_or_account_prefix_too(listening_port: int, host: str) -> None:
+    assert "Host header" not in send_to_loopback(listening_port, Host=f"{host}:{listening_port}").body
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_servers_own_names_are_accepted_also_below_a_bucket_or_account(liste
 def test_launching_an_instance_requires_the_secret_key(server: LocalAws, authorization: str | None) -> None:
     signed = {} if authorization is None else {"Authorization": authorization.format(key=server.key.access_key_id)}
     headers = {"Content_Type": FORM[1], "X_Amz_Date": "20261128T000000Z", **signed}
-    answer = send(port_of(server), "/", "POST", LAUNCH, **headers)
+    answer = send_to_loopback(get_port(server), "/", "POST", LAUNCH, **headers)
     assert answer.status in (401, 403), answer
     assert server.client("ec2").describe_instances()["Reservations"] == []
 
@@ -114,35 +114,35 @@ def test_launching_an_instance_requires_the_secret_key(server: LocalAws, authori
         ("/bucket", b"--b\r\n", "multipart/form-data; boundary=b"),
     ],
 )
-def test_an_unsigned_request_with_a_body_is_refused_at_once(server: LocalAws, target: str, body: bytes, kind: str) -> None:
-    assert 400 <= send(port_of(server), target, "POST", body, Content_Type=kind).status < 500
+def test_an_unsigned_request_with_a_body_is_refused_immediately(server: LocalAws, target: str, body: bytes, kind: str) -> None:
+    assert 400 <= send_to_loopback(get_port(server), target, "POST", body, Content_Type=kind).status < 500
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer ", "Bearer local", "Basic bG9jYWw6bG9jYWw=", "Bearer {id}"])
 @pytest.mark.parametrize(("method", "path"), [("GET", "health"), ("POST", "clock"), ("POST", "reset"), ("GET", "nothing")])
-def test_the_control_api_needs_the_secret_key(server: LocalAws, authorization: str | None, method: str, path: str) -> None:
+def test_the_control_api_requires_the_secret_key(server: LocalAws, authorization: str | None, method: str, path: str) -> None:
     headers = {} if authorization is None else {"Authorization": authorization.format(id=server.key.access_key_id)}
-    answer = send(port_of(server), f"/local-cloud/{path}", method, b'{"seconds": 60}', **headers)
+    answer = send_to_loopback(get_port(server), f"/local-cloud/{path}", method, b'{"seconds": 60}', **headers)
     assert (answer.status, "Authorization must be: Bearer" in answer.body) == (401, True)
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "text/plain; application/json"])
-def test_the_control_api_accepts_no_body_that_a_web_page_could_send(server: LocalAws, kind: str | None) -> None:
+def test_the_control_api_accepts_only_content_types_that_web_pages_cannot_send(server: LocalAws, kind: str | None) -> None:
     headers = {"Authorization": f"Bearer {server.key.secret_access_key}"} | ({} if kind is None else {"Content_Type": kind})
-    before = server.control("GET", "clock")["now"]
-    answer = send(port_of(server), "/local-cloud/clock", "POST", b'{"seconds": 864000}', **headers)
+    before = server.call_control_api("GET", "clock")["now"]
+    answer = send_to_loopback(get_port(server), "/local-cloud/clock", "POST", b'{"seconds": 864000}', **headers)
     assert (answer.status, json.loads(answer.body)["error"]) == (415, "the header Content-Type must be: application/json")
-    assert server.control("GET", "clock")["now"][:7] == before[:7]
+    assert server.call_control_api("GET", "clock")["now"][:7] == before[:7]
 
 
-def test_every_local_cloud_has_its_own_key(server: LocalAws) -> None:
+def test_every_local_cloud_has_its_own_secret_key(server: LocalAws) -> None:
     keys = [server.key, Key.create(), Key.create()]
     assert len({key.access_key_id for key in keys}) == len({key.secret_access_key for key in keys}) == 3
     assert all(key.secret_access_key not in repr(key) for key in keys)
 
 
-def test_only_root_on_a_host_can_read_the_token_of_the_mount_helpers(tmp_path: Path) -> None:
-    hardware.write(tmp_path / "layer", "us-west-2", tmp_path / "files", "secret-token")
+def test_only_root_on_a_host_can_read_the_mount_helper_token(tmp_path: Path) -> None:
+    hardware.write_layer(tmp_path / "layer", "us-west-2", tmp_path / "files", "secret-token")
     files = [file for file in (tmp_path / "layer").rglob("*") if file.is_file() and not file.is_symlink()]
     holders = [file for file in files if "secret-token" in file.read_text()]
     assert [(f"/{file.relative_to(tmp_path / 'layer')}", file.stat().st_mode & 0o777) for file in holders] == [

@@ -19,7 +19,7 @@ from tests.local_aws.lustre_world import BUCKET, LustreWorld
 
 @pytest.fixture
 def world(aws: Client, tmp_path: Path) -> Iterator[LustreWorld]:
-    contents.keep_in(tmp_path / "file-systems")
+    contents.set_root_folder(tmp_path / "file-systems")
     yield LustreWorld(aws)
     contents._root = None
 
@@ -31,7 +31,7 @@ def synchronize(association: str) -> None:
         repository.synchronize(linked_association)
 
 
-def launch(world: LustreWorld, group: str) -> str:
+def launch_instance(world: LustreWorld, group: str) -> str:
     image = world.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     launched = world.ec2.run_instances(
         ImageId=image, MinCount=1, MaxCount=1, InstanceType="m5.large", SubnetId=world.subnets[0], SecurityGroupIds=[group]
@@ -39,17 +39,17 @@ def launch(world: LustreWorld, group: str) -> str:
     return str(launched["Instances"][0]["InstanceId"])
 
 
-def source_of(world: LustreWorld, name: str) -> str:
-    file_system = world.described(name)
+def get_mount_source(world: LustreWorld, name: str) -> str:
+    file_system = world.describe_file_system(name)
     return f"{file_system['DNSName']}@tcp:/{file_system['LustreConfiguration']['MountName']}"
 
 
 # --- states
 
 
-def test_a_file_system_is_created_deleted_and_leaves_no_network_interface(world: LustreWorld) -> None:
+def test_a_file_system_can_be_created_and_deleted_without_leaving_a_network_interface(world: LustreWorld) -> None:
     name = world.create()
-    created = world.described(name)
+    created = world.describe_file_system(name)
     assert created["Lifecycle"] == "AVAILABLE" and created["VpcId"] == world.vpc
     interfaces = created["NetworkInterfaceIds"]
     assert len(world.ec2.describe_network_interfaces(NetworkInterfaceIds=interfaces)["NetworkInterfaces"]) == 2
@@ -62,12 +62,12 @@ def test_a_file_system_is_created_deleted_and_leaves_no_network_interface(world:
     ]
 
 
-def test_a_new_file_system_is_creating_first(world: LustreWorld) -> None:
+def test_a_new_file_system_starts_in_state_creating(world: LustreWorld) -> None:
     file_system = world.fsx.create_file_system(**world.build_request())["FileSystem"]
     assert file_system["Lifecycle"] == "CREATING" and file_system["KmsKeyId"].startswith("arn:aws:kms:")
 
 
-def test_the_capacity_grows_once_in_six_hours(world: LustreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_storage_capacity_can_grow_only_once_in_six_hours(world: LustreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(durations, "now", lambda: clock[0])
     durations.set_factor(1)
@@ -75,50 +75,50 @@ def test_the_capacity_grows_once_in_six_hours(world: LustreWorld, monkeypatch: p
     clock[0] += 3600
     assert world.fsx.update_file_system(FileSystemId=name, StorageCapacity=4800)["FileSystem"]["Lifecycle"] == "UPDATING"
     clock[0] += 3600
-    assert world.described(name)["Lifecycle"] == "AVAILABLE"
+    assert world.describe_file_system(name)["Lifecycle"] == "AVAILABLE"
     with pytest.raises(world.fsx.exceptions.BadRequest, match="6 hours"):
         world.fsx.update_file_system(FileSystemId=name, StorageCapacity=7200)
     clock[0] += 6 * 3600
     assert world.fsx.update_file_system(FileSystemId=name, StorageCapacity=7200)["FileSystem"]["StorageCapacity"] == 7200
 
 
-def test_a_bucket_that_does_not_exist_makes_the_association_fail(world: LustreWorld) -> None:
+def test_a_missing_bucket_fails_the_data_repository_association(world: LustreWorld) -> None:
     name = world.create()
-    world.described(name)
-    association = world.association(world.link(name, DataRepositoryPath="s3://missing-bucket"))
+    world.describe_file_system(name)
+    association = world.describe_association(world.link(name, DataRepositoryPath="s3://missing-bucket"))
     assert association["Lifecycle"] == "FAILED" and "does not exist" in association["FailureDetails"]["Message"]
 
 
 # --- files
 
 
-def link(world: LustreWorld, **changes: object) -> tuple[str, Path]:
+def link_bucket(world: LustreWorld, **changes: object) -> tuple[str, Path]:
     """Create a data repository association and wait for its first import. Return the association's ID and the linked
     directory.
     """
     name = world.create()
-    world.described(name)
+    world.describe_file_system(name)
     association = world.link(name, **changes)
-    assert world.association(association)["Lifecycle"] == "AVAILABLE"
-    return association, contents.folder_of(name) / "data"
+    assert world.describe_association(association)["Lifecycle"] == "AVAILABLE"
+    return association, contents.file_system_root(name) / "data"
 
 
 def put_object(world: LustreWorld, key: str, text: str, **metadata: str) -> None:
     world.s3.put_object(Bucket=BUCKET, Key=key, Body=text.encode(), Metadata=metadata)
 
 
-def test_objects_become_files_with_the_owner_in_their_metadata(world: LustreWorld) -> None:
+def test_objects_become_files_with_the_owner_from_their_metadata(world: LustreWorld) -> None:
     put_object(world, "sets/train/a.txt", "one", **{"file-owner": "1000", "file-group": "1001", "file-permissions": "0100640"})
     put_object(world, "elsewhere/b.txt", "not linked")
-    _, folder = link(world)
+    _, folder = link_bucket(world)
     assert (folder / "train" / "a.txt").read_text() == "one"
     status = (folder / "train" / "a.txt").stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1000, 1001, 0o640)
     assert not list(folder.rglob("b.txt"))
 
 
-def test_new_and_changed_and_deleted_objects_are_imported(world: LustreWorld) -> None:
-    association, folder = link(world)
+def test_new_changed_and_deleted_objects_are_imported(world: LustreWorld) -> None:
+    association, folder = link_bucket(world)
     put_object(world, "sets/a.txt", "one")
     synchronize(association)
     assert (folder / "a.txt").read_text() == "one"
@@ -131,7 +131,7 @@ def test_new_and_changed_and_deleted_objects_are_imported(world: LustreWorld) ->
 
 
 def test_new_and_changed_files_are_exported(world: LustreWorld) -> None:
-    association, folder = link(world)
+    association, folder = link_bucket(world)
     (folder / "out").mkdir()
     (folder / "out" / "model.pt").write_text("weights")
     synchronize(association)
@@ -143,17 +143,17 @@ def test_new_and_changed_files_are_exported(world: LustreWorld) -> None:
 
 
 @pytest.mark.parametrize(("events", "left"), [(["NEW", "CHANGED"], ["sets/a.txt"]), (["NEW", "CHANGED", "DELETED"], [])])
-def test_deleting_a_file_deletes_its_object_only_on_request(world: LustreWorld, events: list[str], left: list[str]) -> None:
+def test_deleting_a_file_deletes_its_object_only_if_configured(world: LustreWorld, events: list[str], left: list[str]) -> None:
     put_object(world, "sets/a.txt", "one")
-    association, folder = link(world, S3={"AutoExportPolicy": {"Events": events}})
+    association, folder = link_bucket(world, S3={"AutoExportPolicy": {"Events": events}})
     (folder / "a.txt").unlink()
     synchronize(association)
     assert [entry["Key"] for entry in world.s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])] == left
 
 
-def test_without_events_nothing_travels_after_the_first_import(world: LustreWorld) -> None:
+def test_nothing_is_synchronized_after_the_first_import_without_events(world: LustreWorld) -> None:
     put_object(world, "sets/a.txt", "one")
-    association, folder = link(world, S3={})
+    association, folder = link_bucket(world, S3={})
     put_object(world, "sets/b.txt", "two")
     (folder / "c.txt").write_text("three")
     synchronize(association)
@@ -161,8 +161,8 @@ def test_without_events_nothing_travels_after_the_first_import(world: LustreWorl
     assert len(world.s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 2
 
 
-def test_a_deleted_association_leaves_files_and_objects(world: LustreWorld) -> None:
-    association, folder = link(world)
+def test_deleting_an_association_keeps_files_and_objects(world: LustreWorld) -> None:
+    association, folder = link_bucket(world)
     (folder / "last.txt").write_text("exported before the end")
     world.fsx.delete_data_repository_association(AssociationId=association, DeleteDataInFileSystem=False)
     assert world.fsx.describe_data_repository_associations()["Associations"] == []
@@ -173,19 +173,19 @@ def test_a_deleted_association_leaves_files_and_objects(world: LustreWorld) -> N
 # --- mounts
 
 
-def test_an_instance_that_the_security_group_admits_sees_the_files(world: LustreWorld) -> None:
+def test_an_instance_admitted_by_the_security_group_sees_the_files(world: LustreWorld) -> None:
     name = world.create()
-    world.admit(world.nodes)
-    source = source_of(world, name)
-    assert mount(REGION, launch(world, world.nodes), source) == contents.folder_of(name)
+    world.allow_ingress(world.nodes)
+    source = get_mount_source(world, name)
+    assert mount(REGION, launch_instance(world, world.nodes), source) == contents.file_system_root(name)
 
 
-def test_a_mount_fails_as_lustre_reports_it(world: LustreWorld) -> None:
+def test_a_failed_mount_reports_the_same_error_as_lustre(world: LustreWorld) -> None:
     name = world.create()
-    source, instance = source_of(world, name), launch(world, world.nodes)
+    source, instance = get_mount_source(world, name), launch_instance(world, world.nodes)
     with pytest.raises(MountRefused, match="Is the MGS running"):
         mount(REGION, instance, source)
-    world.admit(world.nodes)
+    world.allow_ingress(world.nodes)
     with pytest.raises(MountRefused, match="Is the filesystem name correct"):
         mount(REGION, instance, source.rpartition("/")[0] + "/wrong")
     with pytest.raises(MountRefused, match="Can't parse NID"):

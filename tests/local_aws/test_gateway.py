@@ -20,12 +20,12 @@ Extend = Callable[[str, str, patching.Handler], None]
 
 
 @pytest.fixture
-def extend(monkeypatch: pytest.MonkeyPatch) -> Extend:
+def register_handler(monkeypatch: pytest.MonkeyPatch) -> Extend:
     """Register a handler for an operation during one test."""
     return lambda service, name, handler: monkeypatch.setitem(patching._operations, (service, name), handler)
 
 
-def error_of(call: Any, **params: Any) -> dict[str, Any]:
+def catch_error(call: Any, **params: Any) -> dict[str, Any]:
     with pytest.raises(ClientError) as caught:
         call(**params)
     response: dict[str, Any] = caught.value.response
@@ -60,8 +60,14 @@ def error_of(call: Any, **params: Any) -> dict[str, Any]:
         ("s3", "GetBucketAbac", "get_bucket_abac", {"Bucket": "some-bucket"}, {"AbacStatus": {"Status": "Enabled"}}),
     ],
 )
-def test_an_extension_receives_parsed_parameters_and_returns_an_answer(
-    aws: Client, extend: Extend, service: str, operation: str, method: str, params: dict[str, Any], answer: dict[str, Any]
+def test_an_api_extension_receives_parsed_parameters_and_returns_a_response(
+    aws: Client,
+    register_handler: Extend,
+    service: str,
+    operation: str,
+    method: str,
+    params: dict[str, Any],
+    answer: dict[str, Any],
 ) -> None:
     calls: list[Call] = []
 
@@ -69,7 +75,7 @@ def test_an_extension_receives_parsed_parameters_and_returns_an_answer(
         calls.append(call)
         return answer
 
-    extend(service, operation, handler)
+    register_handler(service, operation, handler)
     got = getattr(aws(service), method)(**params)
     got.pop("ResponseMetadata")
     assert got == answer
@@ -77,19 +83,19 @@ def test_an_extension_receives_parsed_parameters_and_returns_an_answer(
     assert (calls[0].region, calls[0].account) == ("us-east-1" if service == "iam" else "us-west-2", "123456789012")
 
 
-def test_an_extension_can_change_the_response_of_moto(aws: Client, extend: Extend) -> None:
+def test_an_api_extension_can_change_the_response_of_moto(aws: Client, register_handler: Extend) -> None:
     def handler(call: Call) -> dict[str, Any]:
         answer = call.moto()
         answer["Vpcs"] = [{**vpc, "OwnerId": "someone"} for vpc in answer["Vpcs"]]
         return answer
 
-    extend("ec2", "DescribeVpcs", handler)
+    register_handler("ec2", "DescribeVpcs", handler)
     assert {vpc["OwnerId"] for vpc in aws("ec2").describe_vpcs()["Vpcs"]} == {"someone"}
 
 
-def test_motos_refusal_passes_through_an_extension(aws: Client, extend: Extend) -> None:
-    extend("ec2", "DescribeVpcs", lambda call: call.moto())
-    assert error_of(aws("ec2").describe_vpcs, VpcIds=["vpc-00000000"])["Error"]["Code"] == "InvalidVpcID.NotFound"
+def test_an_error_from_moto_passes_through_an_api_extension(aws: Client, register_handler: Extend) -> None:
+    register_handler("ec2", "DescribeVpcs", lambda call: call.moto())
+    assert catch_error(aws("ec2").describe_vpcs, VpcIds=["vpc-00000000"])["Error"]["Code"] == "InvalidVpcID.NotFound"
 
 
 @pytest.mark.parametrize(
@@ -101,26 +107,26 @@ def test_motos_refusal_passes_through_an_extension(aws: Client, extend: Extend) 
         (KeyError("surprise"), "InternalError", 500),
     ],
 )
-def test_an_extensions_exception_becomes_a_service_error(
-    aws: Client, extend: Extend, caplog: pytest.LogCaptureFixture, error: Exception, code: str, status: int
+def test_an_exception_in_an_api_extension_becomes_a_service_error(
+    aws: Client, register_handler: Extend, caplog: pytest.LogCaptureFixture, error: Exception, code: str, status: int
 ) -> None:
     def handler(call: Call) -> None:
         raise error
 
-    extend("ec2", "DeleteVpc", handler)
+    register_handler("ec2", "DeleteVpc", handler)
     with caplog.at_level(logging.ERROR):
-        response = error_of(aws("ec2").delete_vpc, VpcId="vpc-1")
+        response = catch_error(aws("ec2").delete_vpc, VpcId="vpc-1")
     assert (response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]) == (code, status)
     assert ("Traceback" in caplog.text) == (code == "InternalError")
 
 
-def test_an_operation_cannot_be_extended_twice(extend: Extend) -> None:
-    extend("ec2", "DescribeVpcs", lambda call: None)
+def test_an_api_operation_cannot_be_extended_twice(register_handler: Extend) -> None:
+    register_handler("ec2", "DescribeVpcs", lambda call: None)
 
     with pytest.raises(ValueError, match="extended twice"):
 
         @patching.operation("ec2", "DescribeVpcs")
-        def other(call: Call) -> None:
+        def other_handler(call: Call) -> None:
             """Never answers."""
 
 
@@ -128,11 +134,11 @@ def test_an_operation_cannot_be_extended_twice(extend: Extend) -> None:
     ("operation", "reads"),
     [("DescribeVpcs", True), ("GetCallerIdentity", True), ("ListRoles", True), ("HeadBucket", True), ("CreateVpc", False)],
 )
-def test_read_only_operations_count_as_reads(operation: str, reads: bool) -> None:
+def test_read_only_operations_are_counted_as_reads(operation: str, reads: bool) -> None:
     assert calls.is_read(operation) == reads
 
 
-def test_every_realizer_receives_every_event_in_order(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_emulator_receives_every_event_in_order(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[tuple[str, str]] = []
 
     def fail(event: Event) -> None:

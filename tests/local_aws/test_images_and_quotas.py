@@ -13,7 +13,7 @@ SSM = "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetPa
 QUOTA = "https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html"
 
 
-def parameter(aws: Client, name: str, region: str = "us-west-2") -> str:
+def read_parameter(aws: Client, name: str, region: str = "us-west-2") -> str:
     return str(aws("ssm", region).get_parameter(Name=name)["Parameter"]["Value"])
 
 
@@ -24,10 +24,10 @@ def parameter(aws: Client, name: str, region: str = "us-west-2") -> str:
 )
 def test_the_recommended_eks_image_exists(aws: Client, version: str, architecture: str, variant: str) -> None:
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended"
-    image = aws("ec2").describe_images(ImageIds=[parameter(aws, f"{path}/image_id")])["Images"][0]
+    image = aws("ec2").describe_images(ImageIds=[read_parameter(aws, f"{path}/image_id")])["Images"][0]
     assert image["Architecture"] == architecture
     assert variant in image["Name"] and version in image["Name"]
-    assert parameter(aws, f"{path}/release_version").startswith(f"{version}.")
+    assert read_parameter(aws, f"{path}/release_version").startswith(f"{version}.")
 
 
 @pytest.mark.parametrize(
@@ -39,18 +39,18 @@ def test_the_recommended_eks_image_exists(aws: Client, version: str, architectur
         "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
     ],
 )
-def test_every_public_parameter_names_an_image_that_exists(aws: Client, name: str) -> None:
-    assert aws("ec2").describe_images(ImageIds=[parameter(aws, name)])["Images"]
+def test_every_public_ssm_parameter_names_an_existing_image(aws: Client, name: str) -> None:
+    assert aws("ec2").describe_images(ImageIds=[read_parameter(aws, name)])["Images"]
 
 
-def test_image_ids_differ_by_region_and_stay(aws: Client, server: LocalAws) -> None:
+def test_image_ids_differ_between_regions_and_never_change(aws: Client, server: LocalAws) -> None:
     name = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
-    here = parameter(aws, name)
-    assert here != parameter(aws, name, "eu-west-1")
+    here = read_parameter(aws, name)
+    assert here != read_parameter(aws, name, "eu-west-1")
     assert here == server.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
 
 
-def test_public_parameters_are_found_by_their_path(aws: Client) -> None:
+def test_public_ssm_parameters_are_found_by_path(aws: Client) -> None:
     path = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023"
     pages = aws("ssm").get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True)
     assert len([parameter for page in pages for parameter in page["Parameters"]]) == 15
@@ -103,11 +103,11 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("service", "refusal"), REFUSALS, ids=str)
-def test_ssm_and_quotas_reject_invalid_requests(aws: Client, service: str, refusal: Refusal) -> None:
+def test_ssm_and_service_quotas_reject_invalid_requests(aws: Client, service: str, refusal: Refusal) -> None:
     refusal.check(aws(service))
 
 
-def quota(client: Any, code: str, default: bool = False) -> float:
+def read_quota(client: Any, code: str, default: bool = False) -> float:
     ask = client.get_aws_default_service_quota if default else client.get_service_quota
     return float(ask(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
 
@@ -117,11 +117,11 @@ def quota(client: Any, code: str, default: bool = False) -> float:
 )
 def test_the_local_account_has_higher_gpu_quotas_than_a_new_account(aws: Client, code: str) -> None:
     client = aws("service-quotas")
-    assert quota(client, code, default=True) <= 5
-    assert quota(client, code) >= 10_000
+    assert read_quota(client, code, default=True) <= 5
+    assert read_quota(client, code) >= 10_000
 
 
-def test_all_quotas_come_in_pages(aws: Client) -> None:
+def test_list_service_quotas_returns_all_quotas_in_pages(aws: Client) -> None:
     pages = (
         aws("service-quotas").get_paginator("list_service_quotas").paginate(ServiceCode="ec2", PaginationConfig={"PageSize": 7})
     )
@@ -131,9 +131,9 @@ def test_all_quotas_come_in_pages(aws: Client) -> None:
 
 
 def test_a_lowered_quota_lasts_until_the_next_reset(server: LocalAws) -> None:
-    server.control("PUT", "quotas", {"L-417A185B": 0})
+    server.call_control_api("PUT", "quotas", {"L-417A185B": 0})
     client = server.client("service-quotas")
-    assert quota(client, "L-417A185B") == 0
-    assert quota(client, "L-DB2E81BA") >= 10_000
-    server.control("POST", "reset")
-    assert quota(client, "L-417A185B") >= 10_000
+    assert read_quota(client, "L-417A185B") == 0
+    assert read_quota(client, "L-DB2E81BA") >= 10_000
+    server.call_control_api("POST", "reset")
+    assert read_quota(client, "L-417A185B") >= 10_000

@@ -13,48 +13,48 @@ from tests.local_aws.documents import EC2_TRUST, READ_OBJECTS
 HERE = {"LocationConstraint": "us-west-2"}
 
 
-def default_vpc(aws: Client) -> str:
+def find_default_vpc(aws: Client) -> str:
     vpcs = aws("ec2").describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
     return str(vpcs[0]["VpcId"])
 
 
-def default_subnet(aws: Client) -> str:
+def find_default_subnet(aws: Client) -> str:
     return str(aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"])
 
 
-def default_of_vpc(aws: Client, what: str) -> str:
+def find_vpc_default(aws: Client, what: str) -> str:
     """Return the id of the default VPC's main route table or default security group."""
-    vpc_filter = [{"Name": "vpc-id", "Values": [default_vpc(aws)]}]
+    vpc_filter = [{"Name": "vpc-id", "Values": [find_default_vpc(aws)]}]
     if what == "route table":
         return str(aws("ec2").describe_route_tables(Filters=vpc_filter)["RouteTables"][0]["RouteTableId"])
     return str(aws("ec2").describe_security_groups(Filters=vpc_filter)["SecurityGroups"][0]["GroupId"])
 
 
-def file_system(aws: Client) -> str:
+def create_file_system(aws: Client) -> str:
     return str(aws("efs").create_file_system(CreationToken="t")["FileSystemId"])
 
 
-def stray_route(aws: Client) -> None:
-    interface = aws("ec2").create_network_interface(SubnetId=default_subnet(aws))["NetworkInterface"]["NetworkInterfaceId"]
+def add_stray_route(aws: Client) -> None:
+    interface = aws("ec2").create_network_interface(SubnetId=find_default_subnet(aws))["NetworkInterface"]["NetworkInterfaceId"]
     aws("ec2").create_route(
-        RouteTableId=default_of_vpc(aws, "route table"), DestinationCidrBlock="192.0.2.0/24", NetworkInterfaceId=interface
+        RouteTableId=find_vpc_default(aws, "route table"), DestinationCidrBlock="192.0.2.0/24", NetworkInterfaceId=interface
     )
 
 
-def stray_rule(aws: Client) -> None:
+def add_stray_rule(aws: Client) -> None:
     rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
-    aws("ec2").authorize_security_group_ingress(GroupId=default_of_vpc(aws, "security group"), IpPermissions=[rule])
+    aws("ec2").authorize_security_group_ingress(GroupId=find_vpc_default(aws, "security group"), IpPermissions=[rule])
 
 
-def stray_tag(resource: Callable[[Client], str]) -> Callable[[Client], None]:
+def stray_tagger(resource: Callable[[Client], str]) -> Callable[[Client], None]:
     return lambda aws: aws("ec2").create_tags(Resources=[resource(aws)], Tags=[{"Key": "stack", "Value": "old"}])
 
 
-def bucket(aws: Client) -> None:
+def create_bucket(aws: Client) -> None:
     aws("s3").create_bucket(Bucket="left-over", CreateBucketConfiguration=HERE)
 
 
-def role(aws: Client) -> None:
+def create_role(aws: Client) -> None:
     aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=EC2_TRUST)
 
 
@@ -94,7 +94,7 @@ ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
     "container cluster": ("ecs", lambda aws: aws("ecs").create_cluster(clusterName="c")),
     "log group": ("logs", lambda aws: aws("logs").create_log_group(logGroupName="/aws/eks/old/cluster")),
     "IAM policy": ("iam", lambda aws: aws("iam").create_policy(PolicyName="p", PolicyDocument=READ_OBJECTS)),
-    "IAM role": ("iam", role),
+    "IAM role": ("iam", create_role),
     "IAM user": ("iam", lambda aws: aws("iam").create_user(UserName="u")),
     "policy of the engineer": (
         "iam",
@@ -107,25 +107,25 @@ ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
         lambda aws: aws("iam").create_open_id_connect_provider(Url="https://example.org", ThumbprintList=["a" * 40]),
     ),
     "KMS key": ("kms", lambda aws: aws("kms").create_key()),
-    "bucket": ("s3", bucket),
-    "file system": ("efs", file_system),
+    "bucket": ("s3", create_bucket),
+    "file system": ("efs", create_file_system),
     "mount target": (
         "efs",
-        lambda aws: aws("efs").create_mount_target(FileSystemId=file_system(aws), SubnetId=default_subnet(aws)),
+        lambda aws: aws("efs").create_mount_target(FileSystemId=create_file_system(aws), SubnetId=find_default_subnet(aws)),
     ),
     "VPC": ("ec2", lambda aws: aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")),
-    "subnet": ("ec2", lambda aws: aws("ec2").create_subnet(VpcId=default_vpc(aws), CidrBlock="172.31.200.0/24")),
-    "route": ("ec2", stray_route),
-    "security group rule": ("ec2", stray_rule),
+    "subnet": ("ec2", lambda aws: aws("ec2").create_subnet(VpcId=find_default_vpc(aws), CidrBlock="172.31.200.0/24")),
+    "route": ("ec2", add_stray_route),
+    "security group rule": ("ec2", add_stray_rule),
     "security group": (
         "ec2",
-        lambda aws: aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=default_vpc(aws)),
+        lambda aws: aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=find_default_vpc(aws)),
     ),
-    "tag on a VPC": ("ec2", stray_tag(default_vpc)),
-    "tag on a subnet": ("ec2", stray_tag(default_subnet)),
+    "tag on a VPC": ("ec2", stray_tagger(find_default_vpc)),
+    "tag on a subnet": ("ec2", stray_tagger(find_default_subnet)),
     "address": ("ec2", lambda aws: aws("ec2").allocate_address(Domain="vpc")),
     "volume": ("ec2", lambda aws: aws("ec2").create_volume(AvailabilityZone="us-west-2a", Size=1)),
-    "interface": ("ec2", lambda aws: aws("ec2").create_network_interface(SubnetId=default_subnet(aws))),
+    "interface": ("ec2", lambda aws: aws("ec2").create_network_interface(SubnetId=find_default_subnet(aws))),
     "key pair": ("ec2", lambda aws: aws("ec2").create_key_pair(KeyName="k")),
     "launch template": (
         "ec2",
@@ -146,11 +146,11 @@ ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
 }
 
 
-def test_a_new_account_has_nothing(aws: Client) -> None:
+def test_a_new_account_has_no_leftovers(aws: Client) -> None:
     assert inventory.leftovers() == []
 
 
-def test_reading_an_account_leaves_nothing(aws: Client) -> None:
+def test_reading_an_account_creates_no_leftovers(aws: Client) -> None:
     for service in ("ec2", "eks", "iam", "kms", "efs", "s3", "logs", "ssm", "sts", "autoscaling", "service-quotas"):
         client = aws(service)
         for method, operation in client.meta.method_to_api_mapping.items():
@@ -166,7 +166,7 @@ def test_reading_an_account_leaves_nothing(aws: Client) -> None:
 
 
 @pytest.mark.parametrize("what", ORPHANS)
-def test_an_orphan_is_found(aws: Client, what: str) -> None:
+def test_an_orphaned_resource_is_reported_as_a_leftover(aws: Client, what: str) -> None:
     service, plant = ORPHANS[what]
     plant(aws)
     leftovers = inventory.leftovers()
@@ -174,27 +174,27 @@ def test_an_orphan_is_found(aws: Client, what: str) -> None:
     assert service in {leftover.service for leftover in leftovers}
 
 
-def test_a_leftover_is_named_by_service_region_and_id(aws: Client) -> None:
-    group = aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=default_vpc(aws))["GroupId"]
+def test_a_leftover_is_identified_by_service_region_and_id(aws: Client) -> None:
+    group = aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=find_default_vpc(aws))["GroupId"]
     leftover = next(item for item in inventory.leftovers() if item.key == group)
     assert (leftover.service, leftover.account, leftover.region) == ("ec2", "123456789012", "us-west-2")
     assert leftover.description.startswith("SecurityGroup ")
     assert group in str(leftover)
 
 
-def test_a_route_in_the_default_route_table_is_reported_with_its_table(aws: Client) -> None:
-    stray_route(aws)
+def test_a_stray_route_in_the_default_route_table_is_reported_as_a_leftover(aws: Client) -> None:
+    add_stray_route(aws)
     assert any(
         leftover.container.startswith("route_tables.") and "192.0.2.0/24" in leftover.key for leftover in inventory.leftovers()
     )
 
 
-def test_resources_of_another_account_are_found(aws: Client) -> None:
+def test_leftovers_in_another_account_are_found(aws: Client) -> None:
     backend_of("sqs", "111122223333", "us-west-2").create_queue("q", {})
     assert "111122223333" in {leftover.account for leftover in inventory.leftovers()}
 
 
-def delete_all(aws: Client) -> None:
+def create_and_delete_all(aws: Client) -> None:
     """Create and delete most kinds of resources that a cluster needs."""
     ec2, iam, kms, logs, s3 = aws("ec2"), aws("iam"), aws("kms"), aws("logs"), aws("s3")
     tags = [{"Key": "stack", "Value": "s"}]
@@ -233,12 +233,12 @@ def delete_all(aws: Client) -> None:
     s3.delete_bucket(Bucket="key-bucket")
 
 
-def test_deleted_resources_leave_nothing(aws: Client) -> None:
-    delete_all(aws)
+def test_deleted_resources_are_not_reported_as_leftovers(aws: Client) -> None:
+    create_and_delete_all(aws)
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
 
-def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None:
+def test_a_terminated_tagged_instance_is_not_a_leftover(aws: Client) -> None:
     ec2 = aws("ec2")
     image = ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023*x86_64"]}])["Images"][0]["ImageId"]
     specification = [{"ResourceType": "instance", "Tags": [{"Key": "stack", "Value": "s"}]}]
@@ -247,7 +247,7 @@ def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None
         InstanceType="m7i.large",
         MinCount=1,
         MaxCount=1,
-        SubnetId=default_subnet(aws),
+        SubnetId=find_default_subnet(aws),
         TagSpecifications=specification,
     )["Instances"][0]["InstanceId"]
     assert inventory.leftovers()
@@ -256,15 +256,15 @@ def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
 
-def test_the_server_reports_its_leftovers(server: LocalAws) -> None:
-    assert server.control("GET", "inventory") == []
+def test_the_server_reports_leftovers(server: LocalAws) -> None:
+    assert server.call_control_api("GET", "inventory") == []
     server.client("sqs").create_queue(QueueName="forgotten")
-    assert [leftover["key"] for leftover in server.control("GET", "inventory")] == ["forgotten"]
+    assert [leftover["key"] for leftover in server.call_control_api("GET", "inventory")] == ["forgotten"]
 
 
-def test_prerequisites_may_stay_but_not_change(aws: Client) -> None:
+def test_accepted_prerequisites_are_reported_only_if_they_change(aws: Client) -> None:
     vpc = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    inventory.accept()
+    inventory.accept_current_resources()
     assert inventory.leftovers() == []
     aws("ec2").create_tags(Resources=[vpc], Tags=[{"Key": "stack", "Value": "s"}])
     aws("sqs").create_queue(QueueName="q")

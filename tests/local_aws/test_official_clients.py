@@ -8,7 +8,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from testkit.aws_clients import Client, LocalAws
-from tests.local_aws.documents import allow, policy
+from tests.local_aws.documents import allow_statement, make_policy
 
 HERE = {"LocationConstraint": "us-west-2"}
 TAGS = [{"Key": "team", "Value": "vision"}, {"Key": "empty", "Value": ""}]
@@ -25,7 +25,7 @@ def bucket(aws: Client) -> Any:
 # --- tags of buckets
 
 
-def test_new_bucket_keeps_its_tags(bucket: Any) -> None:
+def test_a_new_bucket_keeps_its_tags(bucket: Any) -> None:
     assert bucket.get_bucket_tagging(Bucket="key-bucket")["TagSet"] == TAGS
 
 
@@ -41,12 +41,12 @@ def test_s3_control_reads_and_changes_the_tags_of_a_bucket(aws: Client, bucket: 
     ("arn", "code"),
     [("arn:aws:s3:::no-such-bucket", "NoSuchBucket"), ("arn:aws:s3:::key-bucket/key", "NotImplementedInLocalCloud")],
 )
-def test_s3_control_refuses_other_resources(aws: Client, bucket: Any, arn: str, code: str) -> None:
+def test_s3_control_rejects_resources_other_than_buckets(aws: Client, bucket: Any, arn: str, code: str) -> None:
     with pytest.raises(ClientError, match=code):
         aws("s3control").list_tags_for_resource(**{**NAMED, "ResourceArn": arn})
 
 
-def test_s3_control_is_served_under_its_host_prefix(server: LocalAws) -> None:
+def test_s3_control_is_reachable_under_its_account_host_prefix(server: LocalAws) -> None:
     """SDKs put the account before the host. The name does not resolve, so they reach it through a proxy: the server."""
     server.client("s3").create_bucket(Bucket="key-bucket", CreateBucketConfiguration={**HERE, "Tags": TAGS})
     proxied = Config(proxies={"http": server.endpoint}, retries={"total_max_attempts": 1})
@@ -81,7 +81,7 @@ def put_lifecycle(s3: Any, *rules: dict[str, Any], **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("size", ["varies_by_storage_class", "all_storage_classes_128K"])
-def test_lifecycle_configuration_is_returned_as_it_was_put(bucket: Any, size: str) -> None:
+def test_a_lifecycle_configuration_is_returned_unchanged(bucket: Any, size: str) -> None:
     rules = [{"ID": name, "Status": "Enabled", **rule} for name, rule in RULES.items()]
     assert put_lifecycle(bucket, *rules, TransitionDefaultMinimumObjectSize=size)["TransitionDefaultMinimumObjectSize"] == size
     described = bucket.get_bucket_lifecycle_configuration(Bucket="key-bucket")
@@ -89,7 +89,7 @@ def test_lifecycle_configuration_is_returned_as_it_was_put(bucket: Any, size: st
     assert described["TransitionDefaultMinimumObjectSize"] == size
 
 
-def test_rule_without_an_id_gets_one_and_a_deleted_configuration_is_gone(bucket: Any) -> None:
+def test_a_rule_without_an_id_gets_one_and_a_deleted_configuration_is_gone(bucket: Any) -> None:
     put_lifecycle(bucket, RULES["sizes"])
     described = bucket.get_bucket_lifecycle_configuration(Bucket="key-bucket")
     assert described["Rules"][0]["ID"]
@@ -108,7 +108,7 @@ def test_rule_without_an_id_gets_one_and_a_deleted_configuration_is_gone(bucket:
         {"Filter": {"Prefix": ""}, "AbortIncompleteMultipartUpload": {}},
     ],
 )
-def test_contradictory_lifecycle_rule_is_malformed(bucket: Any, rule: dict[str, Any]) -> None:
+def test_a_contradictory_lifecycle_rule_is_rejected(bucket: Any, rule: dict[str, Any]) -> None:
     with pytest.raises(ClientError, match=r"MalformedXML|InvalidRequest"):
         put_lifecycle(bucket, rule)
 
@@ -126,7 +126,7 @@ def instance(aws: Client) -> str:
 
 
 @pytest.mark.parametrize(("text", "described"), [(b"", {}), (b"#!/bin/bash", {"Value": "IyEvYmluL2Jhc2g="})])
-def test_user_data_changes_only_while_the_instance_is_stopped(
+def test_user_data_can_be_changed_only_while_the_instance_is_stopped(
     aws: Client, instance: str, text: bytes, described: dict[str, str]
 ) -> None:
     ec2 = aws("ec2")
@@ -138,18 +138,18 @@ def test_user_data_changes_only_while_the_instance_is_stopped(
     assert ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"] == described
 
 
-def test_detailed_monitoring_turns_on_and_off(aws: Client, instance: str) -> None:
+def test_detailed_monitoring_can_be_turned_on_and_off(aws: Client, instance: str) -> None:
     ec2 = aws("ec2")
 
-    def state() -> str:
+    def read_state() -> str:
         [reservation] = ec2.describe_instances(InstanceIds=[instance])["Reservations"]
         return str(reservation["Instances"][0]["Monitoring"]["State"])
 
-    assert state() == "disabled"
+    assert read_state() == "disabled"
     ec2.monitor_instances(InstanceIds=[instance])
-    assert state() == "enabled"
+    assert read_state() == "enabled"
     ec2.unmonitor_instances(InstanceIds=[instance])
-    assert state() == "disabled"
+    assert read_state() == "disabled"
     with pytest.raises(ClientError, match=r"InvalidInstanceID\.NotFound"):
         ec2.monitor_instances(InstanceIds=["i-0123456789abcdef0"])
 
@@ -171,23 +171,23 @@ def test_dhcp_options_keep_their_tags(aws: Client) -> None:
         ("describe_security_groups", "GroupIds", "sg"),
     ],
 )
-def test_message_about_missing_resources_lists_their_ids(aws: Client, operation: str, parameter: str, prefix: str) -> None:
+def test_the_error_for_missing_resources_lists_their_ids(aws: Client, operation: str, parameter: str, prefix: str) -> None:
     missing = [f"{prefix}-0123456789abcdef{place}" for place in (1, 0)]
     with pytest.raises(ClientError, match=f"{missing[1]}, {missing[0]}") as caught:
         getattr(aws("ec2"), operation)(**{parameter: missing})
     assert "{" not in str(caught.value)
 
 
-def test_log_group_may_lose_its_key(aws: Client) -> None:
+def test_a_kms_key_can_be_removed_from_a_log_group(aws: Client) -> None:
     logs = aws("logs")
-    service = allow(Principal={"Service": "logs.us-west-2.amazonaws.com"}, Action="kms:*", Resource="*")
-    owner = allow(Principal={"AWS": "arn:aws:iam::123456789012:root"}, Action="kms:*", Resource="*")
-    key = aws("kms").create_key(Policy=policy(owner, service))["KeyMetadata"]["Arn"]
+    service = allow_statement(Principal={"Service": "logs.us-west-2.amazonaws.com"}, Action="kms:*", Resource="*")
+    owner = allow_statement(Principal={"AWS": "arn:aws:iam::123456789012:root"}, Action="kms:*", Resource="*")
+    key = aws("kms").create_key(Policy=make_policy(owner, service))["KeyMetadata"]["Arn"]
     logs.create_log_group(logGroupName="group", kmsKeyId=key)
     logs.disassociate_kms_key(logGroupName="group")
     assert "kmsKeyId" not in logs.describe_log_groups(logGroupNamePrefix="group")["logGroups"][0]
 
 
-def test_instance_profile_lists_its_tags(aws: Client) -> None:
+def test_an_instance_profile_lists_its_tags(aws: Client) -> None:
     aws("iam").create_instance_profile(InstanceProfileName="nodes", Tags=TAGS)
     assert aws("iam").list_instance_profile_tags(InstanceProfileName="nodes")["Tags"] == TAGS

@@ -10,15 +10,15 @@ import pytest
 from infra.checks import limits, permissions
 from infra.checks.model import Answer
 from infra.facts import price_list
-from infra.facts.gather import gather
+from infra.facts.gather import gather_facts
 from infra.facts.price_list import Wanted
-from infra.plan.placement import nat_zones
+from infra.plan.placement import choose_nat_zones
 from infra.settings.stack import Settings
 from localcloud.aws import faults, quotas
 from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_NAME
 from localcloud.aws.permissions import organization
 from testkit.aws_clients import REGION, Client
-from tests.pure.world import load
+from tests.pure.world import load_settings
 
 pytestmark = pytest.mark.usefixtures("account_credentials", "own_cache")
 ROOT = Path(__file__).parents[2]
@@ -32,40 +32,40 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def settings(*pools: dict[str, Any], **sections: Any) -> Settings:
     target = {"kind": "eks", **sections.pop("target", {})}
-    return load({"target": target, "pools": list(pools), "platform": {"install": False}, **sections}, region=REGION)
+    return load_settings({"target": target, "pools": list(pools), "platform": {"install": False}, **sections}, region=REGION)
 
 
 GPUS = {"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 2}
 
 
 def limit_answers(of: Settings) -> dict[str, Answer]:
-    return {answer.check: answer for answer in limits.answers(of, gather(of))}
+    return {answer.check: answer for answer in limits.check_limits(of, gather_facts(of))}
 
 
 # --- prices -------------------------------------------------------------------------------------------------------------
 
 
-def test_prices_come_from_the_price_list_with_its_filters(aws: Client) -> None:
+def test_prices_are_read_from_the_price_list_api_with_filters(aws: Client) -> None:
     price_table = price_list.read(Wanted(REGION, frozenset({"p4d.24xlarge", "m7i.large"}), frozenset()))
     assert {name: price.usd for name, price in price_table.instances.items()} == {
         "m7i.large": Decimal("0.1008000000"),
         "p4d.24xlarge": Decimal("21.9576400000"),
     }
-    assert (price_table.item("nat-gateway-hour") or pytest.fail("no price")).usd == Decimal("0.045")
+    assert (price_table.item_price("nat-gateway-hour") or pytest.fail("no price")).usd == Decimal("0.045")
     assert price_table.missing is None
 
 
-def test_a_type_without_an_on_demand_price_is_not_priced_at_zero(aws: Client) -> None:
+def test_a_type_without_an_on_demand_price_does_not_cost_zero(aws: Client) -> None:
     assert price_list.read(Wanted(REGION, frozenset({"p5e.48xlarge"}), frozenset())).instances == {}
 
 
-def test_spot_prices_are_those_of_the_zones(aws: Client) -> None:
+def test_spot_prices_are_read_for_each_zone(aws: Client) -> None:
     price_table = price_list.read(Wanted(REGION, frozenset(), frozenset({"p4d.24xlarge"})))
     assert {name for name, _ in price_table.spot} == {"p4d.24xlarge"}
     assert price_table.spot_price("p4d.24xlarge", next(zone for _, zone in price_table.spot)) is not None
 
 
-def test_prices_are_kept_for_a_day(aws: Client, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prices_are_cached_for_a_day(aws: Client, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Wanted(REGION, frozenset({"m7i.large"}), frozenset())
     first = price_list.read(query)
     monkeypatch.setattr(price_list, "read_rows", lambda *_: pytest.fail("queried again"))
@@ -73,7 +73,7 @@ def test_prices_are_kept_for_a_day(aws: Client, own_cache: Path, monkeypatch: py
     assert price_list.read(query).instances == first.instances
 
 
-def test_a_refused_query_is_the_reason_why_prices_are_unknown(aws: Client) -> None:
+def test_a_denied_price_query_is_reported_as_the_reason_for_missing_prices(aws: Client) -> None:
     organization.deny("pricing:GetProducts")
     price_table = price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
     assert (price_table.instances, price_table.missing) == ({}, "you may not call pricing:GetProducts")
@@ -82,17 +82,17 @@ def test_a_refused_query_is_the_reason_why_prices_are_unknown(aws: Client) -> No
 # --- quotas -------------------------------------------------------------------------------------------------------------
 
 
-def test_instances_and_reservations_of_others_count_against_the_quota(aws: Client) -> None:
+def test_instances_and_reservations_outside_the_stack_count_against_the_quota(aws: Client) -> None:
     aws("ec2").create_capacity_reservation(
         InstanceType="p4d.24xlarge", InstancePlatform="Linux/UNIX", AvailabilityZone=f"{REGION}b", InstanceCount=2
     )
     image = aws("ec2").describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
     aws("ec2").run_instances(ImageId=image, InstanceType="m7i.large", MinCount=1, MaxCount=1, SubnetId=subnet)
-    assert gather(settings(GPUS)).in_use == {"L-417A185B": 192, "L-1216C47A": 2}
+    assert gather_facts(settings(GPUS)).in_use == {"L-417A185B": 192, "L-1216C47A": 2}
 
 
-def test_unused_quotas_pass_every_check(aws: Client) -> None:
+def test_a_stack_within_unused_quotas_passes_every_check(aws: Client) -> None:
     assert {answer.verdict for answer in limit_answers(settings(GPUS)).values()} == {"yes"}
 
 
@@ -110,17 +110,17 @@ def test_unused_quotas_pass_every_check(aws: Client) -> None:
         ("L-FE177D64", "IAM roles"),
     ],
 )
-def test_a_reached_limit_fails_its_check_and_names_the_quota_request(code: str, check: str, aws: Client) -> None:
+def test_a_reached_quota_fails_its_check_and_the_error_names_the_quota_request(code: str, check: str, aws: Client) -> None:
     quotas.set_values({code: 0})
     by_check = limit_answers(settings(GPUS))
     assert [name for name, answer in by_check.items() if answer.verdict == "no"] == [check]
     assert f"--quota-code {code}" in by_check[check].sentences[0]
 
 
-def test_nat_gateways_of_others_count_in_their_zone_only(aws: Client) -> None:
+def test_nat_gateways_outside_the_stack_count_only_in_their_zone(aws: Client) -> None:
     quotas.set_values({"L-FE5A380F": 1})
     ec2, of = aws("ec2"), settings(GPUS)
-    zone = nat_zones(of, gather(of))[0]
+    zone = choose_nat_zones(of, gather_facts(of))[0]
     subnets = {record["AvailabilityZone"]: record["SubnetId"] for record in ec2.describe_subnets()["Subnets"]}
     elsewhere = next(subnet for other, subnet in subnets.items() if other != zone)
     ec2.create_nat_gateway(SubnetId=elsewhere, ConnectivityType="private")
@@ -130,7 +130,7 @@ def test_nat_gateways_of_others_count_in_their_zone_only(aws: Client) -> None:
     assert said.startswith(f"{zone} already has 1, and the quota is 1. ") and "--desired-value 2 " in said
 
 
-def test_a_stack_in_an_existing_vpc_needs_no_vpc(aws: Client) -> None:
+def test_a_stack_in_an_existing_vpc_needs_no_vpc_quota(aws: Client) -> None:
     quotas.set_values({"L-F678F1CE": 0, "L-0263D0A3": 0})
     vpc = aws("ec2").describe_vpcs()["Vpcs"][0]["VpcId"]
     subnets = [subnet["SubnetId"] for subnet in aws("ec2").describe_subnets()["Subnets"]][:2]
@@ -142,14 +142,14 @@ def test_a_stack_in_an_existing_vpc_needs_no_vpc(aws: Client) -> None:
 
 
 def permission_answer(of: Settings) -> Answer:
-    return permissions.answer(of, gather(of))
+    return permissions.check_permissions(of, gather_facts(of))
 
 
-def test_an_administrator_may_create_the_stack(aws: Client) -> None:
+def test_an_administrator_has_permission_to_create_the_stack(aws: Client) -> None:
     assert permission_answer(settings(GPUS)).verdict == "yes"
 
 
-def test_the_documented_policies_are_enough(aws: Client) -> None:
+def test_the_documented_policies_are_sufficient(aws: Client) -> None:
     iam = aws("iam")
     for name in ("read", "up", "destroy"):
         document = json.dumps(json.loads((ROOT / "docs" / "iam" / f"{name}.json").read_text()), separators=(",", ":"))
@@ -175,7 +175,7 @@ def test_a_denied_action_fails_the_check_and_is_named(action: str, aws: Client) 
     assert f"may not call {action}." in answer.sentences[0]
 
 
-def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
+def test_permissions_are_unknown_without_the_policy_simulator(aws: Client) -> None:
     organization.deny("iam:SimulatePrincipalPolicy")
     answer = permission_answer(settings(GPUS))
     assert answer.verdict == "unknown"
@@ -185,7 +185,7 @@ def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
 # --- network interfaces and service-linked roles ------------------------------------------------------------------------
 
 
-def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Client) -> None:
+def test_a_network_interface_quota_below_the_maximum_size_is_a_warning(aws: Client) -> None:
     small = {**GPUS, "desiredSize": 0}
     fixed = 1 + 3 + 3 + 2
     """Network interfaces: one for a NAT gateway, three for the control plane, three for mount targets, two for system
@@ -200,21 +200,21 @@ def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Clie
     assert limit_answers(settings(small))["Network interfaces per Region"].verdict == "no"
 
 
-def test_interfaces_of_endpoints_and_of_fsx_count(aws: Client) -> None:
+def test_network_interfaces_of_endpoints_and_fsx_count(aws: Client) -> None:
     closed = {"network": {"natGateways": "none", "interfaceEndpoints": True}, "storage": {"efs": "none", "fsx": {}}}
     quotas.set_values({"L-DF5E4CA3": 30})
     answer = limit_answers(settings(**closed))["Network interfaces per Region"]
     assert answer.verdict == "no" and answer.sentences[0].startswith("the stack needs 43 more, but the account uses 0 of 30.")
 
 
-def test_roles_that_exist_but_may_not_be_created_are_unknown(aws: Client) -> None:
+def test_service_linked_roles_that_the_caller_cannot_create_are_unknown(aws: Client) -> None:
     organization.deny("iam:CreateServiceLinkedRole")
     answer = limit_answers(settings(GPUS))["service-linked roles"]
     assert answer.verdict == "unknown"
     assert "you may not call iam:CreateServiceLinkedRole, which AWS may still require" in answer.sentences[0]
 
 
-def test_missing_roles_are_unknown_and_not_yes_without_the_simulator(aws: Client) -> None:
+def test_missing_service_linked_roles_are_unknown_without_the_policy_simulator(aws: Client) -> None:
     organization.deny("iam:SimulatePrincipalPolicy")
     faults.add(faults.Fault("iam", "GetRole", "NoSuchEntity"))
     answer = limit_answers(settings())["service-linked roles"]
@@ -225,7 +225,7 @@ def test_missing_roles_are_unknown_and_not_yes_without_the_simulator(aws: Client
     )
 
 
-def test_the_stack_s_own_addresses_are_not_needed_again(aws: Client) -> None:
+def test_elastic_ips_of_the_stack_are_not_counted_twice(aws: Client) -> None:
     tags = [{"Key": "gpumpi:stack", "Value": "test"}]
     aws("ec2").allocate_address(Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": tags}])
     quotas.set_values({"L-0263D0A3": 1})

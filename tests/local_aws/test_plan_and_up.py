@@ -9,37 +9,40 @@ from typing import Any, Final
 
 import pytest
 
-from testkit.plan_worlds import Reservation, World, compare, draw_worlds
+from testkit.plan_worlds import Reservation, World, compare_plan_and_up, draw_worlds
 
 NUMBER, SEED = 10, 20261123
 
 
-def pool_in_block(name: str, block: Reservation, **more: Any) -> dict[str, Any]:
+def build_block_pool(name: str, block: Reservation, **more: Any) -> dict[str, Any]:
     """Return a pool that uses all of a Capacity Block."""
     capacity = {"kind": "capacity-block", "reservationId": block.id}
     return {"name": name, "instanceType": block.instance_type, "maxSize": block.count, "capacity": capacity, **more}
 
 
-def block(number: int, instance_type: str, zone: str, size: int) -> Reservation:
+def make_block(number: int, instance_type: str, zone: str, size: int) -> Reservation:
     return Reservation(f"cr-0123456789abcde{number:02}", "capacity-block", instance_type, f"us-west-2{zone}", size, "active")
 
 
-G5, P5, G6 = block(0, "g5.xlarge", "c", 4), block(0, "p5en.48xlarge", "d", 3), block(1, "g6.48xlarge", "a", 4)
-EXPIRED = replace(block(0, "p5.48xlarge", "c", 2), state="expired")
+G5, P5, G6 = make_block(0, "g5.xlarge", "c", 4), make_block(0, "p5en.48xlarge", "d", 3), make_block(1, "g6.48xlarge", "a", 4)
+EXPIRED = replace(make_block(0, "p5.48xlarge", "c", 2), state="expired")
 EKS: Final = {"target": {"kind": "eks"}, "platform": {"install": False}, "network": {"natGateways": "perZone"}}
 FOUND = {
     "network interfaces of NAT gateways, the control plane and mount targets": World(
-        {**EKS, "pools": [pool_in_block("one", G5, desiredSize=2, zone="us-west-2c")]},
+        {**EKS, "pools": [build_block_pool("one", G5, desiredSize=2, zone="us-west-2c")]},
         reservations=(G5,),
         quotas={"L-DF5E4CA3": 8},
     ),
     "a pool that can grow, and system nodes that cannot": World(
-        {**EKS, "pools": [pool_in_block("one", P5, desiredSize=1, zone="us-west-2d"), pool_in_block("two", G6, desiredSize=0)]},
+        {
+            **EKS,
+            "pools": [build_block_pool("one", P5, desiredSize=1, zone="us-west-2d"), build_block_pool("two", G6, desiredSize=0)],
+        },
         reservations=(P5, G6),
         new_account=True,
     ),
     "workers of an EC2 cluster in an expired reservation": World(
-        {"target": {"kind": "ec2"}, "pools": [pool_in_block("one", EXPIRED, desiredSize=0, zone="us-west-2c")]},
+        {"target": {"kind": "ec2"}, "pools": [build_block_pool("one", EXPIRED, desiredSize=0, zone="us-west-2c")]},
         reservations=(EXPIRED,),
     ),
 }
@@ -58,14 +61,14 @@ def worlds() -> list[World]:
 
 
 @pytest.mark.parametrize("number", range(NUMBER))
-def test_plan_and_up_agree_on_random_stacks(worlds: list[World], number: int) -> None:
-    assert compare(worlds[number]).disagreement == ""
+def test_plan_and_up_give_the_same_result_for_random_stacks(worlds: list[World], number: int) -> None:
+    assert compare_plan_and_up(worlds[number]).disagreement == ""
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_plan_and_up_agree_on_stacks_where_they_once_differed(name: str) -> None:
-    assert compare(FOUND[name]).disagreement == ""
+def test_plan_and_up_give_the_same_result_for_stacks_with_past_differences(name: str) -> None:
+    assert compare_plan_and_up(FOUND[name]).disagreement == ""
 
 
-def test_the_same_seed_draws_the_same_stacks(worlds: list[World]) -> None:
+def test_the_same_seed_generates_the_same_stacks(worlds: list[World]) -> None:
     assert draw_worlds(NUMBER, SEED) == worlds

@@ -23,7 +23,7 @@ from cli.errors import CommandError
 from infra.facts import clients as clients_of_facts
 from infra.facts.capacity import BlockOffering
 from infra.facts.clients import Clients
-from tests.local_aws.test_capacity_commands import STACK, environment, find_offer, reservations, reserve, stack
+from tests.local_aws.test_capacity_commands import STACK, environment, find_offer, list_reservations, reserve, stack
 
 __all__ = ("environment", "stack")  # fixtures
 REGION, BOUGHT = "us-west-2", "cr-0aaaaaaaaaaaaaaaa"
@@ -61,9 +61,9 @@ class Handler(BaseHTTPRequestHandler):
         else:
             there = values["Filter.1.Value.1"] in self.server.tags and values["Filter.1.Name"] == "tag:gpumpi:order"
             item = f"<item><capacityReservationId>{BOUGHT}</capacityReservationId></item>" if there else ""
-            self.answer(200, f"<X><capacityReservationSet>{item}</capacityReservationSet></X>")
+            self.send_answer(200, f"<X><capacityReservationSet>{item}</capacityReservationSet></X>")
 
-    def answer(self, status: int, text: str) -> None:
+    def send_answer(self, status: int, text: str) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -72,38 +72,38 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
-def close(handler: Handler) -> None:
+def close_connection(handler: Handler) -> None:
     handler.connection.shutdown(socket.SHUT_RDWR)
     handler.close_connection = True
 
 
-def cut_off(handler: Handler) -> None:
+def truncate_response(handler: Handler) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
     handler.wfile.write(b"<PurchaseCap")
-    close(handler)
+    close_connection(handler)
 
 
-def say_nothing(handler: Handler) -> None:
+def hold_response(handler: Handler) -> None:
     handler.server.released.wait(30)
     handler.close_connection = True
 
 
-def error(status: int, code: str) -> Callable[[Handler], None]:
+def error_reply(status: int, code: str) -> Callable[[Handler], None]:
     text = f"<Response><Errors><Error><Code>{code}</Code><Message>no</Message></Error></Errors></Response>"
-    return lambda handler: handler.answer(status, text)
+    return lambda handler: handler.send_answer(status, text)
 
 
 LOST: dict[str, Callable[[Handler], None]] = {
-    "the connection is closed": close,
-    "the answer is cut off": cut_off,
-    "the server is silent": say_nothing,
-    "an internal error": error(500, "InternalError"),
-    "a gateway's error page": lambda handler: handler.answer(502, "<html>Bad gateway</html>"),
-    "an unavailable service": error(503, "Unavailable"),
-    "throttling after the purchase": error(503, "RequestLimitExceeded"),
-    "an answer that is not XML": lambda handler: handler.answer(200, "ok"),
+    "the connection is closed": close_connection,
+    "the answer is cut off": truncate_response,
+    "the server is silent": hold_response,
+    "an internal error": error_reply(500, "InternalError"),
+    "a gateway's error page": lambda handler: handler.send_answer(502, "<html>Bad gateway</html>"),
+    "an unavailable service": error_reply(503, "Unavailable"),
+    "throttling after the purchase": error_reply(503, "RequestLimitExceeded"),
+    "an answer that is not XML": lambda handler: handler.send_answer(200, "ok"),
 }
 
 
@@ -128,7 +128,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ec2]]:
         server.server_close()
 
 
-def offering() -> BlockOffering:
+def make_offering() -> BlockOffering:
     values: dict[str, Any] = dict.fromkeys(BlockOffering.__dataclass_fields__)
     values |= {"id": "cb-0123456789abcdef0", "region": REGION, "zone": "us-west-2a", "start": START}
     return BlockOffering(**values)
@@ -146,17 +146,17 @@ class Clock:
 
 
 @pytest.mark.parametrize("case", LOST)
-def test_a_purchase_whose_answer_is_lost_is_sent_once_and_found(serve: Callable[..., Ec2], case: str) -> None:
+def test_a_purchase_with_a_lost_response_is_sent_once_and_found(serve: Callable[..., Ec2], case: str) -> None:
     server = serve(LOST[case])
-    assert order.buy(Clients(REGION), offering())["CapacityReservationId"] == BOUGHT
+    assert order.buy_block(Clients(REGION), make_offering())["CapacityReservationId"] == BOUGHT
     assert len(server.purchases) == 1
 
 
 @pytest.mark.parametrize("case", LOST)
-def test_a_purchase_that_does_not_appear_is_reported_with_a_command_that_checks(serve: Callable[..., Ec2], case: str) -> None:
+def test_a_purchase_that_does_not_appear_is_reported_with_a_command_to_check_it(serve: Callable[..., Ec2], case: str) -> None:
     server, clock = serve(LOST[case], commits=False), Clock()
     with pytest.raises(CommandError, match=r"AWS shows no reservation after 120 s\. It may still have been bought") as raised:
-        order.buy(Clients(REGION), offering(), now=clock.now, pause=clock.pause)
+        order.buy_block(Clients(REGION), make_offering(), now=clock.now, pause=clock.pause)
     (purchase,) = server.purchases
     value = purchase["TagSpecification.1.Tag.1.Value"]
     command = f"aws ec2 describe-capacity-reservations --region {REGION} --filters Name=tag:gpumpi:order,Values={value}"
@@ -164,37 +164,37 @@ def test_a_purchase_that_does_not_appear_is_reported_with_a_command_that_checks(
 
 
 def test_a_reservation_that_appears_late_is_found(serve: Callable[..., Ec2]) -> None:
-    server, clock = serve(close, commits=False), Clock()
+    server, clock = serve(close_connection, commits=False), Clock()
 
     def pause(seconds: float) -> None:
         clock.pause(seconds)
         if clock.moment - START > timedelta(seconds=60):
             server.tags.append(server.purchases[0]["TagSpecification.1.Tag.1.Value"])
 
-    assert order.buy(Clients(REGION), offering(), now=clock.now, pause=pause)["CapacityReservationId"] == BOUGHT
+    assert order.buy_block(Clients(REGION), make_offering(), now=clock.now, pause=pause)["CapacityReservationId"] == BOUGHT
     assert len(server.purchases) == 1
 
 
-def test_each_purchase_has_its_own_tag(serve: Callable[..., Ec2]) -> None:
-    server = serve(close)
+def test_each_purchase_has_a_unique_tag(serve: Callable[..., Ec2]) -> None:
+    server = serve(close_connection)
     for _ in range(2):
-        order.buy(Clients(REGION), offering())
+        order.buy_block(Clients(REGION), make_offering())
     first, second = (purchase["TagSpecification.1.Tag.1.Value"] for purchase in server.purchases)
     assert first != second and first.startswith("cb-0123456789abcdef0.")
 
 
-def test_a_refused_purchase_is_not_looked_up(serve: Callable[..., Ec2]) -> None:
-    server = serve(error(400, "CapacityBlockOfferingExpired"), commits=False)
+def test_a_purchase_refused_by_aws_is_not_looked_up(serve: Callable[..., Ec2]) -> None:
+    server = serve(error_reply(400, "CapacityBlockOfferingExpired"), commits=False)
     with pytest.raises(CommandError, match="CapacityBlockOfferingExpired") as raised:
-        order.buy(Clients(REGION), offering())
+        order.buy_block(Clients(REGION), make_offering())
     assert len(server.purchases) == 1 and "may still have been bought" not in str(raised.value)
 
 
 def test_a_purchase_that_was_never_sent_is_not_looked_up(monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Ec2]) -> None:
-    serve(close)
+    serve(close_connection)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(CommandError, match=r"^AWS is not reachable in Region us-west-2"):
-        order.buy(Clients(REGION), offering())
+        order.buy_block(Clients(REGION), make_offering())
 
 
 # --- the command -------------------------------------------------------------------------------------------------------
@@ -202,21 +202,21 @@ def test_a_purchase_that_was_never_sent_is_not_looked_up(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("account_credentials")
 @pytest.mark.parametrize("interrupts", [False, True], ids=["timeout", "Ctrl+C"])
-def test_reserve_reports_and_records_a_purchase_whose_answer_was_lost(
+def test_reserve_reports_and_records_a_purchase_with_a_lost_response(
     stack: Path, monkeypatch: pytest.MonkeyPatch, interrupts: bool
 ) -> None:
     identifier, call, sent = find_offer()["id"], BaseClient._make_api_call, []
 
-    def lose(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
+    def lose_response(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
         answer = call(client, operation, arguments)
         if operation == "PurchaseCapacityBlock":
             sent.append(arguments)
             raise KeyboardInterrupt if interrupts else ReadTimeoutError(endpoint_url="https://ec2")
         return answer
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", lose)
+    monkeypatch.setattr(BaseClient, "_make_api_call", lose_response)
     done = reserve(stack, identifier, "--yes", "--json")
-    (bought,) = reservations()
+    (bought,) = list_reservations()
     assert (done.exit_code, len(sent)) == (0, 1), done.output
     assert json.loads(done.stdout)["reservationId"] == bought["CapacityReservationId"]
     assert f"reservationId: {bought['CapacityReservationId']}" in stack.read_text()
@@ -224,17 +224,17 @@ def test_reserve_reports_and_records_a_purchase_whose_answer_was_lost(
 
 
 @pytest.mark.usefixtures("account_credentials")
-def test_a_stack_file_that_cannot_be_written_does_not_hide_the_purchase(stack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    identifier, write = find_offer()["id"], whole_files.write
+def test_a_purchase_is_reported_even_if_the_stack_file_cannot_be_written(stack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identifier, write = find_offer()["id"], whole_files.write_file
 
     def fail(path: Path, text: str, **more: bool) -> None:
         if path == stack:
             raise OSError(28, "No space left on device", str(path))
         write(path, text, **more)
 
-    monkeypatch.setattr(whole_files, "write", fail)
+    monkeypatch.setattr(whole_files, "write_file", fail)
     done = reserve(stack, identifier, "--yes")
-    (bought,) = reservations()
+    (bought,) = list_reservations()
     assert done.exit_code == 1 and stack.read_text() == STACK
     assert (
         f"{bought['CapacityReservationId']} was bought, but {stack} cannot be written: No space left on device. " in done.stderr
@@ -250,7 +250,7 @@ ONCE = {"purchase_capacity_block": "ec2_once"}
 HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repeats have no effect"}
 
 
-def list_untokened() -> dict[str, str]:
+def list_untokened_operations() -> dict[str, str]:
     """Return boto3 method -> service of all operations that create something and have no idempotency token."""
     session, methods = botocore.session.get_session(), {}
     for service in ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "service-quotas", "ssm"):
@@ -264,7 +264,7 @@ def list_untokened() -> dict[str, str]:
 
 
 def test_every_paid_call_without_a_client_token_is_sent_at_most_once() -> None:
-    operations = list_untokened()
+    operations = list_untokened_operations()
     called = {
         name
         for folder in ("cli", "infra/facts", "infra/recovery", "infra/checks")

@@ -11,7 +11,7 @@ from localcloud.aws.ec2 import capacity_reservations, limits
 from localcloud.aws.permissions import organization
 from testkit.aws_clients import Client
 from testkit.eks_world import World as EksWorld
-from testkit.eks_world import issues
+from testkit.eks_world import list_health_issues
 from tests.local_aws.ec2_world import TRUST, World, make_world
 
 VCPU_TEXT = (
@@ -27,10 +27,10 @@ def world(aws: Client) -> World:
 
 
 @pytest.fixture(autouse=True)
-def usual_quotas() -> Iterator[None]:
+def restored_quotas() -> Iterator[None]:
     yield
     quotas._set.clear()
-    quotas.use_account("established")
+    quotas.select_account_kind("established")
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def usual_quotas() -> Iterator[None]:
         ("u-6tb1.metal", "on-demand", "Running On-Demand High Memory instances"),
     ],
 )
-def test_instance_types_count_against_the_quota_of_their_family_and_market(name: str, market: str, code: str) -> None:
-    quota_code = limits.quota_of(name, market)
+def test_instances_count_against_the_quota_of_their_family_and_market_type(name: str, market: str, code: str) -> None:
+    quota_code = limits.vcpu_quota_code(name, market)
     assert [quota.name for quota in quotas.QUOTAS if quota.code == quota_code] == [code]
 
 
@@ -63,7 +63,7 @@ def test_on_demand_instances_share_the_quota_of_their_family(world: World) -> No
     world.run()
 
 
-def test_spot_instances_have_quotas_of_their_own(world: World) -> None:
+def test_spot_instances_have_separate_quotas(world: World) -> None:
     quotas.set_values({"L-3819A6DF": 32})
     world.run(**SPOT)
     with pytest.raises(ClientError, match=r"MaxSpotInstanceCountExceeded.*Max spot instance count exceeded"):
@@ -71,9 +71,9 @@ def test_spot_instances_have_quotas_of_their_own(world: World) -> None:
     world.run()
 
 
-def test_a_reservation_uses_the_quota_and_its_instances_do_not(world: World) -> None:
+def test_a_reservation_counts_against_the_quota_but_its_instances_do_not(world: World) -> None:
     quotas.set_values({"L-DB2E81BA": 64})
-    capacity_reservations.seed("g5.8xlarge", "us-west-2a", 2, match="open")
+    capacity_reservations.seed_reservation("g5.8xlarge", "us-west-2a", 2, match="open")
     world.run(MinCount=2, MaxCount=2)
     with pytest.raises(ClientError, match=VCPU_TEXT):
         world.run()
@@ -82,9 +82,9 @@ def test_a_reservation_uses_the_quota_and_its_instances_do_not(world: World) -> 
         world.ec2.create_capacity_reservation(**request, InstanceCount=1)
 
 
-def test_a_capacity_block_uses_no_quota(world: World) -> None:
+def test_a_capacity_block_does_not_count_against_a_quota(world: World) -> None:
     quotas.set_values({"L-417A185B": 0})
-    block = capacity_reservations.seed("p4d.24xlarge", "us-west-2a", 1, kind="capacity-block")
+    block = capacity_reservations.seed_reservation("p4d.24xlarge", "us-west-2a", 1, kind="capacity-block")
     target = {"CapacityReservationTarget": {"CapacityReservationId": block}}
     options = {"MarketType": "capacity-block"}
     world.run(InstanceType="p4d.24xlarge", InstanceMarketOptions=options, CapacityReservationSpecification=target)
@@ -94,7 +94,7 @@ def create_vpc(world: World) -> None:
     world.ec2.create_vpc(CidrBlock="10.9.0.0/16")
 
 
-def create_gateway(world: World) -> None:
+def create_internet_gateway(world: World) -> None:
     world.ec2.create_internet_gateway()
 
 
@@ -102,7 +102,7 @@ def allocate_address(world: World) -> None:
     world.ec2.allocate_address(Domain="vpc")
 
 
-def one_nat_gateway(world: World, subnet: int = 0) -> None:
+def create_nat_gateway(world: World, subnet: int = 0) -> None:
     world.ec2.create_nat_gateway(SubnetId=world.subnets[subnet], ConnectivityType="private")
 
 
@@ -114,13 +114,17 @@ def run_instance(world: World) -> None:
     ("code", "create", "error"),
     [
         ("L-F678F1CE", create_vpc, "VpcLimitExceeded.*The maximum number of VPCs has been reached"),
-        ("L-A4707A72", create_gateway, "InternetGatewayLimitExceeded.*The maximum number of internet gateways has been reached"),
+        (
+            "L-A4707A72",
+            create_internet_gateway,
+            "InternetGatewayLimitExceeded.*The maximum number of internet gateways has been reached",
+        ),
         ("L-0263D0A3", allocate_address, "AddressLimitExceeded.*The maximum number of addresses has been reached"),
-        ("L-FE5A380F", one_nat_gateway, "NatGatewayLimitExceeded.*would exceed the limit of . NAT gateways"),
+        ("L-FE5A380F", create_nat_gateway, "NatGatewayLimitExceeded.*would exceed the limit of . NAT gateways"),
         ("L-DF5E4CA3", run_instance, "NetworkInterfaceLimitExceeded"),
     ],
 )
-def test_network_resources_are_limited(world: World, code: str, create: Callable[[World], None], error: str) -> None:
+def test_network_resource_quotas_are_enforced(world: World, code: str, create: Callable[[World], None], error: str) -> None:
     create(world)
     quotas.set_values({code: {"L-F678F1CE": 3, "L-A4707A72": 3}.get(code, 2)})
     with pytest.raises(ClientError, match=error):
@@ -128,19 +132,19 @@ def test_network_resources_are_limited(world: World, code: str, create: Callable
             create(world)
 
 
-def test_nat_gateways_are_limited_by_zone(world: World) -> None:
+def test_the_nat_gateway_quota_is_enforced_per_zone(world: World) -> None:
     quotas.set_values({"L-FE5A380F": 1})
-    one_nat_gateway(world)
-    one_nat_gateway(world, subnet=1)
+    create_nat_gateway(world)
+    create_nat_gateway(world, subnet=1)
     with pytest.raises(ClientError, match="NatGatewayLimitExceeded"):
-        one_nat_gateway(world)
+        create_nat_gateway(world)
 
 
-def test_a_node_group_reports_the_quota_as_a_health_issue(aws: Client) -> None:
+def test_a_node_group_reports_an_exceeded_quota_as_a_health_issue(aws: Client) -> None:
     quotas.set_values({"L-1216C47A": 2})
     world = EksWorld(aws)
     world.cluster()
-    [(code, message)] = issues(world.node_group(scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 2}))
+    [(code, message)] = list_health_issues(world.node_group(scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 2}))
     assert code == "AsgInstanceLaunchFailures"
     assert message.startswith("Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity")
 
@@ -153,7 +157,9 @@ def test_a_node_group_reports_the_quota_as_a_health_issue(aws: Client) -> None:
         ("L-BD136A63", 3, lambda world: world.node_group(scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 1})),
     ],
 )
-def test_eks_limits_clusters_node_groups_and_nodes(aws: Client, code: str, value: int, call: Callable[[Any], Any]) -> None:
+def test_eks_enforces_quotas_for_clusters_node_groups_and_nodes(
+    aws: Client, code: str, value: int, call: Callable[[Any], Any]
+) -> None:
     world = EksWorld(aws)
     world.cluster()
     quotas.set_values({code: value})
@@ -161,7 +167,7 @@ def test_eks_limits_clusters_node_groups_and_nodes(aws: Client, code: str, value
         call(world)
 
 
-def test_quotas_of_other_services_are_reported(aws: Client) -> None:
+def test_quotas_of_other_services_can_be_queried(aws: Client) -> None:
     quotas.set_values({"L-6D54EA21": 12, "L-DF5E4CA3": 7})
     client = aws("service-quotas")
     for service, code, value in (("eks", "L-6D54EA21", 12), ("vpc", "L-DF5E4CA3", 7), ("eks", "L-BD136A63", 450)):
@@ -169,7 +175,7 @@ def test_quotas_of_other_services_are_reported(aws: Client) -> None:
     assert client.get_aws_default_service_quota(ServiceCode="vpc", QuotaCode="L-F678F1CE")["Quota"]["Value"] == 5
 
 
-def test_gp3_storage_is_limited(world: World) -> None:
+def test_the_gp3_storage_quota_is_enforced(world: World) -> None:
     quotas.set_values({"L-7A658B76": 1})
     volume = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 500, "VolumeType": "gp3"}}
     world.run(BlockDeviceMappings=[volume])
@@ -177,14 +183,14 @@ def test_gp3_storage_is_limited(world: World) -> None:
         world.run(BlockDeviceMappings=[volume, {**volume, "DeviceName": "/dev/sdg"}])
 
 
-def test_roles_are_limited(aws: Client) -> None:
+def test_the_iam_role_quota_is_enforced(aws: Client) -> None:
     iam = aws("iam")
     quotas.set_values({"L-FE177D64": len(iam.list_roles()["Roles"])})
     with pytest.raises(ClientError, match=r"LimitExceeded.*Cannot exceed quota for RolesPerAccount"):
         iam.create_role(RoleName="one-more", AssumeRolePolicyDocument=TRUST)
 
 
-def test_iam_has_its_quotas_in_one_region(aws: Client) -> None:
+def test_iam_quotas_exist_in_only_one_region(aws: Client) -> None:
     quota = {"ServiceCode": "iam", "QuotaCode": "L-FE177D64"}
     assert aws("service-quotas", "us-east-1").get_service_quota(**quota)["Quota"]["GlobalQuota"]
     with pytest.raises(ClientError, match="NoSuchResourceException"):
@@ -192,7 +198,7 @@ def test_iam_has_its_quotas_in_one_region(aws: Client) -> None:
 
 
 def test_a_new_account_has_default_quotas_and_gets_service_linked_roles_on_first_use(aws: Client) -> None:
-    quotas.use_account("new")
+    quotas.select_account_kind("new")
     iam, world = aws("iam"), make_world(aws)
     assert iam.list_roles(PathPrefix="/aws-service-role/")["Roles"] == []
     with pytest.raises(ClientError, match=r"VcpuLimitExceeded.*your current vCPU limit of 0 allows"):
@@ -202,8 +208,8 @@ def test_a_new_account_has_default_quotas_and_gets_service_linked_roles_on_first
     assert [role["RoleName"] for role in iam.list_roles(PathPrefix="/aws-service-role/")["Roles"]] == ["AWSServiceRoleForEC2Spot"]
 
 
-def test_without_permission_no_role_for_spot_instances_is_created(aws: Client) -> None:
-    quotas.use_account("new")
+def test_the_spot_service_linked_role_is_not_created_without_permission(aws: Client) -> None:
+    quotas.select_account_kind("new")
     quotas.set_values({"L-3819A6DF": 32})
     world = make_world(aws)
     organization.deny("iam:CreateServiceLinkedRole")
@@ -211,13 +217,13 @@ def test_without_permission_no_role_for_spot_instances_is_created(aws: Client) -
         world.run(**SPOT)
 
 
-def test_an_established_account_has_the_service_linked_roles(aws: Client) -> None:
+def test_an_established_account_already_has_the_service_linked_roles(aws: Client) -> None:
     role_names = {role["RoleName"] for role in aws("iam").list_roles(PathPrefix="/aws-service-role/")["Roles"]}
     assert role_names == set(service_linked_roles.NAMES.values())
 
 
 @pytest.mark.parametrize(("code", "data"), [("L-3819A6DF", SPOT), ("L-DF5E4CA3", {}), ("L-DB2E81BA", {})])
-def test_an_empty_group_needs_no_quota_yet(code: str, data: dict[str, Any], world: World) -> None:
+def test_a_group_of_size_zero_needs_no_quota(code: str, data: dict[str, Any], world: World) -> None:
     quotas.set_values({code: 0})
     template = {"LaunchTemplateId": world.template(**data)}
     group_request = {

@@ -19,7 +19,7 @@ MISSING = "lt-00000000000000000"
 LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
 
 
-def create(**changes: Any) -> Any:
+def create_group_params(**changes: Any) -> Any:
     """Return CreateAutoScalingGroup parameters. `changes` override parameters; the value None removes a parameter."""
 
     def params(world: World) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def create(**changes: Any) -> Any:
     return params
 
 
-def tag(**changes: Any) -> dict[str, Any]:
+def build_tag(**changes: Any) -> dict[str, Any]:
     tag_fields = {
         "ResourceId": "nodes",
         "ResourceType": "auto-scaling-group",
@@ -49,12 +49,20 @@ def tag(**changes: Any) -> dict[str, Any]:
 
 
 GROUPS = [
-    Refusal("a name in use", "create_auto_scaling_group", create(AutoScalingGroupName="nodes"), "AlreadyExists", CREATE),
-    Refusal("a name with a colon", "create_auto_scaling_group", create(AutoScalingGroupName="a:b"), "ValidationError", CREATE),
+    Refusal(
+        "a name in use", "create_auto_scaling_group", create_group_params(AutoScalingGroupName="nodes"), "AlreadyExists", CREATE
+    ),
+    Refusal(
+        "a name with a colon",
+        "create_auto_scaling_group",
+        create_group_params(AutoScalingGroupName="a:b"),
+        "ValidationError",
+        CREATE,
+    ),
     Refusal(
         "a minimum above the maximum",
         "create_auto_scaling_group",
-        create(MinSize=3),
+        create_group_params(MinSize=3),
         "ValidationError",
         CREATE,
         "Max bound, 2, must be greater than or equal to min bound, 3",
@@ -62,27 +70,37 @@ GROUPS = [
     Refusal(
         "a desired capacity above the maximum size",
         "create_auto_scaling_group",
-        create(DesiredCapacity=5),
+        create_group_params(DesiredCapacity=5),
         "ValidationError",
         CREATE,
         "Desired capacity:5 must be between the specified min size:0 and max size:2",
     ),
-    Refusal("neither subnets nor zones", "create_auto_scaling_group", create(VPCZoneIdentifier=None), "ValidationError", CREATE),
+    Refusal(
+        "neither subnets nor zones",
+        "create_auto_scaling_group",
+        create_group_params(VPCZoneIdentifier=None),
+        "ValidationError",
+        CREATE,
+    ),
     Refusal(
         "a nonexistent subnet",
         "create_auto_scaling_group",
-        create(VPCZoneIdentifier="subnet-00000000000000000"),
+        create_group_params(VPCZoneIdentifier="subnet-00000000000000000"),
         "ValidationError",
         CREATE,
         "does not exist",
     ),
     Refusal(
-        "a group without a launch template", "create_auto_scaling_group", create(LaunchTemplate=None), "ValidationError", CREATE
+        "a group without a launch template",
+        "create_auto_scaling_group",
+        create_group_params(LaunchTemplate=None),
+        "ValidationError",
+        CREATE,
     ),
     Refusal(
         "a nonexistent launch template",
         "create_auto_scaling_group",
-        create(LaunchTemplate={"LaunchTemplateId": MISSING}),
+        create_group_params(LaunchTemplate={"LaunchTemplateId": MISSING}),
         "ValidationError",
         TROUBLE,
         "You must use a valid fully-formed launch template. ",
@@ -90,7 +108,7 @@ GROUPS = [
     Refusal(
         "a nonexistent launch template version",
         "create_auto_scaling_group",
-        create(LaunchTemplate={"LaunchTemplateName": "nodes", "Version": "9"}),
+        create_group_params(LaunchTemplate={"LaunchTemplateName": "nodes", "Version": "9"}),
         "ValidationError",
         TROUBLE,
         "Could not find launch template version 9",
@@ -98,7 +116,7 @@ GROUPS = [
     Refusal(
         "a launch template without an image",
         "create_auto_scaling_group",
-        create(LaunchTemplate={"LaunchTemplateName": "no-image"}),
+        create_group_params(LaunchTemplate={"LaunchTemplateName": "no-image"}),
         "ValidationError",
         TROUBLE,
         "The request must contain the parameter ImageId",
@@ -106,7 +124,7 @@ GROUPS = [
     Refusal(
         "a launch template with a nonexistent image",
         "create_auto_scaling_group",
-        create(LaunchTemplate={"LaunchTemplateName": "no-such-image"}),
+        create_group_params(LaunchTemplate={"LaunchTemplateName": "no-such-image"}),
         "ValidationError",
         TROUBLE,
         "does not exist",
@@ -114,7 +132,7 @@ GROUPS = [
     Refusal(
         "a launch template with EFA on an instance type without EFA",
         "create_auto_scaling_group",
-        create(LaunchTemplate={"LaunchTemplateName": "no-efa"}),
+        create_group_params(LaunchTemplate={"LaunchTemplateName": "no-efa"}),
         "ValidationError",
         TROUBLE,
         "do not support Elastic Fabric Adapters",
@@ -122,31 +140,35 @@ GROUPS = [
     Refusal(
         "a nonexistent placement group",
         "create_auto_scaling_group",
-        create(PlacementGroup="nobody"),
+        create_group_params(PlacementGroup="nobody"),
         "ValidationError",
         CREATE,
     ),
     Refusal(
         "an unknown termination policy",
         "create_auto_scaling_group",
-        create(TerminationPolicies=["Random"]),
+        create_group_params(TerminationPolicies=["Random"]),
         "ValidationError",
         f"{GUIDE}/ec2-auto-scaling-termination-policies.html",
     ),
     Refusal(
-        "an unknown health check type", "create_auto_scaling_group", create(HealthCheckType="ICMP"), "ValidationError", CREATE
+        "an unknown health check type",
+        "create_auto_scaling_group",
+        create_group_params(HealthCheckType="ICMP"),
+        "ValidationError",
+        CREATE,
     ),
     Refusal(
         "a reserved tag",
         "create_auto_scaling_group",
-        create(Tags=[{"Key": "aws:a", "Value": "b"}]),
+        create_group_params(Tags=[{"Key": "aws:a", "Value": "b"}]),
         "ValidationError",
         f"{GUIDE}/ec2-auto-scaling-tagging.html",
     ),
     Refusal(
         "a lifecycle hook with too short a timeout",
         "create_auto_scaling_group",
-        create(
+        create_group_params(
             LifecycleHookSpecificationList=[{"LifecycleHookName": "h", "LifecycleTransition": LAUNCHING, "HeartbeatTimeout": 5}]
         ),
         "ValidationError",
@@ -207,7 +229,7 @@ GROUPS = [
     Refusal(
         "a termination below the minimum size",
         "terminate_instance_in_auto_scaling_group",
-        lambda world: {"InstanceId": member(world), "ShouldDecrementDesiredCapacity": True},
+        lambda world: {"InstanceId": find_member(world), "ShouldDecrementDesiredCapacity": True},
         "ValidationError",
         f"{API}/API_TerminateInstanceInAutoScalingGroup.html",
         "will violate group's min size constraint",
@@ -225,15 +247,23 @@ REST = [
     Refusal(
         "a nonexistent group",
         "create_or_update_tags",
-        tag(ResourceId="nobody"),
+        build_tag(ResourceId="nobody"),
         "ValidationError",
         f"{API}/API_CreateOrUpdateTags.html",
     ),
     Refusal(
-        "another resource type", "create_or_update_tags", tag(ResourceType="instance"), "ValidationError", f"{API}/API_Tag.html"
+        "another resource type",
+        "create_or_update_tags",
+        build_tag(ResourceType="instance"),
+        "ValidationError",
+        f"{API}/API_Tag.html",
     ),
     Refusal(
-        "a reserved tag", "create_or_update_tags", tag(Key="aws:a"), "ValidationError", f"{GUIDE}/ec2-auto-scaling-tagging.html"
+        "a reserved tag",
+        "create_or_update_tags",
+        build_tag(Key="aws:a"),
+        "ValidationError",
+        f"{GUIDE}/ec2-auto-scaling-tagging.html",
     ),
     Refusal(
         "an unknown filter",
@@ -269,7 +299,7 @@ REST = [
         lambda world: {
             "AutoScalingGroupName": "nodes",
             "LifecycleHookName": "h",
-            "InstanceId": member(world),
+            "InstanceId": find_member(world),
             "LifecycleActionResult": "CONTINUE",
         },
         "ValidationError",
@@ -286,7 +316,7 @@ REST = [
 ]
 
 
-def member(world: World) -> str:
+def find_member(world: World) -> str:
     """Return the id of the only instance in the group `nodes`."""
     groups = world.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
     return str(groups[0]["Instances"][0]["InstanceId"])
@@ -315,7 +345,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.mark.parametrize("refusal", [*GROUPS, *REST], ids=str)
-def test_auto_scaling_refuses_and_changes_nothing(world: World, refusal: Refusal) -> None:
+def test_auto_scaling_rejects_invalid_requests_without_changes(world: World, refusal: Refusal) -> None:
     client = world.client("autoscaling")
     before = client.describe_auto_scaling_groups()["AutoScalingGroups"]
     refusal.check(client, **({"world": world} if callable(refusal.params) else {}))

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.local_aws.ec2_refusals import API, BLOCK, EMPTY, ERRORS, GUIDE, check, launch, refusing_world
+from tests.local_aws.ec2_refusals import API, BLOCK, EMPTY, ERRORS, GUIDE, check_refusal, launch_params, shared_ec2_world
 from tests.local_aws.ec2_world import World
 from tests.local_aws.refusals import Refusal
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with refusing_world() as refusing:
+    with shared_ec2_world() as refusing:
         yield refusing
 
 
@@ -125,7 +125,7 @@ CAPACITY = [
     Refusal(
         "a full reservation",
         "run_instances",
-        launch(CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": EMPTY}}),
+        launch_params(CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": EMPTY}}),
         "ReservationCapacityExceeded",
         ERRORS,
         "The requested reservation does not have sufficient compatible and available capacity for this request.",
@@ -133,28 +133,30 @@ CAPACITY = [
     Refusal(
         "a nonexistent reservation",
         "run_instances",
-        launch(CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": "cr-00000000000000000"}}),
+        launch_params(
+            CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": "cr-00000000000000000"}}
+        ),
         "InvalidCapacityReservationId.NotFound",
         ERRORS,
     ),
     Refusal(
         "the capacity-block market type without a block",
         "run_instances",
-        launch(InstanceType="p5.48xlarge", InstanceMarketOptions={"MarketType": "capacity-block"}),
+        launch_params(InstanceType="p5.48xlarge", InstanceMarketOptions={"MarketType": "capacity-block"}),
         "InvalidParameterCombination",
         f"{GUIDE}/capacity-blocks-launch.html",
     ),
     Refusal(
         "an instance type that is not offered in capacity blocks",
         "run_instances",
-        launch(InstanceMarketOptions={"MarketType": "capacity-block"}),
+        launch_params(InstanceMarketOptions={"MarketType": "capacity-block"}),
         "Unsupported",
         f"{GUIDE}/ec2-capacity-blocks.html",
     ),
     Refusal(
         "a Spot Instance in a reservation",
         "run_instances",
-        launch(
+        launch_params(
             InstanceMarketOptions={"MarketType": "spot"},
             CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": EMPTY}},
         ),
@@ -165,5 +167,5 @@ CAPACITY = [
 
 
 @pytest.mark.parametrize("refusal", CAPACITY, ids=str)
-def test_ec2_refuses_and_creates_nothing(world: World, refusal: Refusal) -> None:
-    check(world, refusal)
+def test_ec2_rejects_invalid_requests_and_creates_nothing(world: World, refusal: Refusal) -> None:
+    check_refusal(world, refusal)

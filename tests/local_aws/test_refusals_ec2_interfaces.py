@@ -12,10 +12,10 @@ from tests.local_aws.ec2_refusals import (
     GUIDE,
     LIMITS,
     PRIMARY,
-    check,
+    check_refusal,
     interface_params,
-    launch,
-    refusing_world,
+    launch_params,
+    shared_ec2_world,
 )
 from tests.local_aws.ec2_world import World
 from tests.local_aws.refusals import Refusal
@@ -23,11 +23,11 @@ from tests.local_aws.refusals import Refusal
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with refusing_world() as refusing:
+    with shared_ec2_world() as refusing:
         yield refusing
 
 
-def interface_in_use(world: World) -> str:
+def find_interface_in_use(world: World) -> str:
     filters = [{"Name": "attachment.status", "Values": ["attached"]}]
     return str(world.ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"][0]["NetworkInterfaceId"])
 
@@ -116,28 +116,28 @@ INTERFACES = [
     Refusal(
         "both network interfaces and an instance-level subnet",
         "run_instances",
-        launch(SecurityGroupIds=None, NetworkInterfaces=[PRIMARY]),
+        launch_params(SecurityGroupIds=None, NetworkInterfaces=[PRIMARY]),
         "InvalidParameterCombination",
         f"{API}/API_RunInstances.html",
     ),
     Refusal(
         "both network interfaces and instance-level security groups",
         "run_instances",
-        launch(SubnetId=None, NetworkInterfaces=lambda world: [{"DeviceIndex": 0, "SubnetId": world.subnets[0]}]),
+        launch_params(SubnetId=None, NetworkInterfaces=lambda world: [{"DeviceIndex": 0, "SubnetId": world.subnets[0]}]),
         "InvalidParameterCombination",
         f"{API}/API_RunInstances.html",
     ),
     Refusal(
         "an address in use",
         "run_instances",
-        launch(PrivateIpAddress="10.0.0.250"),
+        launch_params(PrivateIpAddress="10.0.0.250"),
         "InvalidIPAddress.InUse",
         ERRORS,
     ),
     Refusal(
         "an address of another subnet",
         "run_instances",
-        launch(PrivateIpAddress="10.0.1.9"),
+        launch_params(PrivateIpAddress="10.0.1.9"),
         "InvalidParameterValue",
         f"{API}/API_RunInstances.html",
     ),
@@ -158,7 +158,7 @@ INTERFACES = [
     Refusal(
         "an interface in use",
         "delete_network_interface",
-        lambda world: {"NetworkInterfaceId": interface_in_use(world)},
+        lambda world: {"NetworkInterfaceId": find_interface_in_use(world)},
         "InvalidParameterValue",
         f"{API}/API_DeleteNetworkInterface.html",
         "is currently in use",
@@ -167,5 +167,5 @@ INTERFACES = [
 
 
 @pytest.mark.parametrize("refusal", INTERFACES, ids=str)
-def test_ec2_refuses_and_creates_nothing(world: World, refusal: Refusal) -> None:
-    check(world, refusal)
+def test_ec2_rejects_invalid_requests_and_creates_nothing(world: World, refusal: Refusal) -> None:
+    check_refusal(world, refusal)

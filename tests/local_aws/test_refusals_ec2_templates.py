@@ -5,18 +5,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.local_aws.ec2_refusals import API, ERRORS, GUIDE, check, refusing_world
+from tests.local_aws.ec2_refusals import API, ERRORS, GUIDE, check_refusal, shared_ec2_world
 from tests.local_aws.ec2_world import World
 from tests.local_aws.refusals import Refusal
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with refusing_world() as refusing:
+    with shared_ec2_world() as refusing:
         yield refusing
 
 
-def user_data(length: int) -> str:
+def make_user_data(length: int) -> str:
     return base64.b64encode(b"x" * length).decode()
 
 
@@ -45,7 +45,7 @@ TEMPLATES = [
     Refusal(
         "user data larger than 16 KiB",
         "create_launch_template",
-        {"LaunchTemplateName": "new", "LaunchTemplateData": {"UserData": user_data(16385)}},
+        {"LaunchTemplateName": "new", "LaunchTemplateData": {"UserData": make_user_data(16385)}},
         "InvalidParameterValue",
         f"{GUIDE}/user-data.html",
     ),
@@ -141,5 +141,5 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize("refusal", TEMPLATES, ids=str)
-def test_ec2_refuses_and_creates_nothing(world: World, refusal: Refusal) -> None:
-    check(world, refusal)
+def test_ec2_rejects_invalid_requests_and_creates_nothing(world: World, refusal: Refusal) -> None:
+    check_refusal(world, refusal)

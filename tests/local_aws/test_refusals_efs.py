@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from testkit.aws_clients import Client
-from tests.local_aws.documents import allow, deny, policy
+from tests.local_aws.documents import allow_statement, deny_statement, make_policy
 from tests.local_aws.refusals import Refusal
 
 API = "https://docs.aws.amazon.com/efs/latest/ug/API_"
@@ -15,7 +15,7 @@ TARGET, POINT = f"{API}CreateMountTarget.html", f"{API}CreateAccessPoint.html"
 POLICY, LIFECYCLE = f"{API}PutFileSystemPolicy.html", f"{API}PutLifecycleConfiguration.html"
 
 
-def create(what: str, code: str, **params: Any) -> Refusal:
+def reject_file_system(what: str, code: str, **params: Any) -> Refusal:
     return Refusal(what, "create_file_system", {"CreationToken": "t", **params}, code, CREATE)
 
 
@@ -24,11 +24,11 @@ def reject_call(what: str, operation: str, code: str, source: str, **params: Any
     return Refusal(what, operation, lambda file_system, **_: {"FileSystemId": file_system, **params}, code, source)
 
 
-def point(what: str, code: str, **params: Any) -> Refusal:
+def reject_access_point(what: str, code: str, **params: Any) -> Refusal:
     return reject_call(what, "create_access_point", code, POINT, **{"ClientToken": "c", **params})
 
 
-def target(what: str, code: str, params: Callable[..., dict[str, Any]]) -> Refusal:
+def reject_mount_target(what: str, code: str, params: Callable[..., dict[str, Any]]) -> Refusal:
     return Refusal(
         what,
         "create_mount_target",
@@ -38,29 +38,29 @@ def target(what: str, code: str, params: Callable[..., dict[str, Any]]) -> Refus
     )
 
 
-def bad_policy(what: str, text: str) -> Refusal:
+def reject_policy(what: str, text: str) -> Refusal:
     return reject_call(what, "put_file_system_policy", "InvalidPolicyException", POLICY, Policy=text)
 
 
-def lifecycle(what: str, code: str, *policies: dict[str, str]) -> Refusal:
+def reject_lifecycle(what: str, code: str, *policies: dict[str, str]) -> Refusal:
     return reject_call(what, "put_lifecycle_configuration", code, LIFECYCLE, LifecyclePolicies=list(policies))
 
 
-def root(**info: Any) -> dict[str, Any]:
+def root_directory(**info: Any) -> dict[str, Any]:
     return {"Path": "/shared", "CreationInfo": {"OwnerUid": 1, "OwnerGid": 1, "Permissions": "0755", **info}}
 
 
 REFUSALS = [
-    create("a token in use", "FileSystemAlreadyExists", CreationToken="in-use"),
-    create("a KMS key without encryption", "BadRequest", KmsKeyId="alias/aws/elasticfilesystem"),
-    create("a nonexistent key", "BadRequest", Encrypted=True, KmsKeyId="alias/missing"),
-    create("provisioned mode without a throughput value", "BadRequest", ThroughputMode="provisioned"),
-    create(
+    reject_file_system("a token in use", "FileSystemAlreadyExists", CreationToken="in-use"),
+    reject_file_system("a KMS key without encryption", "BadRequest", KmsKeyId="alias/aws/elasticfilesystem"),
+    reject_file_system("a nonexistent key", "BadRequest", Encrypted=True, KmsKeyId="alias/missing"),
+    reject_file_system("provisioned mode without a throughput value", "BadRequest", ThroughputMode="provisioned"),
+    reject_file_system(
         "a throughput value without provisioned mode", "BadRequest", ThroughputMode="elastic", ProvisionedThroughputInMibps=100.0
     ),
-    create("elastic throughput with maxIO", "BadRequest", ThroughputMode="elastic", PerformanceMode="maxIO"),
-    create("an unknown throughput", "ValidationException", ThroughputMode="fast"),
-    create("a zone of another region", "BadRequest", AvailabilityZoneName="eu-west-1a"),
+    reject_file_system("elastic throughput with maxIO", "BadRequest", ThroughputMode="elastic", PerformanceMode="maxIO"),
+    reject_file_system("an unknown throughput", "ValidationException", ThroughputMode="fast"),
+    reject_file_system("a zone of another region", "BadRequest", AvailabilityZoneName="eu-west-1a"),
     reject_call(
         "provisioned mode without a throughput value", "update_file_system", "BadRequest", UPDATE, ThroughputMode="provisioned"
     ),
@@ -68,29 +68,31 @@ REFUSALS = [
     Refusal("a missing file system", "describe_file_systems", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
     Refusal("a missing file system", "delete_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
     reject_call("a file system with a mount target", "delete_file_system", "FileSystemInUse", f"{API}DeleteFileSystem.html"),
-    target("a second mount target in a zone", "MountTargetConflict", lambda subnet, **_: {"SubnetId": subnet}),
-    target("a missing subnet", "SubnetNotFound", lambda **_: {"SubnetId": "subnet-00000000"}),
-    target(
+    reject_mount_target("a second mount target in a zone", "MountTargetConflict", lambda subnet, **_: {"SubnetId": subnet}),
+    reject_mount_target("a missing subnet", "SubnetNotFound", lambda **_: {"SubnetId": "subnet-00000000"}),
+    reject_mount_target(
         "a missing security group",
         "SecurityGroupNotFound",
         lambda other, **_: {"SubnetId": other, "SecurityGroups": ["sg-00000000"]},
     ),
-    target(
+    reject_mount_target(
         "another VPC's security group",
         "SecurityGroupNotFound",
         lambda other, foreign_group, **_: {"SubnetId": other, "SecurityGroups": [foreign_group]},
     ),
-    target(
+    reject_mount_target(
         "six security groups",
         "SecurityGroupLimitExceeded",
         lambda other, **_: {"SubnetId": other, "SecurityGroups": [f"sg-0000000{n}" for n in range(6)]},
     ),
-    target("a subnet of another VPC", "MountTargetConflict", lambda foreign_subnet, **_: {"SubnetId": foreign_subnet}),
+    reject_mount_target(
+        "a subnet of another VPC", "MountTargetConflict", lambda foreign_subnet, **_: {"SubnetId": foreign_subnet}
+    ),
     Refusal("a missing mount target", "delete_mount_target", {"MountTargetId": "fsmt-00000000"}, "MountTargetNotFound", TARGET),
-    point("a token in use", "AccessPointAlreadyExists", ClientToken="in-use"),
-    point("a relative path", "BadRequest", RootDirectory={**root(), "Path": "shared"}),
-    point("a path with five levels", "BadRequest", RootDirectory={**root(), "Path": "/a/b/c/d/e"}),
-    point("invalid permissions", "BadRequest", RootDirectory=root(Permissions="rwx")),
+    reject_access_point("a token in use", "AccessPointAlreadyExists", ClientToken="in-use"),
+    reject_access_point("a relative path", "BadRequest", RootDirectory={**root_directory(), "Path": "shared"}),
+    reject_access_point("a path with five levels", "BadRequest", RootDirectory={**root_directory(), "Path": "/a/b/c/d/e"}),
+    reject_access_point("invalid permissions", "BadRequest", RootDirectory=root_directory(Permissions="rwx")),
     Refusal(
         "a missing file system",
         "create_access_point",
@@ -99,14 +101,14 @@ REFUSALS = [
         POINT,
     ),
     Refusal("a missing access point", "delete_access_point", {"AccessPointId": "fsap-00000000"}, "AccessPointNotFound", POINT),
-    bad_policy("a policy that is not JSON", "{nope"),
-    bad_policy("a statement without a principal", policy(deny(Action="*"))),
-    bad_policy("another service's action", policy(allow(Principal="*", Action="s3:GetObject"))),
-    bad_policy(
+    reject_policy("a policy that is not JSON", "{nope"),
+    reject_policy("a statement without a principal", make_policy(deny_statement(Action="*"))),
+    reject_policy("another service's action", make_policy(allow_statement(Principal="*", Action="s3:GetObject"))),
+    reject_policy(
         "a resource of another service",
-        policy(allow(Principal="*", Action="elasticfilesystem:ClientMount", Resource="arn:aws:s3:::b")),
+        make_policy(allow_statement(Principal="*", Action="elasticfilesystem:ClientMount", Resource="arn:aws:s3:::b")),
     ),
-    bad_policy("a policy that locks its author out", policy(deny(Principal="*", Action="elasticfilesystem:*"))),
+    reject_policy("a policy that locks its author out", make_policy(deny_statement(Principal="*", Action="elasticfilesystem:*"))),
     reject_call("a file system without a policy", "describe_file_system_policy", "PolicyNotFound", POLICY),
     reject_call(
         "a file system without a backup policy", "describe_backup_policy", "PolicyNotFound", f"{API}DescribeBackupPolicy.html"
@@ -124,11 +126,11 @@ REFUSALS = [
         "ReplicationNotFound",
         f"{API}DescribeReplicationConfigurations.html",
     ),
-    lifecycle(
+    reject_lifecycle(
         "two transitions in one policy", "BadRequest", {"TransitionToIA": "AFTER_7_DAYS", "TransitionToArchive": "AFTER_90_DAYS"}
     ),
-    lifecycle("an unknown transition age", "ValidationException", {"TransitionToIA": "AFTER_8_DAYS"}),
-    lifecycle("archive storage without elastic throughput", "BadRequest", {"TransitionToArchive": "AFTER_90_DAYS"}),
+    reject_lifecycle("an unknown transition age", "ValidationException", {"TransitionToIA": "AFTER_8_DAYS"}),
+    reject_lifecycle("archive storage without elastic throughput", "BadRequest", {"TransitionToArchive": "AFTER_90_DAYS"}),
 ]
 
 

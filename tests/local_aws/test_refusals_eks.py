@@ -9,19 +9,26 @@ from tests.local_aws.eks_refusing import (
     IN_USE,
     PARAMETER,
     Refusing,
-    api,
-    guide,
+    api_reference_url,
+    user_guide_url,
 )
 from tests.local_aws.refusals import Refusal
 
 REFUSALS = [
-    Refusal("a name with a slash", "create_cluster", lambda world: world.new(name="a/b"), PARAMETER, api("CreateCluster"), ""),
+    Refusal(
+        "a name with a slash",
+        "create_cluster",
+        lambda world: world.new(name="a/b"),
+        PARAMETER,
+        api_reference_url("CreateCluster"),
+        "",
+    ),
     Refusal(
         "a name over 100 characters",
         "create_cluster",
         lambda world: world.new(name="a" * 101),
         PARAMETER,
-        api("CreateCluster"),
+        api_reference_url("CreateCluster"),
         "",
     ),
     Refusal(
@@ -29,7 +36,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(name="demo"),
         IN_USE,
-        api("CreateCluster"),
+        api_reference_url("CreateCluster"),
         "already exists with name: demo",
     ),
     Refusal(
@@ -37,7 +44,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(version="1.99"),
         PARAMETER,
-        guide("kubernetes-versions"),
+        user_guide_url("kubernetes-versions"),
         "unsupported",
     ),
     Refusal(
@@ -45,7 +52,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(version="1.30"),
         PARAMETER,
-        guide("kubernetes-versions"),
+        user_guide_url("kubernetes-versions"),
         "unsupported",
     ),
     Refusal(
@@ -53,7 +60,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(version="1.35.6"),
         PARAMETER,
-        guide("kubernetes-versions"),
+        user_guide_url("kubernetes-versions"),
         "unsupported",
     ),
     Refusal(
@@ -61,7 +68,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(roleArn=f"arn:aws:iam::{ACCOUNT}:role/none"),
         PARAMETER,
-        guide("cluster-iam-role"),
+        user_guide_url("cluster-iam-role"),
         "could not be assumed because it does not exist or the trusted entity is not correct",
     ),
     Refusal(
@@ -69,7 +76,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(roleArn=world.node_role),
         PARAMETER,
-        guide("cluster-iam-role"),
+        user_guide_url("cluster-iam-role"),
         "trusted",
     ),
     Refusal(
@@ -77,7 +84,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"subnetIds": [*world.subnets, "subnet-0"]}),
         PARAMETER,
-        guide("network-reqs"),
+        user_guide_url("network-reqs"),
         "subnet-0",
     ),
     Refusal(
@@ -85,7 +92,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"subnetIds": [world.subnets[0], world.same_zone]}),
         PARAMETER,
-        guide("network-reqs"),
+        user_guide_url("network-reqs"),
         "Subnets specified must be in at least two different AZs",
     ),
     Refusal(
@@ -93,7 +100,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"subnetIds": [world.subnets[0], world.foreign_subnet]}),
         PARAMETER,
-        guide("network-reqs"),
+        user_guide_url("network-reqs"),
         "same VPC",
     ),
     Refusal(
@@ -101,7 +108,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"subnetIds": world.subnets[:1] * 2}),
         PARAMETER,
-        api("VpcConfigRequest"),
+        api_reference_url("VpcConfigRequest"),
         "",
     ),
     Refusal(
@@ -109,7 +116,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"subnetIds": world.tiny}),
         PARAMETER,
-        guide("network-reqs"),
+        user_guide_url("network-reqs"),
         "Atleast one subnet in each AZ should have 5 free IPs",
     ),
     Refusal(
@@ -117,7 +124,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"securityGroupIds": ["sg-0"]}),
         PARAMETER,
-        api("VpcConfigRequest"),
+        api_reference_url("VpcConfigRequest"),
         "sg-0",
     ),
     Refusal(
@@ -125,7 +132,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"securityGroupIds": [world.foreign_group]}),
         PARAMETER,
-        api("VpcConfigRequest"),
+        api_reference_url("VpcConfigRequest"),
         "are not in the same VPC as the subnets",
     ),
     Refusal(
@@ -133,7 +140,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"endpointPublicAccess": False, "endpointPrivateAccess": False}),
         PARAMETER,
-        guide("cluster-endpoint"),
+        user_guide_url("cluster-endpoint"),
         "Private and public endpoint access cannot be false",
     ),
     Refusal(
@@ -141,7 +148,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"publicAccessCidrs": ["300.0.0.0/8"]}),
         PARAMETER,
-        api("VpcConfigRequest"),
+        api_reference_url("VpcConfigRequest"),
         "300.0.0.0/8",
     ),
     Refusal(
@@ -149,7 +156,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"publicAccessCidrs": ["203.0.113.7/24"]}),
         PARAMETER,
-        api("VpcConfigRequest"),
+        api_reference_url("VpcConfigRequest"),
         "203.0.113.7/24",
     ),
     *(
@@ -158,7 +165,7 @@ REFUSALS = [
             "create_cluster",
             lambda world, cidr=cidr: world.new({"publicAccessCidrs": ["5.10.20.0/24", cidr]}),
             PARAMETER,
-            guide("config-cluster-endpoint"),
+            user_guide_url("config-cluster-endpoint"),
             f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]",
         )
         for cidr in (
@@ -177,7 +184,7 @@ REFUSALS = [
             "create_cluster",
             lambda world, cidr=cidr: world.new({"publicAccessCidrs": [cidr]}),
             PARAMETER,
-            guide("config-cluster-endpoint"),
+            user_guide_url("config-cluster-endpoint"),
             f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]",
         )
         for cidr in ("224.0.0.1/32", "240.0.0.0/8", "255.255.255.255/32", "126.0.0.0/7")
@@ -187,7 +194,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"publicAccessCidrs": ["2001:db8::/32"]}),
         PARAMETER,
-        api("VpcConfigRequest"),
+        api_reference_url("VpcConfigRequest"),
         "The following CIDRs are invalid in publicAccessCidrs: [2001:db8::/32]",
     ),
     Refusal(
@@ -195,7 +202,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"publicAccessCidrs": ["192.168.0.0/16"]}),
         PARAMETER,
-        guide("cluster-endpoint"),
+        user_guide_url("cluster-endpoint"),
         "The following CIDRs are not allowed in publicAccessCidrs: [192.168.0.0/16]",
     ),
     Refusal(
@@ -203,7 +210,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new({"publicAccessCidrs": [f"203.0.{index}.0/24" for index in range(41)]}),
         PARAMETER,
-        guide("service-quotas"),
+        user_guide_url("service-quotas"),
         "40",
     ),
     Refusal(
@@ -211,7 +218,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "10.0.128.0/20"}),
         PARAMETER,
-        api("KubernetesNetworkConfigRequest"),
+        api_reference_url("KubernetesNetworkConfigRequest"),
         "overlaps",
     ),
     Refusal(
@@ -219,7 +226,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "8.8.0.0/16"}),
         PARAMETER,
-        api("KubernetesNetworkConfigRequest"),
+        api_reference_url("KubernetesNetworkConfigRequest"),
         "must be within",
     ),
     Refusal(
@@ -227,7 +234,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "172.16.0.0/25"}),
         PARAMETER,
-        api("KubernetesNetworkConfigRequest"),
+        api_reference_url("KubernetesNetworkConfigRequest"),
         "between /24 and /12",
     ),
     Refusal(
@@ -235,7 +242,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(logging={"clusterLogging": [{"types": ["kubelet"], "enabled": True}]}),
         PARAMETER,
-        api("LogSetup"),
+        api_reference_url("LogSetup"),
         "kubelet",
     ),
     Refusal(
@@ -245,7 +252,7 @@ REFUSALS = [
             accessConfig={"authenticationMode": "CONFIG_MAP", "bootstrapClusterCreatorAdminPermissions": False}
         ),
         PARAMETER,
-        api("CreateAccessConfigRequest"),
+        api_reference_url("CreateAccessConfigRequest"),
         "bootstrapClusterCreatorAdminPermissions must be true",
     ),
     Refusal(
@@ -253,7 +260,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(accessConfig={"authenticationMode": "IAM"}),
         PARAMETER,
-        api("CreateAccessConfigRequest"),
+        api_reference_url("CreateAccessConfigRequest"),
         "IAM",
     ),
     Refusal(
@@ -261,7 +268,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(version="1.33", upgradePolicy={"supportType": "STANDARD"}),
         PARAMETER,
-        guide("view-upgrade-policy"),
+        user_guide_url("view-upgrade-policy"),
         "extended support",
     ),
     Refusal(
@@ -269,7 +276,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(encryptionConfig=[world.encryption("arn:aws:kms:us-west-2:1:key/0")]),
         PARAMETER,
-        api("Provider"),
+        api_reference_url("Provider"),
         "KMS key",
     ),
     Refusal(
@@ -277,7 +284,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(encryptionConfig=[world.encryption(world.key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY"))]),
         PARAMETER,
-        api("Provider"),
+        api_reference_url("Provider"),
         "symmetric",
     ),
     Refusal(
@@ -285,7 +292,7 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(encryptionConfig=[{"resources": ["pods"], "provider": {"keyArn": world.key()}}]),
         PARAMETER,
-        api("EncryptionConfig"),
+        api_reference_url("EncryptionConfig"),
         "secrets",
     ),
     Refusal(
@@ -293,18 +300,18 @@ REFUSALS = [
         "create_cluster",
         lambda world: world.new(tags={"aws:owner": "me"}),
         PARAMETER,
-        guide("eks-using-tags"),
+        user_guide_url("eks-using-tags"),
         "aws:",
     ),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_eks_refuses_a_bad_new_cluster(refusing: Refusing, refusal: Refusal) -> None:
-    before = refusing.eks.list_clusters()["clusters"]
-    refusal.check(refusing.eks, world=refusing)
-    assert refusing.eks.list_clusters()["clusters"] == before
-    groups = refusing.ec2.describe_security_groups(Filters=[{"Name": "tag:aws:eks:cluster-name", "Values": ["new"]}])
+def test_eks_rejects_an_invalid_cluster_creation(shared_eks_world: Refusing, refusal: Refusal) -> None:
+    before = shared_eks_world.eks.list_clusters()["clusters"]
+    refusal.check(shared_eks_world.eks, world=shared_eks_world)
+    assert shared_eks_world.eks.list_clusters()["clusters"] == before
+    groups = shared_eks_world.ec2.describe_security_groups(Filters=[{"Name": "tag:aws:eks:cluster-name", "Values": ["new"]}])
     assert groups["SecurityGroups"] == []
 
 
@@ -320,7 +327,9 @@ def test_eks_refuses_a_bad_new_cluster(refusing: Refusing, refusal: Refusal) -> 
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_features_that_the_local_eks_lacks_are_refused_not_ignored(refusing: Refusing, settings: dict[str, Any]) -> None:
-    request = refusing.new(**settings)
+def test_features_that_are_not_emulated_are_rejected_instead_of_ignored(
+    shared_eks_world: Refusing, settings: dict[str, Any]
+) -> None:
+    request = shared_eks_world.new(**settings)
     refusal = Refusal("no such thing here", "create_cluster", request, "NotImplementedInLocalCloud", "docs/concepts/local-aws.md")
-    refusal.check(refusing.eks)
+    refusal.check(shared_eks_world.eks)

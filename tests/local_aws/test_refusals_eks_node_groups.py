@@ -8,7 +8,7 @@ from tests.local_aws.eks_refusing import (
     NOT_FOUND,
     PARAMETER,
     Refusing,
-    api,
+    api_reference_url,
 )
 from tests.local_aws.refusals import Refusal
 
@@ -18,7 +18,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(cluster="none"),
         NOT_FOUND,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "No cluster found",
     ),
     Refusal(
@@ -26,7 +26,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(name="workers"),
         IN_USE,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "NodeGroup already exists with name workers",
     ),
     Refusal(
@@ -34,7 +34,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(name="a" * 64),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "",
     ),
     Refusal(
@@ -42,7 +42,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(subnets=[]),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "subnet",
     ),
     Refusal(
@@ -50,7 +50,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(subnets=["subnet-0"]),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "subnet-0",
     ),
     Refusal(
@@ -58,7 +58,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(subnets=[world.foreign_subnet]),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "must belong to cluster's vpc",
     ),
     Refusal(
@@ -66,7 +66,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(nodeRole="node"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "Invalid Role Arn",
     ),
     Refusal(
@@ -74,7 +74,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(nodeRole=f"arn:aws:iam::{ACCOUNT}:role/none"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "The role with name none cannot be found.",
     ),
     Refusal(
@@ -82,7 +82,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(nodeRole=world.cluster_role),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of nodeRole",
     ),
     Refusal(
@@ -90,7 +90,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(scalingConfig={"minSize": 3, "maxSize": 4, "desiredSize": 2}),
         PARAMETER,
-        api("NodegroupScalingConfig"),
+        api_reference_url("NodegroupScalingConfig"),
         "Minimum capacity 3 can't be greater than desired size 2",
     ),
     Refusal(
@@ -98,7 +98,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 2}),
         PARAMETER,
-        api("NodegroupScalingConfig"),
+        api_reference_url("NodegroupScalingConfig"),
         "desired capacity 2 can't be greater than max size 1",
     ),
     Refusal(
@@ -106,7 +106,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(scalingConfig={"minSize": 5, "maxSize": 4, "desiredSize": 5}),
         PARAMETER,
-        api("NodegroupScalingConfig"),
+        api_reference_url("NodegroupScalingConfig"),
         "",
     ),
     Refusal(
@@ -114,7 +114,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(instanceTypes=["g5.xlarg"]),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "The following supplied instance types do not exist: [g5.xlarg]",
     ),
     Refusal(
@@ -122,7 +122,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(instanceTypes=["m7g.large"], amiType="AL2023_x86_64_STANDARD"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "[m7g.large] is not a valid instance type for requested amiType AL2023_x86_64_STANDARD",
     ),
     Refusal(
@@ -130,7 +130,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(instanceTypes=["m7i.large"], amiType="AL2023_x86_64_NVIDIA"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "is not a valid instance type",
     ),
     Refusal(
@@ -138,7 +138,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(amiType="AL2_x86_64"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "only supported for kubernetes versions 1.32 or earlier",
     ),
     Refusal(
@@ -146,7 +146,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(amiType="AL3"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "Invalid AMI type",
     ),
     Refusal(
@@ -154,7 +154,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(amiType="CUSTOM"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "image id",
     ),
     Refusal(
@@ -162,7 +162,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(version="1.33"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "1.33",
     ),
     Refusal(
@@ -170,7 +170,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(releaseVersion="1.33.10-20260714"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "Requested release version 1.33.10-20260714 is not valid for kubernetes version 1.34.",
     ),
     Refusal(
@@ -178,7 +178,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(capacityType="FREE"),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "FREE",
     ),
     Refusal(
@@ -186,7 +186,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(labels={"node-role.kubernetes.io/worker": "yes"}),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "Label cannot contain reserved prefixes",
     ),
     Refusal(
@@ -194,7 +194,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(labels={"eks.amazonaws.com/nodegroup": "mine"}),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "Label cannot contain reserved prefixes",
     ),
     Refusal(
@@ -202,7 +202,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(labels={"a": "not a value"}),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "not a value",
     ),
     Refusal(
@@ -210,7 +210,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(labels={"/": "1"}),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "Label key",
     ),
     Refusal(
@@ -218,7 +218,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]),
         PARAMETER,
-        api("Taint"),
+        api_reference_url("Taint"),
         "Invalid taint effect: NoSchedule",
     ),
     Refusal(
@@ -226,7 +226,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(taints=[{"value": "b", "effect": "NO_SCHEDULE"}]),
         PARAMETER,
-        api("Taint"),
+        api_reference_url("Taint"),
         "Taint key",
     ),
     Refusal(
@@ -234,7 +234,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(taints=[{"key": "a", "effect": "NO_SCHEDULE"}] * 2),
         PARAMETER,
-        api("Taint"),
+        api_reference_url("Taint"),
         "Duplicate taint",
     ),
     Refusal(
@@ -242,7 +242,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(updateConfig={"maxUnavailable": 1, "maxUnavailablePercentage": 10}),
         PARAMETER,
-        api("NodegroupUpdateConfig"),
+        api_reference_url("NodegroupUpdateConfig"),
         "Only one of",
     ),
     Refusal(
@@ -250,7 +250,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(updateConfig={"updateStrategy": "SURGE"}),
         PARAMETER,
-        api("NodegroupUpdateConfig"),
+        api_reference_url("NodegroupUpdateConfig"),
         "SURGE",
     ),
     Refusal(
@@ -258,7 +258,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(nodeRepairConfig={"maxParallelNodesRepairedCount": 1, "maxParallelNodesRepairedPercentage": 1}),
         PARAMETER,
-        api("NodeRepairConfig"),
+        api_reference_url("NodeRepairConfig"),
         "Only one of",
     ),
     Refusal(
@@ -266,7 +266,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(nodeRepairConfig={"nodeRepairConfigOverrides": [{"repairAction": "Reboot"}]}),
         PARAMETER,
-        api("NodeRepairConfigOverrides"),
+        api_reference_url("NodeRepairConfigOverrides"),
         "missing: nodeMonitoringCondition",
     ),
     Refusal(
@@ -274,13 +274,13 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(tags={"aws:x": "y"}),
         PARAMETER,
-        api("CreateNodegroup"),
+        api_reference_url("CreateNodegroup"),
         "aws:",
     ),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_eks_refuses_a_bad_new_node_group(refusing: Refusing, refusal: Refusal) -> None:
-    refusal.check(refusing.eks, world=refusing)
-    assert "new" not in refusing.eks.list_nodegroups(clusterName="demo")["nodegroups"]
+def test_eks_rejects_an_invalid_node_group_creation(shared_eks_world: Refusing, refusal: Refusal) -> None:
+    refusal.check(shared_eks_world.eks, world=shared_eks_world)
+    assert "new" not in shared_eks_world.eks.list_nodegroups(clusterName="demo")["nodegroups"]

@@ -8,12 +8,12 @@ from tests.local_aws.eks_refusing import (
     PARAMETER,
     REQUEST,
     Refusing,
-    guide,
+    user_guide_url,
 )
 from tests.local_aws.refusals import Refusal
 
 
-def encode(text: str) -> str:
+def encode_base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
@@ -23,7 +23,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(launchTemplate={"id": "lt-0123456789abcdef0"}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "does not exist",
     ),
     Refusal(
@@ -31,7 +31,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(launchTemplate={"id": "lt-0123456789abcdef0", "name": "a"}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "Exactly one",
     ),
     Refusal(
@@ -39,7 +39,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(launchTemplate={**world.user_template, "version": "9"}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "Could not find launch template version 9",
     ),
     Refusal(
@@ -47,7 +47,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": world.subnets[0]}]}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "subnet",
     ),
     Refusal(
@@ -55,7 +55,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"IamInstanceProfile": {"Name": "p"}}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "instance profile",
     ),
     Refusal(
@@ -63,7 +63,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"InstanceInitiatedShutdownBehavior": "terminate"}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "shutdown behavior",
     ),
     Refusal(
@@ -71,7 +71,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"HibernationOptions": {"Configured": True}}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "hibernation",
     ),
     Refusal(
@@ -79,7 +79,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"InstanceMarketOptions": {"MarketType": "spot"}}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "Instance market options are not supported with the launch template.",
     ),
     Refusal(
@@ -87,7 +87,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"InstanceType": "m7i.large"}, instanceTypes=["m7i.large"]),
         REQUEST,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "Cannot specify instance types in launch template and API request",
     ),
     Refusal(
@@ -95,7 +95,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"EbsOptimized": True}, diskSize=100),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "Disk size must be specified within the launch template.",
     ),
     Refusal(
@@ -103,7 +103,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"EbsOptimized": True}, remoteAccess={"ec2SshKey": "k"}),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "Remote access configuration cannot be specified with a launch template.",
     ),
     Refusal(
@@ -111,7 +111,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, amiType="AL2023_x86_64_STANDARD"),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template.",
     ),
     Refusal(
@@ -119,7 +119,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, version="1.34"),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "custom AMIs",
     ),
     Refusal(
@@ -127,7 +127,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, releaseVersion="1.34.8-20260714"),
         PARAMETER,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "custom AMIs",
     ),
     Refusal(
@@ -135,7 +135,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": "ami-0123456789abcdef0"}),
         REQUEST,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "does not exist",
     ),
     Refusal(
@@ -145,7 +145,7 @@ REFUSALS = [
             {"SecurityGroupIds": [world.security_group(name="s")], "NetworkInterfaces": [{"DeviceIndex": 0}]}
         ),
         REQUEST,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "Network interfaces and an instance-level security groups may not be specified on the same request",
     ),
     Refusal(
@@ -153,15 +153,15 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"SecurityGroupIds": ["sg-0123456789abcdef0"]}),
         REQUEST,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "sg-0123456789abcdef0",
     ),
     Refusal(
         "a plain script as user data",
         "create_nodegroup",
-        lambda world: world.with_template({"UserData": encode("#!/bin/sh\n")}),
+        lambda world: world.with_template({"UserData": encode_base64("#!/bin/sh\n")}),
         REQUEST,
-        guide("launch-templates"),
+        user_guide_url("launch-templates"),
         "User data was not in the MIME multipart format.",
     ),
     Refusal(
@@ -169,7 +169,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.group(capacityType="CAPACITY_BLOCK"),
         PARAMETER,
-        guide("capacity-blocks-mng"),
+        user_guide_url("capacity-blocks-mng"),
         "launch template is required",
     ),
     Refusal(
@@ -177,7 +177,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.block({"InstanceMarketOptions": None}),
         PARAMETER,
-        guide("capacity-blocks-mng"),
+        user_guide_url("capacity-blocks-mng"),
         "market type capacity-block",
     ),
     Refusal(
@@ -185,7 +185,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.block({"CapacityReservationSpecification": None}),
         PARAMETER,
-        guide("capacity-blocks-mng"),
+        user_guide_url("capacity-blocks-mng"),
         "capacity reservation target",
     ),
     Refusal(
@@ -193,7 +193,7 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.block({"InstanceType": None}, instanceTypes=["p5.48xlarge"]),
         PARAMETER,
-        guide("capacity-blocks-mng"),
+        user_guide_url("capacity-blocks-mng"),
         "instance type must be specified in the launch template",
     ),
     Refusal(
@@ -201,13 +201,13 @@ REFUSALS = [
         "create_nodegroup",
         lambda world: world.with_template({"InstanceMarketOptions": {"MarketType": "capacity-block"}}),
         PARAMETER,
-        guide("capacity-blocks-mng"),
+        user_guide_url("capacity-blocks-mng"),
         "Instance market options are not supported",
     ),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_eks_refuses_a_bad_launch_template(refusing: Refusing, refusal: Refusal) -> None:
-    refusal.check(refusing.eks, world=refusing)
-    assert "new" not in refusing.eks.list_nodegroups(clusterName="demo")["nodegroups"]
+def test_eks_rejects_an_invalid_launch_template(shared_eks_world: Refusing, refusal: Refusal) -> None:
+    refusal.check(shared_eks_world.eks, world=shared_eks_world)
+    assert "new" not in shared_eks_world.eks.list_nodegroups(clusterName="demo")["nodegroups"]

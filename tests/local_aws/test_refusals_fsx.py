@@ -16,11 +16,13 @@ NETWORK = "https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-secur
 PORT = "https://docs.aws.amazon.com/fsx/latest/LustreGuide/cannot-create-fs.html"
 
 
-def create(what: str, code: str, source: str = CREATE, message: str = "", **changes: Any) -> Refusal:
+def reject_file_system(what: str, code: str, source: str = CREATE, message: str = "", **changes: Any) -> Refusal:
     return Refusal(what, "create_file_system", lambda world, **_: world.build_request(**changes), code, source, message)
 
 
-def network(what: str, params: Callable[[LustreWorld], dict[str, Any]], message: str = "", source: str = NETWORK) -> Refusal:
+def reject_network(
+    what: str, params: Callable[[LustreWorld], dict[str, Any]], message: str = "", source: str = NETWORK
+) -> Refusal:
     return Refusal(
         what,
         "create_file_system",
@@ -31,11 +33,11 @@ def network(what: str, params: Callable[[LustreWorld], dict[str, Any]], message:
     )
 
 
-def update(what: str, code: str, **changes: Any) -> Refusal:
+def reject_update(what: str, code: str, **changes: Any) -> Refusal:
     return Refusal(what, "update_file_system", lambda persistent, **_: {"FileSystemId": persistent, **changes}, code, UPDATE)
 
 
-def link(what: str, code: str, **changes: Any) -> Refusal:
+def reject_association(what: str, code: str, **changes: Any) -> Refusal:
     def params(scratch: str, **_: Any) -> dict[str, Any]:
         request = {"FileSystemId": scratch, "FileSystemPath": "/other", "DataRepositoryPath": f"s3://{BUCKET}/other"}
         return request | changes
@@ -44,32 +46,38 @@ def link(what: str, code: str, **changes: Any) -> Refusal:
 
 
 REFUSALS = [
-    create("a size between the steps", "BadRequest", StorageCapacity=3600),
-    create("a size below the smallest", "BadRequest", StorageCapacity=1000),
-    create("PERSISTENT_2 without a throughput", "BadRequest", lustre={"PerUnitStorageThroughput": None}),
-    create("a throughput of PERSISTENT_1", "InvalidPerUnitStorageThroughput", lustre={"PerUnitStorageThroughput": 200}),
-    create("a throughput for SCRATCH_2", "BadRequest", lustre={"DeploymentType": "SCRATCH_2"}),
-    create(
+    reject_file_system("a size between the steps", "BadRequest", StorageCapacity=3600),
+    reject_file_system("a size below the smallest", "BadRequest", StorageCapacity=1000),
+    reject_file_system("PERSISTENT_2 without a throughput", "BadRequest", lustre={"PerUnitStorageThroughput": None}),
+    reject_file_system(
+        "a throughput of PERSISTENT_1", "InvalidPerUnitStorageThroughput", lustre={"PerUnitStorageThroughput": 200}
+    ),
+    reject_file_system("a throughput for SCRATCH_2", "BadRequest", lustre={"DeploymentType": "SCRATCH_2"}),
+    reject_file_system(
         "a key for SCRATCH_2",
         "BadRequest",
         lustre={"DeploymentType": "SCRATCH_2", "PerUnitStorageThroughput": None},
         KmsKeyId="alias/aws/fsx",
     ),
-    create("a nonexistent key", "BadRequest", KmsKeyId="alias/missing"),
-    create("an old version for PERSISTENT_2", "BadRequest", FileSystemTypeVersion="2.10"),
-    create("no subnet", "BadRequest", SubnetIds=[]),
+    reject_file_system("a nonexistent key", "BadRequest", KmsKeyId="alias/missing"),
+    reject_file_system("an old version for PERSISTENT_2", "BadRequest", FileSystemTypeVersion="2.10"),
+    reject_file_system("no subnet", "BadRequest", SubnetIds=[]),
     Refusal(
         "two subnets", "create_file_system", lambda world, **_: world.build_request(SubnetIds=world.subnets), "BadRequest", CREATE
     ),
-    network("a missing subnet", lambda world: {"SubnetIds": ["subnet-0123456789abcdef0"]}),
-    network("a missing security group", lambda world: {"SecurityGroupIds": ["sg-0123456789abcdef0"]}),
-    network("servers that cannot reach each other", lambda world: {"SecurityGroupIds": [world.nodes]}, "port 988", PORT),
-    create("a setting that is not emulated", "NotImplementedInLocalCloud", lustre={"EfaEnabled": True}),
-    create("a deployment type that is not emulated", "NotImplementedInLocalCloud", lustre={"DeploymentType": "SCRATCH_1"}),
-    update("a smaller size", "BadRequest", StorageCapacity=1200),
-    update("a size between the steps", "BadRequest", StorageCapacity=3600),
-    update("an unknown throughput", "InvalidPerUnitStorageThroughput", LustreConfiguration={"PerUnitStorageThroughput": 300}),
-    update("an older version", "BadRequest", FileSystemTypeVersion="2.12"),
+    reject_network("a missing subnet", lambda world: {"SubnetIds": ["subnet-0123456789abcdef0"]}),
+    reject_network("a missing security group", lambda world: {"SecurityGroupIds": ["sg-0123456789abcdef0"]}),
+    reject_network("servers that cannot reach each other", lambda world: {"SecurityGroupIds": [world.nodes]}, "port 988", PORT),
+    reject_file_system("a setting that is not emulated", "NotImplementedInLocalCloud", lustre={"EfaEnabled": True}),
+    reject_file_system(
+        "a deployment type that is not emulated", "NotImplementedInLocalCloud", lustre={"DeploymentType": "SCRATCH_1"}
+    ),
+    reject_update("a smaller size", "BadRequest", StorageCapacity=1200),
+    reject_update("a size between the steps", "BadRequest", StorageCapacity=3600),
+    reject_update(
+        "an unknown throughput", "InvalidPerUnitStorageThroughput", LustreConfiguration={"PerUnitStorageThroughput": 300}
+    ),
+    reject_update("an older version", "BadRequest", FileSystemTypeVersion="2.12"),
     Refusal(
         "a throughput for SCRATCH_2",
         "update_file_system",
@@ -80,11 +88,11 @@ REFUSALS = [
     Refusal("a missing file system", "update_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", UPDATE),
     Refusal("a missing file system", "describe_file_systems", {"FileSystemIds": ["fs-00000000"]}, "FileSystemNotFound", CREATE),
     Refusal("a missing file system", "delete_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
-    link("a missing file system", "FileSystemNotFound", FileSystemId="fs-00000000"),
-    link("a path that is not in S3", "BadRequest", DataRepositoryPath="nfs://server/export"),
-    link("a directory inside a linked one", "BadRequest", FileSystemPath="/data/more"),
-    link("a prefix inside a linked one", "BadRequest", DataRepositoryPath=f"s3://{BUCKET}/sets/more"),
-    link("the whole file system beside a linked directory", "BadRequest", FileSystemPath="/"),
+    reject_association("a missing file system", "FileSystemNotFound", FileSystemId="fs-00000000"),
+    reject_association("a path that is not in S3", "BadRequest", DataRepositoryPath="nfs://server/export"),
+    reject_association("a directory inside a linked one", "BadRequest", FileSystemPath="/data/more"),
+    reject_association("a prefix inside a linked one", "BadRequest", DataRepositoryPath=f"s3://{BUCKET}/sets/more"),
+    reject_association("the whole file system beside a linked directory", "BadRequest", FileSystemPath="/"),
     Refusal(
         "a missing association",
         "delete_data_repository_association",
@@ -100,6 +108,6 @@ def test_fsx_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     world = LustreWorld(aws)
     persistent = world.create(StorageCapacity=2400)
     scratch = world.create(lustre={"DeploymentType": "SCRATCH_2", "PerUnitStorageThroughput": None})
-    world.described(scratch)
+    world.describe_file_system(scratch)
     world.link(scratch)
     refusal.check(world.fsx, world=world, persistent=persistent, scratch=scratch)

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from testkit.aws_clients import Client
-from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
+from tests.local_aws.documents import ACCOUNT_ROOT, allow_statement, make_policy
 from tests.local_aws.refusals import Refusal
 
 API = "https://docs.aws.amazon.com/kms/latest/APIReference/API_"
 LOCKOUT = "https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html"
 
 
-def bad_policy(what: str, text: str, message: str = "") -> Refusal:
+def reject_policy(what: str, text: str, message: str = "") -> Refusal:
     return Refusal(what, "create_key", {"Policy": text}, "MalformedPolicyDocumentException", LOCKOUT, message)
 
 
@@ -22,29 +22,33 @@ def reject_call(what: str, operation: str, code: str, key: str = "key", **params
     return Refusal(what, operation, lambda **keys: {"KeyId": keys[key], **params}, code, source)
 
 
-def alias(what: str, name: str, code: str, key: str = "key") -> Refusal:
+def reject_alias(what: str, name: str, code: str, key: str = "key") -> Refusal:
     return Refusal(
         what, "create_alias", lambda **keys: {"AliasName": name, "TargetKeyId": keys[key]}, code, f"{API}CreateAlias.html"
     )
 
 
 REFUSALS = [
-    bad_policy("a policy that is not JSON", "{nope"),
-    bad_policy("a statement without a principal", policy(allow(Action="kms:*", Resource="*")), "Principal"),
-    bad_policy("a statement without a resource", policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*")), "Resource"),
-    bad_policy(
+    reject_policy("a policy that is not JSON", "{nope"),
+    reject_policy("a statement without a principal", make_policy(allow_statement(Action="kms:*", Resource="*")), "Principal"),
+    reject_policy(
+        "a statement without a resource",
+        make_policy(allow_statement(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*")),
+        "Resource",
+    ),
+    reject_policy(
         "a nonexistent role",
-        policy(allow(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="kms:*", Resource="*")),
+        make_policy(allow_statement(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="kms:*", Resource="*")),
         "Invalid principal",
     ),
-    bad_policy(
+    reject_policy(
         "a key policy that locks everyone out",
-        policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:Encrypt", Resource="*")),
+        make_policy(allow_statement(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:Encrypt", Resource="*")),
         "update the key policy in the future",
     ),
-    bad_policy(
+    reject_policy(
         "a key policy that allows only another account",
-        policy(allow(Principal={"AWS": "arn:aws:iam::111122223333:root"}, Action="kms:*", Resource="*")),
+        make_policy(allow_statement(Principal={"AWS": "arn:aws:iam::111122223333:root"}, Action="kms:*", Resource="*")),
         "update the key policy in the future",
     ),
     reject_call(
@@ -63,12 +67,12 @@ REFUSALS = [
         "NotFoundException",
         f"{API}DescribeKey.html",
     ),
-    alias("an alias without its prefix", "mine", "ValidationException"),
-    alias("a reserved alias", "alias/aws/mine", "NotAuthorizedException"),
-    alias("a name with a space", "alias/my key", "ValidationException"),
-    alias("a name in use", "alias/in-use", "AlreadyExistsException"),
-    alias("a key pending deletion", "alias/new", "KMSInvalidStateException", key="dying"),
-    alias("a missing key", "alias/new", "NotFoundException", key="missing"),
+    reject_alias("an alias without its prefix", "mine", "ValidationException"),
+    reject_alias("a reserved alias", "alias/aws/mine", "NotAuthorizedException"),
+    reject_alias("a name with a space", "alias/my key", "ValidationException"),
+    reject_alias("a name in use", "alias/in-use", "AlreadyExistsException"),
+    reject_alias("a key pending deletion", "alias/new", "KMSInvalidStateException", key="dying"),
+    reject_alias("a missing key", "alias/new", "NotFoundException", key="missing"),
 ]
 
 
@@ -83,7 +87,7 @@ def test_kms_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     refusal.check(kms, key=key, dying=dying, asymmetric=asymmetric, missing="00000000-0000-0000-0000-000000000000")
 
 
-def test_a_key_rotates_at_the_requested_period(aws: Client) -> None:
+def test_a_key_has_the_requested_rotation_period(aws: Client) -> None:
     kms = aws("kms")
     key = kms.create_key()["KeyMetadata"]["KeyId"]
     assert not kms.get_key_rotation_status(KeyId=key)["KeyRotationEnabled"]
@@ -98,7 +102,7 @@ def test_the_default_ebs_key_is_aws_managed(aws: Client) -> None:
     assert aws("kms").describe_key(KeyId="alias/aws/ebs")["KeyMetadata"]["KeyManager"] == "AWS"
 
 
-def test_the_lockout_check_can_be_waived(aws: Client) -> None:
-    text = policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action=["kms:Encrypt", "kms:GetKeyPolicy"], Resource="*"))
+def test_the_policy_lockout_check_can_be_bypassed(aws: Client) -> None:
+    text = make_policy(allow_statement(Principal={"AWS": ACCOUNT_ROOT}, Action=["kms:Encrypt", "kms:GetKeyPolicy"], Resource="*"))
     key = aws("kms").create_key(Policy=text, BypassPolicyLockoutSafetyCheck=True)["KeyMetadata"]["KeyId"]
     assert aws("kms").get_key_policy(KeyId=key)["Policy"] == text

@@ -6,7 +6,7 @@ import pytest
 
 from localcloud.aws.logs import RETENTION_DAYS
 from testkit.aws_clients import Client
-from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
+from tests.local_aws.documents import ACCOUNT_ROOT, allow_statement, make_policy
 from tests.local_aws.refusals import Refusal
 
 API = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_"
@@ -17,19 +17,19 @@ CREATE, RETAIN = f"{API}CreateLogGroup.html", f"{API}PutRetentionPolicy.html"
 PUT, NOW = f"{API}PutLogEvents.html", int(time.time() * 1000)
 
 
-def events(what: str, *aged_messages: tuple[int, str]) -> Refusal:
+def reject_log_events(what: str, *aged_messages: tuple[int, str]) -> Refusal:
     """Return the expected rejection of these log events, given as (age in hours, message)."""
     log_events = [{"timestamp": NOW - hours * 3_600_000, "message": message} for hours, message in aged_messages]
     params = {"logGroupName": "group", "logStreamName": "stream", "logEvents": log_events}
     return Refusal(what, "put_log_events", params, "InvalidParameterException", PUT)
 
 
-def stream(what: str, name: str, code: str) -> Refusal:
+def reject_log_stream(what: str, name: str, code: str) -> Refusal:
     params = {"logGroupName": "group", "logStreamName": name}
     return Refusal(what, "create_log_stream", params, code, f"{API}CreateLogStream.html")
 
 
-def retention(days: int) -> Refusal:
+def reject_retention(days: int) -> Refusal:
     params = {"logGroupName": "group", "retentionInDays": days}
     return Refusal(f"{days} days", "put_retention_policy", params, "InvalidParameterException", RETAIN)
 
@@ -54,10 +54,10 @@ REFUSALS = [
         "InvalidParameterException",
         CREATE,
     ),
-    retention(0),
-    retention(8),
-    retention(100),
-    retention(3654),
+    reject_retention(0),
+    reject_retention(8),
+    reject_retention(100),
+    reject_retention(3654),
     Refusal(
         "a missing log group",
         "put_retention_policy",
@@ -72,13 +72,13 @@ REFUSALS = [
         "ResourceNotFoundException",
         f"{API}DeleteLogGroup.html",
     ),
-    stream("a colon in the name of a stream", "a:b", "InvalidParameterException"),
-    stream("an asterisk in the name of a stream", "a*", "InvalidParameterException"),
-    stream("a stream in use", "stream", "ResourceAlreadyExistsException"),
-    events("events over 1 MiB", (0, "x" * 600_000), (0, "x" * 448_550)),
-    events("10,001 events", *[(0, "x")] * 10_001),
-    events("events of two days", (25, "x"), (0, "x")),
-    events("events out of order", (0, "x"), (1, "x")),
+    reject_log_stream("a colon in the name of a stream", "a:b", "InvalidParameterException"),
+    reject_log_stream("an asterisk in the name of a stream", "a*", "InvalidParameterException"),
+    reject_log_stream("a stream in use", "stream", "ResourceAlreadyExistsException"),
+    reject_log_events("events over 1 MiB", (0, "x" * 600_000), (0, "x" * 448_550)),
+    reject_log_events("10,001 events", *[(0, "x")] * 10_001),
+    reject_log_events("events of two days", (25, "x"), (0, "x")),
+    reject_log_events("events out of order", (0, "x"), (1, "x")),
     Refusal(
         "a missing stream",
         "put_log_events",
@@ -90,14 +90,14 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_logs_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
+def test_cloudwatch_logs_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     aws("logs").create_log_group(logGroupName="group")
     aws("logs").create_log_stream(logGroupName="group", logStreamName="stream")
     refusal.check(aws("logs"))
 
 
 @pytest.mark.parametrize("days", RETENTION_DAYS)
-def test_a_valid_retention_is_kept(aws: Client, days: int) -> None:
+def test_a_valid_retention_is_stored(aws: Client, days: int) -> None:
     logs = aws("logs")
     logs.create_log_group(logGroupName="/aws/eks/c/cluster")
     logs.put_retention_policy(logGroupName="/aws/eks/c/cluster", retentionInDays=days)
@@ -118,9 +118,9 @@ def test_a_recreated_log_group_does_not_inherit_tags(aws: Client) -> None:
 )
 def test_a_key_encrypts_logs_only_if_its_policy_allows_the_service(aws: Client, region: str, group: str, lets: bool) -> None:
     arn = "arn:aws:logs:us-west-2:123456789012:log-group:mine"
-    text = policy(
-        allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*", Resource="*"),
-        allow(
+    text = make_policy(
+        allow_statement(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*", Resource="*"),
+        allow_statement(
             Principal={"Service": f"logs.{region}.amazonaws.com"},
             Action=["kms:Encrypt*", "kms:Decrypt*", "kms:GenerateDataKey*"],
             Resource="*",

@@ -3,7 +3,7 @@
 import pytest
 
 from testkit.aws_clients import Client
-from tests.local_aws.documents import allow, deny, policy
+from tests.local_aws.documents import allow_statement, deny_statement, make_policy
 from tests.local_aws.refusals import Refusal
 
 NAMES = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
@@ -16,36 +16,36 @@ HERE = {"LocationConstraint": "us-west-2"}
 BUCKET = "arn:aws:s3:::key-bucket"
 
 
-def name(what: str, bucket: str) -> Refusal:
+def reject_name(what: str, bucket: str) -> Refusal:
     return Refusal(what, "create_bucket", {"Bucket": bucket, "CreateBucketConfiguration": HERE}, "InvalidBucketName", NAMES)
 
 
-def bad_policy(what: str, text: str, message: str) -> Refusal:
+def reject_policy(what: str, text: str, message: str) -> Refusal:
     return Refusal(what, "put_bucket_policy", {"Bucket": "key-bucket", "Policy": text}, "MalformedPolicy", POLICY, message)
 
 
-def lifecycle(what: str, code: str, **rule: object) -> Refusal:
+def reject_lifecycle(what: str, code: str, **rule: object) -> Refusal:
     whole = {"ID": "r", "Status": "Enabled", "Filter": {"Prefix": ""}, **rule}
     params = {"Bucket": "key-bucket", "LifecycleConfiguration": {"Rules": [whole]}}
     return Refusal(what, "put_bucket_lifecycle_configuration", params, code, LIFECYCLE)
 
 
-def encryption(what: str, code: str, **default: str) -> Refusal:
+def reject_encryption(what: str, code: str, **default: str) -> Refusal:
     rules = [{"ApplyServerSideEncryptionByDefault": default}]
     params = {"Bucket": "key-bucket", "ServerSideEncryptionConfiguration": {"Rules": rules}}
     return Refusal(what, "put_bucket_encryption", params, code, ENCRYPTION)
 
 
 REFUSALS = [
-    name("a name with capitals", "Capitals"),
-    name("a name with an underscore", "under_score"),
-    name("a name of two letters", "ab"),
-    name("a name that is too long", "a" * 64),
-    name("a name in the form of an IP address", "192.168.5.4"),
-    name("a name with consecutive dots", "a..b"),
-    name("a trailing hyphen", "bucket-"),
-    name("a reserved prefix", "xn--bucket"),
-    name("a reserved suffix", "bucket-s3alias"),
+    reject_name("a name with capitals", "Capitals"),
+    reject_name("a name with an underscore", "under_score"),
+    reject_name("a name of two letters", "ab"),
+    reject_name("a name that is too long", "a" * 64),
+    reject_name("a name in the form of an IP address", "192.168.5.4"),
+    reject_name("a name with consecutive dots", "a..b"),
+    reject_name("a trailing hyphen", "bucket-"),
+    reject_name("a reserved prefix", "xn--bucket"),
+    reject_name("a reserved suffix", "bucket-s3alias"),
     Refusal(
         "a create request to another Region without a location constraint",
         "create_bucket",
@@ -75,52 +75,65 @@ REFUSALS = [
         "MalformedXML",
         "https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketOwnershipControls.html",
     ),
-    bad_policy("a policy that is not JSON", "{nope", "valid JSON"),
-    bad_policy("a policy without statements", policy(), "Statement"),
-    bad_policy("an unknown version", policy(allow(), Version="2020-01-01"), "version"),
-    bad_policy("a statement without a principal", policy(deny(Action="s3:*", Resource=BUCKET)), "Principal"),
-    bad_policy("a statement without a resource", policy(deny(Principal="*", Action="s3:*")), "Resource"),
-    bad_policy("another bucket", policy(deny(Principal="*", Action="s3:*", Resource="arn:aws:s3:::other")), "invalid resource"),
-    bad_policy(
-        "another service's action", policy(deny(Principal="*", Action="ec2:RunInstances", Resource=BUCKET)), "invalid action"
+    reject_policy("a policy that is not JSON", "{nope", "valid JSON"),
+    reject_policy("a policy without statements", make_policy(), "Statement"),
+    reject_policy("an unknown version", make_policy(allow_statement(), Version="2020-01-01"), "version"),
+    reject_policy("a statement without a principal", make_policy(deny_statement(Action="s3:*", Resource=BUCKET)), "Principal"),
+    reject_policy("a statement without a resource", make_policy(deny_statement(Principal="*", Action="s3:*")), "Resource"),
+    reject_policy(
+        "another bucket",
+        make_policy(deny_statement(Principal="*", Action="s3:*", Resource="arn:aws:s3:::other")),
+        "invalid resource",
     ),
-    bad_policy(
+    reject_policy(
+        "another service's action",
+        make_policy(deny_statement(Principal="*", Action="ec2:RunInstances", Resource=BUCKET)),
+        "invalid action",
+    ),
+    reject_policy(
         "an object action whose only resource is the bucket",
-        policy(deny(Principal="*", Action="s3:GetObject", Resource=BUCKET)),
+        make_policy(deny_statement(Principal="*", Action="s3:GetObject", Resource=BUCKET)),
         "does not apply to any resource",
     ),
-    bad_policy(
+    reject_policy(
         "a bucket action whose only resources are objects",
-        policy(deny(Principal="*", Action="s3:ListBucket", Resource=f"{BUCKET}/*")),
+        make_policy(deny_statement(Principal="*", Action="s3:ListBucket", Resource=f"{BUCKET}/*")),
         "does not apply to any resource",
     ),
-    bad_policy(
+    reject_policy(
         "a nonexistent role",
-        policy(allow(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="s3:*", Resource=BUCKET)),
+        make_policy(allow_statement(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="s3:*", Resource=BUCKET)),
         "Invalid principal",
     ),
-    bad_policy("an unknown element", policy(deny(Principal="*", Action="s3:*", Resource=BUCKET, Reason="x")), "Reason"),
-    bad_policy(
+    reject_policy(
+        "an unknown element", make_policy(deny_statement(Principal="*", Action="s3:*", Resource=BUCKET, Reason="x")), "Reason"
+    ),
+    reject_policy(
         "an unknown condition",
-        policy(deny(Principal="*", Action="s3:*", Resource=BUCKET, Condition={"Booll": {"aws:SecureTransport": "false"}})),
+        make_policy(
+            deny_statement(Principal="*", Action="s3:*", Resource=BUCKET, Condition={"Booll": {"aws:SecureTransport": "false"}})
+        ),
         "Booll",
     ),
-    bad_policy(
-        "a lowercase effect", policy({"Effect": "deny", "Principal": "*", "Action": "s3:*", "Resource": BUCKET}), "effect"
+    reject_policy(
+        "a lowercase effect", make_policy({"Effect": "deny", "Principal": "*", "Action": "s3:*", "Resource": BUCKET}), "effect"
     ),
     Refusal(
         "a public policy on a bucket that blocks public policies",
         "put_bucket_policy",
-        {"Bucket": "key-bucket", "Policy": policy(allow(Principal="*", Action="s3:GetObject", Resource=f"{BUCKET}/*"))},
+        {
+            "Bucket": "key-bucket",
+            "Policy": make_policy(allow_statement(Principal="*", Action="s3:GetObject", Resource=f"{BUCKET}/*")),
+        },
         "AccessDenied",
         PUBLIC,
         "BlockPublicPolicy",
     ),
-    lifecycle("a rule without an action", "InvalidRequest"),
-    lifecycle("expiration after 0 days", "InvalidArgument", Expiration={"Days": 0}),
-    lifecycle("an invalid status", "MalformedXML", Status="On", Expiration={"Days": 1}),
-    encryption("an unknown algorithm", "MalformedXML", SSEAlgorithm="AES512"),
-    encryption("a KMS key with AES256", "InvalidArgument", SSEAlgorithm="AES256", KMSMasterKeyID="alias/k"),
+    reject_lifecycle("a rule without an action", "InvalidRequest"),
+    reject_lifecycle("expiration after 0 days", "InvalidArgument", Expiration={"Days": 0}),
+    reject_lifecycle("an invalid status", "MalformedXML", Status="On", Expiration={"Days": 1}),
+    reject_encryption("an unknown algorithm", "MalformedXML", SSEAlgorithm="AES512"),
+    reject_encryption("a KMS key with AES256", "InvalidArgument", SSEAlgorithm="AES256", KMSMasterKeyID="alias/k"),
     Refusal(
         "an unknown versioning status",
         "put_bucket_versioning",

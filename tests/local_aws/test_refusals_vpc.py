@@ -7,12 +7,12 @@ import pytest
 from tests.local_aws.ec2_refusals import API, ERRORS
 from tests.local_aws.ec2_world import World
 from tests.local_aws.refusals import Refusal
-from tests.local_aws.vpc_world import VPC, Network, check, refusing_network
+from tests.local_aws.vpc_world import VPC, Network, check_refusal, shared_network
 
 
 @pytest.fixture(scope="module")
 def world_and_network() -> Iterator[tuple[World, Network]]:
-    with refusing_network() as network:
+    with shared_network() as network:
         yield network
 
 
@@ -297,5 +297,5 @@ TAGS = [
 
 
 @pytest.mark.parametrize("refusal", [*NETWORKS, *GROUPS, *TAGS], ids=str)
-def test_ec2_refuses_and_creates_nothing(world_and_network: tuple[World, Network], refusal: Refusal) -> None:
-    check(world_and_network, refusal)
+def test_ec2_rejects_invalid_requests_and_creates_nothing(world_and_network: tuple[World, Network], refusal: Refusal) -> None:
+    check_refusal(world_and_network, refusal)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli import main
 from infra.config.problems import SettingsError
 from infra.config.stack_file import RawStack
-from infra.preflight import examine_aws
+from infra.preflight import examine_aws_stack
 from localcloud.aws import faults
 from localcloud.aws.faults import Fault
 from testkit.aws_clients import REGION, Client, client
@@ -48,7 +48,7 @@ def environment(aws: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def write(folder: Path, region: str, kind: str = "eks") -> None:
+def write_stack(folder: Path, region: str, kind: str = "eks") -> None:
     access = "\n    endpointAccess: {publicCidrs: [5.10.20.0/24]}\n  gpumpi:platform: {install: false}" if kind == "eks" else ""
     sizes = "desiredSize: 1, maxSize: 2" if kind == "ec2" else "maxSize: 2"
     (folder / "Pulumi.moved.yaml").write_text(f"""\
@@ -61,43 +61,43 @@ config:
 """)
 
 
-def cluster(folder: Path, *arguments: str) -> Result:
+def run_cli(folder: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main.app, [*arguments, "--config-dir", str(folder)])
 
 
-def is_named_in_one_sentence(done: Result, region: str, instead: str) -> bool:
+def has_region_error(done: Result, region: str, instead: str) -> bool:
     text = " ".join(done.output.split())
     return done.exit_code == 3 and text.count(f'"{region}" is not a ') == 1 and f"Use one such as {instead}" in text
 
 
 @pytest.mark.parametrize(("kind", "verb"), [*(("eks", verb) for verb in EKS), *(("ec2", verb) for verb in EC2)])
 @pytest.mark.parametrize(("region", "instead"), [*ABSENT.items(), *MALFORMED.items()])
-def test_a_region_that_does_not_exist_ends_a_verb_with_one_sentence(
+def test_commands_report_a_nonexistent_region_in_one_sentence(
     tmp_path: Path, kind: str, verb: str, region: str, instead: str
 ) -> None:
-    write(tmp_path, region, kind)
-    done = cluster(tmp_path, *{"eks": EKS, "ec2": EC2}[kind][verb])
-    assert is_named_in_one_sentence(done, region, instead), done.output
+    write_stack(tmp_path, region, kind)
+    done = run_cli(tmp_path, *{"eks": EKS, "ec2": EC2}[kind][verb])
+    assert has_region_error(done, region, instead), done.output
 
 
 @pytest.mark.parametrize(("region", "instead"), [*ABSENT.items(), *MALFORMED.items()])
-def test_capacity_stops_if_the_region_of_the_environment_does_not_exist(
+def test_capacity_rejects_a_nonexistent_region_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, region: str, instead: str
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", region)
     done = CliRunner().invoke(main.app, ["capacity", "find", "g6.8xlarge"])
-    assert is_named_in_one_sentence(done, region, instead), done.output
+    assert has_region_error(done, region, instead), done.output
 
 
-def test_a_region_that_does_not_exist_is_reported_with_all_other_mistakes() -> None:
-    examined = examine_aws(RawStack("moved", "eu-moon-1", {"target": {"kind": "eks", "kubernetesVersion": "1.20"}}))
+def test_a_nonexistent_region_is_reported_together_with_other_errors() -> None:
+    examined = examine_aws_stack(RawStack("moved", "eu-moon-1", {"target": {"kind": "eks", "kubernetesVersion": "1.20"}}))
     assert [problem.path for problem in examined.problems] == ["aws:region", "target.kubernetesVersion"]
     with pytest.raises(SettingsError):
-        _ = examined.whole
+        _ = examined.settings_and_facts
 
 
 @pytest.mark.parametrize("service", ["ec2", "eks", "sts", "s3", "logs", "kms"])
-def test_the_local_aws_refuses_a_region_that_does_not_exist(aws: Client, service: str) -> None:
+def test_local_aws_rejects_a_nonexistent_region(aws: Client, service: str) -> None:
     calls = {"ec2": "describe_vpcs", "eks": "list_clusters", "sts": "get_caller_identity"}
     calls |= {"s3": "list_buckets", "logs": "describe_log_groups", "kms": "list_keys"}
     with pytest.raises(ClientError, match="Credential should be scoped to a valid Region, not 'eu-moon-1'"):
@@ -105,8 +105,8 @@ def test_the_local_aws_refuses_a_region_that_does_not_exist(aws: Client, service
 
 
 @pytest.mark.parametrize("region", ["af-south-1", "cn-north-1"])
-def test_rejected_credentials_name_a_region_that_may_be_disabled(region: str) -> None:
+def test_the_error_for_rejected_credentials_says_that_the_region_may_be_disabled(region: str) -> None:
     faults.add(Fault("sts", "GetCallerIdentity", "InvalidClientTokenId"))
-    examined = examine_aws(RawStack("moved", region, {"target": {"kind": "eks"}}))
+    examined = examine_aws_stack(RawStack("moved", region, {"target": {"kind": "eks"}}))
     hint = f"AWS rejects the credentials (InvalidClientTokenId) in Region {region}, which the account may not have enabled"
     assert hint in (examined.not_queried or "")

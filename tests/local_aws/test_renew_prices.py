@@ -36,27 +36,27 @@ def read_renewed(snapshot: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return content["sources"][name], content["instances"][REGION][name]
 
 
-def test_the_snapshot_gets_the_prices_of_the_price_list_with_today_s_date(aws: Client, snapshot: Path) -> None:
-    assert renew_prices.renew(REGION) > 20
+def test_the_price_snapshot_gets_prices_from_the_price_list_with_the_current_date(aws: Client, snapshot: Path) -> None:
+    assert renew_prices.renew_region_prices(REGION) > 20
     source, instances = read_renewed(snapshot)
     assert source == {"title": "AWS Price List", "date": datetime.now(UTC).date().isoformat(), "verified": True}
     assert instances["m7i.large"] == M7I
 
 
-def test_cached_prices_do_not_get_today_s_date(aws: Client, snapshot: Path, tmp_path: Path) -> None:
+def test_cached_prices_do_not_get_the_current_date(aws: Client, snapshot: Path, tmp_path: Path) -> None:
     price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
     [cache] = (tmp_path / "cache").rglob("*.json")
     cached = json.loads(cache.read_text())
     earlier = (datetime.now(UTC) - timedelta(hours=23)).isoformat()
     cache.write_text(json.dumps({name: {"usd": "1", "read": earlier} for name in cached}))
     assert price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset())).instances["m7i.large"].usd == Decimal(1)
-    renew_prices.renew(REGION)
+    renew_prices.renew_region_prices(REGION)
     assert read_renewed(snapshot)[1]["m7i.large"] == M7I
 
 
-def test_nothing_is_written_if_the_price_list_does_not_answer(aws: Client, snapshot: Path) -> None:
+def test_nothing_is_written_if_the_price_list_does_not_respond(aws: Client, snapshot: Path) -> None:
     before = snapshot.read_text()
     organization.deny("pricing:GetProducts")
     with pytest.raises(SystemExit, match="you may not call pricing:GetProducts; nothing was written"):
-        renew_prices.renew(REGION)
+        renew_prices.renew_region_prices(REGION)
     assert snapshot.read_text() == before

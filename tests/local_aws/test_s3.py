@@ -6,12 +6,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from testkit.aws_clients import Client, LocalAws
-from tests.local_aws.documents import ACCOUNT_ROOT, allow, deny, policy, trust
+from tests.local_aws.documents import ACCOUNT_ROOT, allow_statement, deny_statement, make_policy, make_trust_policy
 
 HERE = {"LocationConstraint": "us-west-2"}
 BUCKET = "arn:aws:s3:::key-bucket"
-TLS_ONLY = policy(
-    deny(Principal="*", Action="s3:*", Resource=[BUCKET, f"{BUCKET}/*"], Condition={"Bool": {"aws:SecureTransport": "false"}})
+TLS_ONLY = make_policy(
+    deny_statement(
+        Principal="*", Action="s3:*", Resource=[BUCKET, f"{BUCKET}/*"], Condition={"Bool": {"aws:SecureTransport": "false"}}
+    )
 )
 
 
@@ -39,7 +41,7 @@ def test_a_new_bucket_is_private_and_encrypted(s3: Any) -> None:
     assert ownership == [{"ObjectOwnership": "BucketOwnerEnforced"}]
 
 
-def test_deleting_the_encryption_restores_the_default(s3: Any) -> None:
+def test_deleting_the_bucket_encryption_restores_the_default(s3: Any) -> None:
     rules = [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}, "BucketKeyEnabled": True}]
     s3.put_bucket_encryption(Bucket="key-bucket", ServerSideEncryptionConfiguration={"Rules": rules})
     s3.delete_bucket_encryption(Bucket="key-bucket")
@@ -47,7 +49,7 @@ def test_deleting_the_encryption_restores_the_default(s3: Any) -> None:
     assert now[0]["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
 
 
-def test_acls_work_where_ownership_allows_them(s3: Any) -> None:
+def test_acls_work_if_object_ownership_allows_them(s3: Any) -> None:
     s3.put_bucket_ownership_controls(
         Bucket="key-bucket", OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerPreferred"}]}
     )
@@ -66,7 +68,7 @@ def test_a_policy_that_requires_tls_allows_only_https(aws: Client, s3: Any) -> N
     assert is_denied(plain.delete_objects, Bucket="key-bucket", Delete={"Objects": [{"Key": "k"}]})
 
 
-def test_the_servers_loopback_counts_as_tls(server: LocalAws) -> None:
+def test_requests_over_the_loopback_interface_count_as_tls(server: LocalAws) -> None:
     s3 = server.client("s3")
     s3.create_bucket(Bucket="key-bucket", CreateBucketConfiguration=HERE)
     s3.put_bucket_policy(Bucket="key-bucket", Policy=TLS_ONLY)
@@ -77,49 +79,75 @@ def test_the_servers_loopback_counts_as_tls(server: LocalAws) -> None:
 @pytest.mark.parametrize(
     ("statement", "operation", "params", "denied"),
     [
-        (deny(Principal="*", Action="s3:DeleteObject", Resource=f"{BUCKET}/keep/*"), "delete_object", {"Key": "keep/a"}, True),
-        (deny(Principal="*", Action="s3:DeleteObject", Resource=f"{BUCKET}/keep/*"), "delete_object", {"Key": "a"}, False),
         (
-            deny(Principal="*", Action="s3:ListBucket", Resource=BUCKET, Condition={"StringNotLike": {"s3:prefix": "mine/*"}}),
+            deny_statement(Principal="*", Action="s3:DeleteObject", Resource=f"{BUCKET}/keep/*"),
+            "delete_object",
+            {"Key": "keep/a"},
+            True,
+        ),
+        (
+            deny_statement(Principal="*", Action="s3:DeleteObject", Resource=f"{BUCKET}/keep/*"),
+            "delete_object",
+            {"Key": "a"},
+            False,
+        ),
+        (
+            deny_statement(
+                Principal="*", Action="s3:ListBucket", Resource=BUCKET, Condition={"StringNotLike": {"s3:prefix": "mine/*"}}
+            ),
             "list_objects_v2",
             {"Prefix": "theirs/"},
             True,
         ),
         (
-            deny(Principal="*", Action="s3:ListBucket", Resource=BUCKET, Condition={"StringNotLike": {"s3:prefix": "mine/*"}}),
+            deny_statement(
+                Principal="*", Action="s3:ListBucket", Resource=BUCKET, Condition={"StringNotLike": {"s3:prefix": "mine/*"}}
+            ),
             "list_objects_v2",
             {"Prefix": "mine/x"},
             False,
         ),
         (
-            deny(Principal="*", Action="s3:*", Resource=f"{BUCKET}/*", Condition={"NumericLessThan": {"s3:TlsVersion": "1.2"}}),
+            deny_statement(
+                Principal="*", Action="s3:*", Resource=f"{BUCKET}/*", Condition={"NumericLessThan": {"s3:TlsVersion": "1.2"}}
+            ),
             "get_object",
             {"Key": "a"},
             False,
         ),
-        (deny(Principal={"AWS": "111122223333"}, Action="s3:*", Resource=f"{BUCKET}/*"), "get_object", {"Key": "a"}, False),
-        (deny(Principal={"AWS": ACCOUNT_ROOT}, Action="s3:*", Resource=f"{BUCKET}/*"), "get_object", {"Key": "a"}, True),
-        (deny(Principal="*", NotAction="s3:GetObject", Resource=f"{BUCKET}/*"), "get_object", {"Key": "a"}, False),
-        (deny(Principal="*", Action="s3:GetObject", NotResource=f"{BUCKET}/b"), "get_object", {"Key": "a"}, True),
+        (
+            deny_statement(Principal={"AWS": "111122223333"}, Action="s3:*", Resource=f"{BUCKET}/*"),
+            "get_object",
+            {"Key": "a"},
+            False,
+        ),
+        (
+            deny_statement(Principal={"AWS": ACCOUNT_ROOT}, Action="s3:*", Resource=f"{BUCKET}/*"),
+            "get_object",
+            {"Key": "a"},
+            True,
+        ),
+        (deny_statement(Principal="*", NotAction="s3:GetObject", Resource=f"{BUCKET}/*"), "get_object", {"Key": "a"}, False),
+        (deny_statement(Principal="*", Action="s3:GetObject", NotResource=f"{BUCKET}/b"), "get_object", {"Key": "a"}, True),
     ],
 )
-def test_a_deny_applies_only_to_its_resources(
+def test_a_deny_statement_applies_only_to_its_resources(
     s3: Any, statement: dict[str, Any], operation: str, params: dict[str, Any], denied: bool
 ) -> None:
     s3.put_object(Bucket="key-bucket", Key="a", Body=b"x")
-    s3.put_bucket_policy(Bucket="key-bucket", Policy=policy(statement))
+    s3.put_bucket_policy(Bucket="key-bucket", Policy=make_policy(statement))
     assert is_denied(getattr(s3, operation), Bucket="key-bucket", **params) == denied
 
 
-def test_a_role_session_has_its_roles_permissions(aws: Client, s3: Any) -> None:
+def test_a_role_session_has_the_permissions_of_its_role(aws: Client, s3: Any) -> None:
     iam = aws("iam")
-    role = iam.create_role(RoleName="node", AssumeRolePolicyDocument=trust({"AWS": ACCOUNT_ROOT}))["Role"]
+    role = iam.create_role(RoleName="node", AssumeRolePolicyDocument=make_trust_policy({"AWS": ACCOUNT_ROOT}))["Role"]
     iam.put_role_policy(
         RoleName="node",
         PolicyName="keys",
-        PolicyDocument=policy(
-            allow(Action="s3:PutObject", Resource=f"{BUCKET}/nodes/${{aws:userid}}/*"),
-            allow(Action="s3:GetObject", Resource=f"{BUCKET}/*"),
+        PolicyDocument=make_policy(
+            allow_statement(Action="s3:PutObject", Resource=f"{BUCKET}/nodes/${{aws:userid}}/*"),
+            allow_statement(Action="s3:GetObject", Resource=f"{BUCKET}/*"),
         ),
     )
     session = aws("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="i-1")

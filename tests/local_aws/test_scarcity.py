@@ -9,7 +9,7 @@ from localcloud.aws import clock, scarcity
 from localcloud.aws.ec2 import capacity_reservations
 from testkit.aws_clients import Client, LocalAws
 from testkit.eks_world import World as EksWorld
-from testkit.eks_world import issues
+from testkit.eks_world import list_health_issues
 from tests.local_aws.ec2_world import World, make_world
 
 NAME, ZONE = "g5.8xlarge", "us-west-2a"
@@ -20,8 +20,8 @@ def world(aws: Client) -> World:
     return make_world(aws)
 
 
-def test_a_launch_fails_and_names_the_zones_that_have_capacity(world: World) -> None:
-    scarcity.begin(NAME, ZONE)
+def test_a_launch_without_capacity_fails_and_names_the_zones_with_capacity(world: World) -> None:
+    scarcity.add_scarcity(NAME, ZONE)
     with pytest.raises(ClientError) as caught:
         world.run()
     assert caught.value.response["Error"]["Code"] == "InsufficientInstanceCapacity"
@@ -31,8 +31,8 @@ def test_a_launch_fails_and_names_the_zones_that_have_capacity(world: World) -> 
     world.run(InstanceType="g5.12xlarge")
 
 
-def test_spot_instances_and_new_reservations_fail_too(world: World) -> None:
-    scarcity.begin(NAME, ZONE)
+def test_spot_instances_and_new_reservations_fail_without_capacity_too(world: World) -> None:
+    scarcity.add_scarcity(NAME, ZONE)
     with pytest.raises(ClientError, match=r"InsufficientInstanceCapacity.*no Spot capacity available"):
         world.run(InstanceMarketOptions={"MarketType": "spot"})
     request = {"InstanceType": NAME, "InstancePlatform": "Linux/UNIX", "AvailabilityZone": ZONE, "InstanceCount": 1}
@@ -40,42 +40,42 @@ def test_spot_instances_and_new_reservations_fail_too(world: World) -> None:
         world.ec2.create_capacity_reservation(**request)
 
 
-def test_reserved_capacity_stays_usable(world: World) -> None:
-    capacity_reservations.seed(NAME, ZONE, 1)
-    scarcity.begin(NAME, ZONE)
+def test_reserved_capacity_stays_usable_during_scarcity(world: World) -> None:
+    capacity_reservations.seed_reservation(NAME, ZONE, 1)
+    scarcity.add_scarcity(NAME, ZONE)
     world.run()
     with pytest.raises(ClientError, match="InsufficientInstanceCapacity"):
         world.run()
 
 
-def test_scarcity_ends_after_its_time(world: World) -> None:
-    scarcity.begin(NAME, ZONE, seconds=600)
+def test_scarcity_ends_after_the_configured_time(world: World) -> None:
+    scarcity.add_scarcity(NAME, ZONE, seconds=600)
     clock.advance(timedelta(seconds=599))
     assert scarcity.is_scarce(NAME, ZONE)
     clock.advance(timedelta(seconds=1))
     world.run()
 
 
-def test_a_node_group_reports_scarcity_as_a_health_issue(aws: Client) -> None:
+def test_a_node_group_reports_insufficient_capacity_as_a_health_issue(aws: Client) -> None:
     world = EksWorld(aws)
     world.cluster()
     for zone in ("us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"):
-        scarcity.begin("m7i.large", zone)
+        scarcity.add_scarcity("m7i.large", zone)
     sizes = {"minSize": 0, "maxSize": 4, "desiredSize": 1}
-    [(code, message)] = issues(world.node_group(scalingConfig=sizes, instanceTypes=["m7i.large"]))
+    [(code, message)] = list_health_issues(world.node_group(scalingConfig=sizes, instanceTypes=["m7i.large"]))
     assert code == "AsgInstanceLaunchFailures"
     assert "InsufficientInstanceCapacity - We currently do not have sufficient m7i.large capacity" in message
 
 
-def test_only_offered_types_and_zones_can_be_scarce() -> None:
+def test_only_offered_instance_types_and_zones_can_be_scarce() -> None:
     for name, zone in (("p9.metal", ZONE), ("p6-b300.48xlarge", "us-west-2c"), (NAME, "nowhere-1a")):
         with pytest.raises(ValueError, match="is not offered in"):
-            scarcity.begin(name, zone)
+            scarcity.add_scarcity(name, zone)
 
 
-def test_the_control_api_lists_and_ends_scarcity(server: LocalAws) -> None:
+def test_the_control_api_can_list_and_end_scarcity(server: LocalAws) -> None:
     body = {"type": NAME, "zone": ZONE}
-    assert server.control("POST", "scarcity", body) == [{**body, "until": None}]
-    assert server.control("DELETE", "scarcity", body) == []
-    assert server.control("POST", "denials", {"action": "ec2:CreateVpc"}) == ["ec2:CreateVpc"]
-    assert server.control("DELETE", "denials") == []
+    assert server.call_control_api("POST", "scarcity", body) == [{**body, "until": None}]
+    assert server.call_control_api("DELETE", "scarcity", body) == []
+    assert server.call_control_api("POST", "denials", {"action": "ec2:CreateVpc"}) == ["ec2:CreateVpc"]
+    assert server.call_control_api("DELETE", "denials") == []

@@ -28,7 +28,7 @@ def world(aws: Client) -> World:
     return make_world(aws)
 
 
-def group(world: World, **sizes: int) -> Any:
+def create_group(world: World, **sizes: int) -> Any:
     client, template = world.client("autoscaling"), world.template()
     request = {"MinSize": 0, "MaxSize": 4, "DesiredCapacity": 0, **sizes}
     client.create_auto_scaling_group(
@@ -47,25 +47,25 @@ def put_action(client: Any, name: str, after: timedelta, **sizes: int) -> None:
     client.put_scheduled_update_group_action(**request, **sizes)
 
 
-def names(client: Any) -> list[str]:
+def list_action_names(client: Any) -> list[str]:
     actions = client.describe_scheduled_actions(AutoScalingGroupName="nodes")["ScheduledUpdateGroupActions"]
     return [action["ScheduledActionName"] for action in actions]
 
 
-def test_a_scheduled_action_changes_the_sizes_once(world: World) -> None:
-    client = group(world)
+def test_a_scheduled_action_changes_the_group_sizes_once(world: World) -> None:
+    client = create_group(world)
     put_action(client, "starts", HOUR, DesiredCapacity=2)
     put_action(client, "ends", 2 * HOUR, MinSize=0, DesiredCapacity=0)
     clock.advance(HOUR - timedelta(seconds=1))
-    assert (read_sizes(client), names(client)) == ((0, 0), ["starts", "ends"])
+    assert (read_sizes(client), list_action_names(client)) == ((0, 0), ["starts", "ends"])
     clock.advance(timedelta(seconds=1))
-    assert (read_sizes(client), names(client)) == ((0, 2), ["ends"])
+    assert (read_sizes(client), list_action_names(client)) == ((0, 2), ["ends"])
     clock.advance(HOUR)
-    assert (read_sizes(client), names(client)) == ((0, 0), [])
+    assert (read_sizes(client), list_action_names(client)) == ((0, 0), [])
 
 
 def test_auto_scaling_rejects_invalid_scheduled_actions(world: World) -> None:
-    client = group(world)
+    client = create_group(world)
     for after, sizes, message in (
         (-HOUR, {"DesiredCapacity": 1}, "Given start time is in the past"),
         (HOUR, {}, "At least one of MinSize"),
@@ -76,18 +76,18 @@ def test_auto_scaling_rejects_invalid_scheduled_actions(world: World) -> None:
         client.delete_scheduled_action(AutoScalingGroupName="nodes", ScheduledActionName="starts")
 
 
-def test_an_action_ends_with_its_group(world: World) -> None:
-    client = group(world)
+def test_deleting_a_group_deletes_its_scheduled_actions(world: World) -> None:
+    client = create_group(world)
     put_action(client, "starts", HOUR, DesiredCapacity=2)
     client.delete_auto_scaling_group(AutoScalingGroupName="nodes", ForceDelete=True)
     clock.advance(2 * HOUR)
     assert client.describe_scheduled_actions()["ScheduledUpdateGroupActions"] == []
 
 
-def test_eks_empties_a_node_group_40_minutes_before_its_block_ends(aws: Client) -> None:
+def test_eks_scales_a_node_group_to_zero_40_minutes_before_its_block_ends(aws: Client) -> None:
     from testkit.eks_world import World as EksWorld
 
-    block = capacity_reservations.seed("p5.48xlarge", "us-west-2a", 2, kind="capacity-block")
+    block = capacity_reservations.seed_reservation("p5.48xlarge", "us-west-2a", 2, kind="capacity-block")
     world = EksWorld(aws)
     world.cluster()
     market = {"InstanceMarketOptions": {"MarketType": "capacity-block"}, "InstanceType": "p5.48xlarge"}

@@ -16,11 +16,11 @@ from localcloud.control import ControlError
 from testkit.aws_clients import REGION, LocalAws, start_server, stop_server
 
 
-def test_the_server_is_healthy_when_its_ready_file_appears(server: LocalAws) -> None:
-    assert server.control("GET", "health")["status"] == "ok"
+def test_the_server_is_healthy_once_its_ready_file_exists(server: LocalAws) -> None:
+    assert server.call_control_api("GET", "health")["status"] == "ok"
 
 
-def test_the_caller_is_the_accounts_engineer(server: LocalAws) -> None:
+def test_get_caller_identity_returns_the_local_engineer(server: LocalAws) -> None:
     assert server.client("sts").get_caller_identity()["Arn"] == account.USER_ARN
 
 
@@ -53,7 +53,7 @@ def test_an_unknown_access_key_is_refused(server: LocalAws, service: str, operat
         ("glacier", "purchase_provisioned_capacity", {"accountId": "-"}),
     ],
 )
-def test_an_operation_that_is_not_emulated_fails_with_an_error_that_no_sdk_retries(
+def test_an_operation_that_is_not_emulated_fails_with_an_error_that_sdks_do_not_retry(
     server: LocalAws, service: str, operation: str, params: dict[str, object]
 ) -> None:
     client = server.client(service)
@@ -68,27 +68,27 @@ def test_an_operation_that_is_not_emulated_fails_with_an_error_that_no_sdk_retri
     assert error["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
-def test_reset_empties_the_account(server: LocalAws) -> None:
+def test_reset_deletes_all_resources_of_the_account(server: LocalAws) -> None:
     server.client("sqs").create_queue(QueueName="q")
-    server.control("POST", "reset")
+    server.call_control_api("POST", "reset")
     assert "QueueUrls" not in server.client("sqs").list_queues()
     assert server.client("sts").get_caller_identity()["Arn"] == account.USER_ARN
 
 
-def test_calls_are_counted_by_operation_as_reads_and_writes(server: LocalAws) -> None:
-    server.control("DELETE", "calls")
+def test_api_calls_are_counted_per_operation_as_reads_and_writes(server: LocalAws) -> None:
+    server.call_control_api("DELETE", "calls")
     ec2 = server.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     ec2.describe_vpcs(VpcIds=[vpc])
     ec2.describe_vpcs()
     with pytest.raises(ClientError):
         ec2.create_vpc(CidrBlock="10.0.0.0/8")
-    counted = server.control("GET", "calls")
+    counted = server.call_control_api("GET", "calls")
     assert (counted["reads"], counted["writes"]) == (2, 2)
     assert counted["operations"]["ec2.CreateVpc"]["errors"] == 1
 
 
-def test_many_clients_at_once_get_their_own_answers(server: LocalAws) -> None:
+def test_concurrent_clients_get_their_own_responses(server: LocalAws) -> None:
     ec2 = server.client("ec2")
 
     def create(number: int) -> str:
@@ -104,8 +104,8 @@ def test_many_clients_at_once_get_their_own_answers(server: LocalAws) -> None:
     assert listed == created
 
 
-def test_a_capacity_reservation_can_be_created_without_aws_approval(server: LocalAws) -> None:
-    reservation = server.control(
+def test_the_control_api_can_create_a_capacity_reservation(server: LocalAws) -> None:
+    reservation = server.call_control_api(
         "POST", "capacity-reservations", {"instance_type": "p5.48xlarge", "zone": "us-west-2a", "count": 2}
     )
     reservations = server.client("ec2").describe_capacity_reservations(CapacityReservationIds=[reservation["id"]])[
@@ -114,9 +114,9 @@ def test_a_capacity_reservation_can_be_created_without_aws_approval(server: Loca
     assert reservations[0]["TotalInstanceCount"] == 2
 
 
-def test_a_bad_control_request_names_the_valid_ones(server: LocalAws) -> None:
+def test_the_error_for_an_unknown_control_field_names_the_field(server: LocalAws) -> None:
     with pytest.raises(ControlError, match="unknown fields of a fault: tmies"):
-        server.control("POST", "faults", {"service": "ec2", "operation": "CreateVpc", "code": "X", "tmies": 2})
+        server.call_control_api("POST", "faults", {"service": "ec2", "operation": "CreateVpc", "code": "X", "tmies": 2})
 
 
 OFFERED = {(): (404, 404), ("efs/mounts",): (404, 400), ("",): (200, 400)}
@@ -126,7 +126,7 @@ empty mount request is always invalid.
 
 
 @pytest.mark.parametrize(("paths", "statuses"), OFFERED.items(), ids=["none", "mounts", "everything"])
-def test_a_socket_offers_only_its_part_of_the_control_api(paths: tuple[str, ...], statuses: tuple[int, int]) -> None:
+def test_each_socket_serves_only_its_part_of_the_control_api(paths: tuple[str, ...], statuses: tuple[int, int]) -> None:
     extend.install()
     client, headers = Client(Application(Offer(paths, "secret"))), {"Authorization": "Bearer secret"}
     answers = (
@@ -144,7 +144,7 @@ def test_sigterm_stops_the_server_and_removes_its_ready_file(tmp_path: Path) -> 
     assert "Traceback" not in server.log.read_text()
 
 
-def test_clients_learn_the_date_of_the_local_aws_from_its_answers(server: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_read_the_date_of_local_aws_from_its_responses(server: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
     """`cost` and `status` need this date, because the local AWS's clock determines the dates of instances and Capacity
     Blocks.
     """
@@ -152,9 +152,9 @@ def test_clients_learn_the_date_of_the_local_aws_from_its_answers(server: LocalA
         monkeypatch.setenv(name, value)
     clients, before = Clients(REGION), datetime.now(UTC)
     assert abs(clients.now() - before) < timedelta(hours=1), "before the first answer"
-    server.control("POST", "clock", {"seconds": timedelta(days=3).total_seconds()})
+    server.call_control_api("POST", "clock", {"seconds": timedelta(days=3).total_seconds()})
     try:
         clients.sts.get_caller_identity()
         assert timedelta(days=3) - timedelta(seconds=2) <= clients.now() - before < timedelta(days=4)
     finally:
-        server.control("POST", "reset")
+        server.call_control_api("POST", "reset")

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws.account import ACCOUNT, USER_ARN
 from testkit.aws_clients import NO_RETRIES, REGION, LocalAws
-from tests.local_aws.documents import trust
+from tests.local_aws.documents import make_trust_policy
 
 WRONG_SECRET = {
     "ec2": ("describe_vpcs", "AuthFailure"),
@@ -36,7 +36,7 @@ SKEWED = {
 
 
 @pytest.fixture
-def moment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def set_signing_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Function that sets the clock with which this process signs, relative to the machine's clock."""
 
     def set_clock(offset: timedelta) -> None:
@@ -45,7 +45,7 @@ def moment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return set_clock
 
 
-def error_of(client: Any, operation: str, **params: Any) -> str:
+def catch_error_code(client: Any, operation: str, **params: Any) -> str:
     with pytest.raises(ClientError) as caught:
         getattr(client, operation)(**params)
     return str(caught.value.response["Error"]["Code"])
@@ -55,32 +55,32 @@ def error_of(client: Any, operation: str, **params: Any) -> str:
 def test_a_request_signed_with_another_secret_key_is_refused(server: LocalAws, service: str) -> None:
     operation, code = WRONG_SECRET[service]
     getattr(server.client(service), operation)()
-    assert error_of(server.client(service, aws_secret_access_key="guessed"), operation) == code
+    assert catch_error_code(server.client(service, aws_secret_access_key="guessed"), operation) == code
 
 
 @pytest.mark.parametrize("minutes", [-16, 16, -60 * 24])
 @pytest.mark.parametrize("service", SKEWED)
 def test_a_request_signed_too_long_ago_or_in_the_future_is_refused(
-    server: LocalAws, moment: Any, service: str, minutes: int
+    server: LocalAws, set_signing_clock: Any, service: str, minutes: int
 ) -> None:
     operation, code = SKEWED[service]
-    moment(timedelta(minutes=minutes))
-    assert error_of(server.client(service), operation) == code
-    moment(timedelta(minutes=14 if minutes > 0 else -14))
+    set_signing_clock(timedelta(minutes=minutes))
+    assert catch_error_code(server.client(service), operation) == code
+    set_signing_clock(timedelta(minutes=14 if minutes > 0 else -14))
     getattr(server.client(service), operation)()
 
 
-def test_clients_may_use_the_clock_of_the_machine_or_the_date_of_the_local_aws(server: LocalAws, moment: Any) -> None:
-    server.control("POST", "clock", {"seconds": timedelta(days=30).total_seconds()})
+def test_clients_can_sign_with_the_machine_clock_or_the_local_aws_clock(server: LocalAws, set_signing_clock: Any) -> None:
+    server.call_control_api("POST", "clock", {"seconds": timedelta(days=30).total_seconds()})
     sts = server.client("sts")
     for days in (0, 15, 30):
-        moment(timedelta(days=days))
+        set_signing_clock(timedelta(days=days))
         assert sts.get_caller_identity()["Arn"] == USER_ARN
-    moment(timedelta(days=31))
-    assert error_of(sts, "get_caller_identity") == "SignatureDoesNotMatch"
+    set_signing_clock(timedelta(days=31))
+    assert catch_error_code(sts, "get_caller_identity") == "SignatureDoesNotMatch"
 
 
-def sign(server: LocalAws, body: str = "Action=ListRoles&Version=2010-05-08") -> AWSRequest:
+def sign_request(server: LocalAws, body: str = "Action=ListRoles&Version=2010-05-08") -> AWSRequest:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     request = AWSRequest("POST", f"{server.endpoint}/?first=1", headers=headers, data=body)
     credentials = Credentials(server.key.access_key_id, server.key.secret_access_key)
@@ -88,41 +88,41 @@ def sign(server: LocalAws, body: str = "Action=ListRoles&Version=2010-05-08") ->
     return request
 
 
-def status_of(request: AWSRequest, **changes: Any) -> int:
+def send_request(request: AWSRequest, **changes: Any) -> int:
     prepared = request.prepare()
     sent = {"method": prepared.method, "url": prepared.url, "headers": dict(prepared.headers), "data": prepared.body} | changes
     return requests.request(**sent, timeout=30).status_code
 
 
-def test_a_changed_request_is_refused(server: LocalAws) -> None:
-    request = sign(server)
-    assert status_of(request) == 200
+def test_a_request_modified_after_signing_is_refused(server: LocalAws) -> None:
+    request = sign_request(server)
+    assert send_request(request) == 200
     headers = dict(request.prepare().headers)
-    assert status_of(request, data=b"Action=ListUsers&Version=2010-05-08") == 403, "body"
-    assert status_of(request, url=request.url.replace("first=1", "first=2")) == 403, "query"
-    assert status_of(request, url=request.url.replace("/?", "/x?")) == 403, "path"
-    assert status_of(request, method="PUT") == 403, "method"
-    assert status_of(request, headers={**headers, "Content-Type": "application/x-www-form-urlencoded; a=b"}) == 403
-    assert status_of(request, headers={**headers, "X-Amz-Content-SHA256": "0" * 64}) == 403
-    assert status_of(request, headers={**headers, "Host": f"localhost:{urlsplit(server.endpoint).port}"}) == 403
-    assert status_of(request, headers={**headers, "X-Amz-Security-Token": "any"}) == 403, "a long-term key has none"
-    assert status_of(request) == 200
+    assert send_request(request, data=b"Action=ListUsers&Version=2010-05-08") == 403, "body"
+    assert send_request(request, url=request.url.replace("first=1", "first=2")) == 403, "query"
+    assert send_request(request, url=request.url.replace("/?", "/x?")) == 403, "path"
+    assert send_request(request, method="PUT") == 403, "method"
+    assert send_request(request, headers={**headers, "Content-Type": "application/x-www-form-urlencoded; a=b"}) == 403
+    assert send_request(request, headers={**headers, "X-Amz-Content-SHA256": "0" * 64}) == 403
+    assert send_request(request, headers={**headers, "Host": f"localhost:{urlsplit(server.endpoint).port}"}) == 403
+    assert send_request(request, headers={**headers, "X-Amz-Security-Token": "any"}) == 403, "a long-term key has none"
+    assert send_request(request) == 200
 
 
 @pytest.fixture
-def session(server: LocalAws) -> dict[str, str]:
+def role_credentials(server: LocalAws) -> dict[str, str]:
     """Credentials of a role session."""
-    server.client("iam").create_role(RoleName="job", AssumeRolePolicyDocument=trust({"AWS": USER_ARN}))
+    server.client("iam").create_role(RoleName="job", AssumeRolePolicyDocument=make_trust_policy({"AWS": USER_ARN}))
     role = f"arn:aws:iam::{ACCOUNT}:role/job"
     credentials: dict[str, str] = server.client("sts").assume_role(RoleArn=role, RoleSessionName="me")["Credentials"]
     return credentials
 
 
 @pytest.mark.parametrize("kind", ["assumed role", "session token"])
-def test_temporary_credentials_need_their_session_token(server: LocalAws, session: dict[str, str], kind: str) -> None:
-    keys = session if kind == "assumed role" else server.client("sts").get_session_token()["Credentials"]
+def test_temporary_credentials_require_their_session_token(server: LocalAws, role_credentials: dict[str, str], kind: str) -> None:
+    keys = role_credentials if kind == "assumed role" else server.client("sts").get_session_token()["Credentials"]
 
-    def caller(token: str | None) -> Any:
+    def get_caller(token: str | None) -> Any:
         sts = server.client(
             "sts",
             aws_access_key_id=keys["AccessKeyId"],
@@ -132,29 +132,29 @@ def test_temporary_credentials_need_their_session_token(server: LocalAws, sessio
         return sts
 
     expected = f"arn:aws:sts::{ACCOUNT}:assumed-role/job/me" if kind == "assumed role" else USER_ARN
-    assert caller(keys["SessionToken"]).get_caller_identity()["Arn"] == expected
+    assert get_caller(keys["SessionToken"]).get_caller_identity()["Arn"] == expected
     for wrong in (None, keys["SessionToken"] + "x", "any"):
-        assert error_of(caller(wrong), "get_caller_identity") == "InvalidClientTokenId"
+        assert catch_error_code(get_caller(wrong), "get_caller_identity") == "InvalidClientTokenId"
 
 
-def test_secret_keys_of_sessions_are_random(server: LocalAws, session: dict[str, str]) -> None:
+def test_secret_keys_of_role_sessions_are_random(server: LocalAws, role_credentials: dict[str, str]) -> None:
     other_sessions = [server.client("sts").get_session_token()["Credentials"] for _ in range(3)]
-    secrets = {keys["SecretAccessKey"] for keys in (session, *other_sessions)}
+    secrets = {keys["SecretAccessKey"] for keys in (role_credentials, *other_sessions)}
     assert (len(secrets), {len(secret) for secret in secrets}) == (4, {40})
 
 
 KEYS = ["a", "a b", "a+b", "ä/ö", "a//b", "a/../b", "a%2Fb", "a~b", "a=b&c", "(a)'!*", "a:b@c", "x" * 900]
 
 
-def s3_client(server: LocalAws, **options: Any) -> Any:
+def create_s3_client(server: LocalAws, **options: Any) -> Any:
     s3 = server.client("s3", **options)
     s3.create_bucket(Bucket="bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
     return s3
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_s3_keys_with_special_characters_can_be_signed(server: LocalAws, key: str) -> None:
-    s3 = s3_client(server)
+def test_requests_for_s3_keys_with_special_characters_can_be_signed(server: LocalAws, key: str) -> None:
+    s3 = create_s3_client(server)
     metadata = {"spaced": "two  spaces", "under_score": "1"}
     s3.put_object(Bucket="bucket", Key=key, Body=key.encode(), Metadata=metadata, Tagging="a=b%20c")
     assert s3.get_object(Bucket="bucket", Key=key)["Body"].read() == key.encode()
@@ -162,8 +162,8 @@ def test_s3_keys_with_special_characters_can_be_signed(server: LocalAws, key: st
 
 
 @pytest.mark.parametrize("payload", ["signed", "unsigned"])
-def test_an_upload_in_parts_or_without_a_signed_body_is_accepted(server: LocalAws, payload: str) -> None:
-    s3 = s3_client(server)
+def test_a_multipart_upload_with_a_signed_or_unsigned_body_is_accepted(server: LocalAws, payload: str) -> None:
+    s3 = create_s3_client(server)
     config = NO_RETRIES.merge(Config(s3={"payload_signing_enabled": payload == "signed"}))
     boto = server.client("s3", config=config)
     boto.upload_fileobj(io.BytesIO(b"z" * 9_000_000), "bucket", "large")
@@ -172,8 +172,8 @@ def test_an_upload_in_parts_or_without_a_signed_body_is_accepted(server: LocalAw
     assert boto.get_object(Bucket="bucket", Key="checked")["Body"].read() == b"q"
 
 
-def test_a_presigned_url_works_until_it_expires(server: LocalAws, moment: Any) -> None:
-    s3 = s3_client(server, config=NO_RETRIES.merge(Config(signature_version="s3v4")))
+def test_a_presigned_url_works_until_it_expires(server: LocalAws, set_signing_clock: Any) -> None:
+    s3 = create_s3_client(server, config=NO_RETRIES.merge(Config(signature_version="s3v4")))
     s3.put_object(Bucket="bucket", Key="a b", Body=b"content")
     params = {"Bucket": "bucket", "Key": "a b"}
     url = s3.generate_presigned_url("get_object", params, ExpiresIn=3600)
@@ -181,17 +181,17 @@ def test_a_presigned_url_works_until_it_expires(server: LocalAws, moment: Any) -
     assert requests.get(url.replace("a%20b", "c"), timeout=30).status_code == 403
     assert requests.get(url.replace("X-Amz-Expires=3600", "X-Amz-Expires=7200"), timeout=30).status_code == 403
     assert requests.delete(url, timeout=30).status_code == 403
-    moment(timedelta(minutes=-61))
+    set_signing_clock(timedelta(minutes=-61))
     assert requests.get(s3.generate_presigned_url("get_object", params, ExpiresIn=3600), timeout=30).status_code == 403
 
 
-def test_an_arn_in_a_path_can_be_signed(server: LocalAws) -> None:
+def test_a_request_with_an_arn_in_its_path_can_be_signed(server: LocalAws) -> None:
     arn = f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/none"
-    assert error_of(server.client("eks"), "list_tags_for_resource", resourceArn=arn) == "NotFoundException"
+    assert catch_error_code(server.client("eks"), "list_tags_for_resource", resourceArn=arn) == "NotFoundException"
 
 
-def test_a_public_object_needs_no_signature(server: LocalAws) -> None:
-    s3 = s3_client(server)
+def test_reading_a_public_object_requires_no_signature(server: LocalAws) -> None:
+    s3 = create_s3_client(server)
     s3.put_object(Bucket="bucket", Key="public", Body=b"read me")
     url = f"{server.endpoint}/bucket/public"
     assert requests.get(url, timeout=30).status_code == 403
@@ -204,7 +204,7 @@ def test_a_public_object_needs_no_signature(server: LocalAws) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("target", [None, "DynamoDB_20120810.ListTables", "TrentService.ListKeys", "x"])
-def test_a_presigned_url_reaches_only_the_service_for_which_it_was_signed(
+def test_a_presigned_url_is_valid_only_for_the_service_it_was_signed_for(
     server: LocalAws, method: str, target: str | None
 ) -> None:
     """EKS tokens are presigned URLs of STS: a server that receives one cannot use it for other services."""

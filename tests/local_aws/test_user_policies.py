@@ -20,50 +20,54 @@ from localcloud.aws.permissions import actions
 from localcloud.aws.s3 import actions as s3_actions
 from testkit import iam_policies
 from testkit.aws_clients import REGION, Client
-from tests.local_aws.documents import trust
+from tests.local_aws.documents import make_trust_policy
 
 Call = Callable[[Client], Any]
 TAGS = [{"Key": "gpumpi:stack", "Value": "tiny"}]
 
 
-@pytest.mark.parametrize("path", iam_policies.files(), ids=lambda path: path.stem)
-def test_iam_accepts_each_policy(aws: Client, path: Path) -> None:
+@pytest.mark.parametrize("path", iam_policies.list_policy_files(), ids=lambda path: path.stem)
+def test_iam_accepts_each_documented_policy(aws: Client, path: Path) -> None:
     document = path.read_text()
     assert len(re.sub(r"\s", "", document)) < MANAGED_POLICY_SIZE
     aws("iam").create_policy(PolicyName=path.stem, PolicyDocument=document)
 
 
-def test_each_action_has_a_source() -> None:
-    allowed = set().union(*map(iam_policies.actions, iam_policies.files()))
-    assert set(iam_policies.sources()) == allowed
+def test_each_allowed_action_has_a_documented_source() -> None:
+    allowed = set().union(*map(iam_policies.list_allowed_actions, iam_policies.list_policy_files()))
+    assert set(iam_policies.read_action_sources()) == allowed
 
 
-def test_each_source_in_this_repository_exists() -> None:
+def test_each_source_path_in_this_repository_exists() -> None:
     root = iam_policies.FOLDER.parents[1]
     named = {
-        path for text in iam_policies.sources().values() for path in re.findall(r"\b(?:cli|infra|localcloud)/[\w/]+\.py", text)
+        path
+        for text in iam_policies.read_action_sources().values()
+        for path in re.findall(r"\b(?:cli|infra|localcloud)/[\w/]+\.py", text)
     }
     assert [path for path in sorted(named) if not (root / path).exists()] == []
 
 
 def test_no_policy_allows_an_unknown_action() -> None:
     documented = {*actions.resource_types(), "eks:DescribeClusterVersions", "route53:AssociateVPCWithHostedZone"}
-    unknown = {action for action in iam_policies.sources() if action not in documented and not action.startswith("s3:")}
+    unknown = {
+        action for action in iam_policies.read_action_sources() if action not in documented and not action.startswith("s3:")
+    }
     assert unknown == set()
 
 
-def vpc(aws: Client) -> Any:
+def create_vpc(aws: Client) -> Any:
     tags = [{"ResourceType": "vpc", "Tags": TAGS}]
     return aws("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tags)["Vpc"]
 
 
-def role(aws: Client, service: str = "ec2.amazonaws.com", name: str = "gpumpi-tiny-role") -> str:
-    document = trust({"Service": service})
+def create_role(aws: Client, service: str = "ec2.amazonaws.com", name: str = "gpumpi-tiny-role") -> str:
+    document = make_trust_policy({"Service": service})
     return str(aws("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document, Tags=TAGS)["Role"]["Arn"])
 
 
-def cluster(aws: Client) -> None:
-    network = vpc(aws)["VpcId"]
+def create_cluster(aws: Client) -> None:
+    network = create_vpc(aws)["VpcId"]
     subnets = [
         aws("ec2").create_subnet(VpcId=network, CidrBlock=f"10.0.{place}.0/24", AvailabilityZone=REGION + zone)["Subnet"][
             "SubnetId"
@@ -71,26 +75,26 @@ def cluster(aws: Client) -> None:
         for place, zone in enumerate("ab")
     ]
     aws("eks").create_cluster(
-        name="gpumpi-tiny", roleArn=role(aws, "eks.amazonaws.com"), resourcesVpcConfig={"subnetIds": subnets}
+        name="gpumpi-tiny", roleArn=create_role(aws, "eks.amazonaws.com"), resourcesVpcConfig={"subnetIds": subnets}
     )
 
 
-def bucket(aws: Client) -> None:
+def create_bucket(aws: Client) -> None:
     aws("s3").create_bucket(Bucket="gpumpi-tiny", CreateBucketConfiguration={"LocationConstraint": REGION})
 
 
-def repository(aws: Client) -> None:
+def create_repository(aws: Client) -> None:
     aws("ecr").create_repository(repositoryName="gpumpi-tiny/mpi", tags=TAGS)
 
 
-def file_system(aws: Client) -> None:
+def create_file_system(aws: Client) -> None:
     aws("efs").create_file_system(CreationToken="tiny", Tags=TAGS)
 
 
-def group(aws: Client) -> None:
+def create_group(aws: Client) -> None:
     """Create an Auto Scaling group with a launch template and no instances."""
     ec2 = aws("ec2")
-    subnet = ec2.create_subnet(VpcId=vpc(aws)["VpcId"], CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=create_vpc(aws)["VpcId"], CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     data = {"ImageId": image, "InstanceType": "c7i.large"}
     ec2.create_launch_template(LaunchTemplateName="gpumpi-tiny", LaunchTemplateData=data)
@@ -101,18 +105,18 @@ def group(aws: Client) -> None:
 
 
 NEEDED: list[tuple[str, Call, str]] = [
-    ("ec2:CreateVpc", vpc, "UnauthorizedOperation"),
-    ("ec2:CreateTags", vpc, "UnauthorizedOperation"),
-    ("ec2:RunInstances", group, "ValidationError"),
-    ("autoscaling:CreateAutoScalingGroup", group, "AccessDenied"),
-    ("iam:CreateRole", role, "AccessDenied"),
-    ("iam:TagRole", role, "AccessDenied"),
-    ("iam:PassRole", cluster, "AccessDeniedException"),
-    ("iam:CreateServiceLinkedRole", cluster, "AccessDeniedException"),
-    ("eks:CreateCluster", cluster, "AccessDeniedException"),
-    ("s3:CreateBucket", bucket, "AccessDenied"),
-    ("ecr:CreateRepository", repository, "AccessDeniedException"),
-    ("elasticfilesystem:CreateFileSystem", file_system, "AccessDeniedException"),
+    ("ec2:CreateVpc", create_vpc, "UnauthorizedOperation"),
+    ("ec2:CreateTags", create_vpc, "UnauthorizedOperation"),
+    ("ec2:RunInstances", create_group, "ValidationError"),
+    ("autoscaling:CreateAutoScalingGroup", create_group, "AccessDenied"),
+    ("iam:CreateRole", create_role, "AccessDenied"),
+    ("iam:TagRole", create_role, "AccessDenied"),
+    ("iam:PassRole", create_cluster, "AccessDeniedException"),
+    ("iam:CreateServiceLinkedRole", create_cluster, "AccessDeniedException"),
+    ("eks:CreateCluster", create_cluster, "AccessDeniedException"),
+    ("s3:CreateBucket", create_bucket, "AccessDenied"),
+    ("ecr:CreateRepository", create_repository, "AccessDeniedException"),
+    ("elasticfilesystem:CreateFileSystem", create_file_system, "AccessDeniedException"),
     ("kms:CreateKey", lambda aws: aws("kms").create_key(), "AccessDeniedException"),
     ("logs:CreateLogGroup", lambda aws: aws("logs").create_log_group(logGroupName="/gpumpi/tiny"), "AccessDeniedException"),
 ]
@@ -121,9 +125,9 @@ NEEDED: list[tuple[str, Call, str]] = [
 
 @pytest.mark.parametrize(("action", "call", "code"), NEEDED, ids=[action for action, _, _ in NEEDED])
 @pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "refused"])
-def test_a_call_fails_without_the_action_that_it_needs(aws: Client, action: str, call: Call, code: str, allowed: bool) -> None:
-    up = iam_policies.policy("up")
-    iam_policies.restrict(aws, [iam_policies.policy("read"), up if allowed else iam_policies.remove_action(up, action)])
+def test_a_call_fails_without_its_required_action(aws: Client, action: str, call: Call, code: str, allowed: bool) -> None:
+    up = iam_policies.read_policy("up")
+    iam_policies.restrict_user(aws, [iam_policies.read_policy("read"), up if allowed else iam_policies.remove_action(up, action)])
     if allowed:
         call(aws)
         return
@@ -133,11 +137,11 @@ def test_a_call_fails_without_the_action_that_it_needs(aws: Client, action: str,
     assert action in str(caught.value) or "Encoded authorization failure message" in str(caught.value)
 
 
-def test_the_policies_do_not_reach_resources_of_others(aws: Client) -> None:
+def test_the_policies_grant_no_access_to_resources_of_others(aws: Client) -> None:
     admin = aws("iam")
-    admin.create_role(RoleName="theirs", AssumeRolePolicyDocument=trust({"Service": "ec2.amazonaws.com"}))
+    admin.create_role(RoleName="theirs", AssumeRolePolicyDocument=make_trust_policy({"Service": "ec2.amazonaws.com"}))
     other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    iam_policies.restrict(aws, map(iam_policies.policy, ("read", "up", "destroy", "daily")))
+    iam_policies.restrict_user(aws, map(iam_policies.read_policy, ("read", "up", "destroy", "daily")))
     for call in (
         lambda: aws("iam").delete_role(RoleName="theirs"),
         lambda: aws("ec2").delete_vpc(VpcId=other),
@@ -175,14 +179,14 @@ Modules without policies call only the local AWS, as an administrator.
 
 
 @cache
-def actions_of_methods() -> dict[str, set[str]]:
+def map_method_actions() -> dict[str, set[str]]:
     """Return boto3 method name -> IAM actions of the operations with this name, for all services that we use."""
     session, by_method = botocore.session.get_session(), dict(TRANSFERS)
     services = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "pricing", "s3", "service-quotas", "sts")
     for service in services:
         for operation in session.get_service_model(service).operation_names:
             name = s3_actions.ACTIONS.get(operation, operation) if service == "s3" else operation
-            by_method.setdefault(xform_name(operation), set()).add(f"{actions.prefix_of(service)}:{name}")
+            by_method.setdefault(xform_name(operation), set()).add(f"{actions.action_prefix(service)}:{name}")
     return by_method
 
 
@@ -190,10 +194,10 @@ def find_calls(module: Path) -> dict[str, set[str]]:
     """Return the boto3 methods that a module calls or passes by name, with their IAM actions."""
     text = module.read_text()
     names = re.findall(r"\.([a-z]+(?:_[a-z0-9]+)+)\(", text) + re.findall(r'"([a-z]+(?:_[a-z0-9]+)+)"', text)
-    return {name: actions_of_methods()[name] for name in names if name in actions_of_methods()}
+    return {name: map_method_actions()[name] for name in names if name in map_method_actions()}
 
 
-def test_the_policies_allow_every_call_in_the_code_of_their_users() -> None:
+def test_the_policies_allow_every_aws_call_in_the_code() -> None:
     lacking, calls = [], 0
     for module in sorted(file for folder in ("infra", "cli", "localcloud/engine") for file in (ROOT / folder).rglob("*.py")):
         path = str(module.relative_to(ROOT))
@@ -201,7 +205,7 @@ def test_the_policies_allow_every_call_in_the_code_of_their_users() -> None:
         if not policies:
             continue
         allowed = set().union(
-            PLUMBING, UNUSED, *(iam_policies.actions(iam_policies.FOLDER / f"{policy}.json") for policy in policies)
+            PLUMBING, UNUSED, *(iam_policies.list_allowed_actions(iam_policies.FOLDER / f"{policy}.json") for policy in policies)
         )
         for method, possible in find_calls(module).items():
             calls += 1
@@ -211,9 +215,9 @@ def test_the_policies_allow_every_call_in_the_code_of_their_users() -> None:
     assert calls > 200
 
 
-def test_daily_users_send_and_remove_folders_of_jobs_and_nothing_else(aws: Client) -> None:
-    bucket(aws)
-    iam_policies.restrict(aws, [iam_policies.policy("daily")])
+def test_daily_users_can_upload_and_delete_only_job_folders(aws: Client) -> None:
+    create_bucket(aws)
+    iam_policies.restrict_user(aws, [iam_policies.read_policy("daily")])
     s3, key = aws("s3"), f"{storage.archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
     s3.upload_fileobj(io.BytesIO(b"x"), "gpumpi-tiny", key)
     s3.copy_object(Bucket="gpumpi-tiny", Key=f"{key}.copy", CopySource={"Bucket": "gpumpi-tiny", "Key": key})
@@ -222,9 +226,9 @@ def test_daily_users_send_and_remove_folders_of_jobs_and_nothing_else(aws: Clien
         s3.put_object(Bucket="gpumpi-tiny", Key="known-hosts/forged", Body=b"x")
 
 
-def test_daily_users_send_no_folders_to_buckets_of_another_account(aws: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket(aws)
-    iam_policies.restrict(aws, [iam_policies.policy("daily")])
+def test_daily_users_cannot_upload_folders_to_buckets_of_another_account(aws: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_bucket(aws)
+    iam_policies.restrict_user(aws, [iam_policies.read_policy("daily")])
     monkeypatch.setitem(s3_backends.bucket_accounts, "gpumpi-tiny", ("aws", "999999999999"))
     key = f"{storage.archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
     with pytest.raises(ClientError, match="AccessDenied"):

@@ -72,7 +72,7 @@ def make_network(world: World) -> Network:
     )
 
 
-def counts(ec2: Any, vpc: str) -> dict[str, int]:
+def count_resources(ec2: Any, vpc: str) -> dict[str, int]:
     filters = [{"Name": "vpc-id", "Values": [vpc]}]
     return {
         "vpcs": len(ec2.describe_vpcs()["Vpcs"]),
@@ -85,16 +85,16 @@ def counts(ec2: Any, vpc: str) -> dict[str, int]:
     }
 
 
-def check(world_and_network: tuple[World, Network], refusal: Refusal) -> None:
+def check_refusal(world_and_network: tuple[World, Network], refusal: Refusal) -> None:
     """Check that the call fails with AWS's error and neither creates nor deletes anything."""
     world, network = world_and_network
-    before = counts(world.ec2, world.vpc)
+    before = count_resources(world.ec2, world.vpc)
     refusal.check(world.ec2, **({"network": network} if callable(refusal.params) else {}))
-    assert counts(world.ec2, world.vpc) == before
+    assert count_resources(world.ec2, world.vpc) == before
 
 
 @contextmanager
-def refusing_network() -> Iterator[tuple[World, Network]]:
+def shared_network() -> Iterator[tuple[World, Network]]:
     """One environment shared by all rejected calls in a test module; this is safe because a rejected call changes
     nothing.
     """

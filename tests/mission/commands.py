@@ -39,20 +39,20 @@ class Evidence:
     words: set[str] = field(default_factory=set)
     """All string constants: parameters, options in lists, file names."""
 
-    def shows(self, command: str) -> bool:
+    def has_command(self, command: str) -> bool:
         """Return whether the test runs the command. Words in capitals are placeholders for the test's values."""
         program, *rest = command.split()
         if program == "pytest":
             return self.file.is_relative_to(ROOT / rest[0])
         if program == "make":
-            return any(self.shows(command) for command in recipe(rest[0]))
+            return any(self.has_command(command) for command in read_recipe(rest[0]))
         fixed, *options = [word for word in rest if not word.isupper() and word != "JOB.yaml"] or [""]
         return any(
-            call[0] == program and (not fixed or fixed in call[1:]) and all(self._has(word, call) for word in options)
+            call[0] == program and (not fixed or fixed in call[1:]) and all(self._has_word(word, call) for word in options)
             for call in self.calls
         )
 
-    def _has(self, word: str, call: tuple[str, ...]) -> bool:
+    def _has_word(self, word: str, call: tuple[str, ...]) -> bool:
         return word in call or all(part in self.words for part in word.split("/"))
 
 
@@ -67,7 +67,7 @@ class Module:
 
 
 @cache
-def module(path: Path) -> Module:
+def parse_module(path: Path) -> Module:
     defined: dict[str, ast.stmt] = {}
     imported: dict[str, tuple[str, str]] = {}
     for node in ast.parse(path.read_text()).body:
@@ -81,7 +81,7 @@ def module(path: Path) -> Module:
     return Module(path, defined, imported)
 
 
-def recipe(target: str) -> list[str]:
+def read_recipe(target: str) -> list[str]:
     """Return the commands of a Makefile target, without the path of the Python interpreter."""
     text = (ROOT / "Makefile").read_text()
     (recipes,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
@@ -89,37 +89,37 @@ def recipe(target: str) -> list[str]:
     return [f"pytest {line.split()[-1]}" if line.startswith("-m pytest") else line for line in lines]
 
 
-def evidence(path: Path, function: Function) -> Evidence:
+def collect_evidence(path: Path, function: Function) -> Evidence:
     """Return the programs that a test function runs."""
     proof = Evidence(path)
-    _collect(module(path), function, proof, DEPTH, set())
+    _collect_calls(parse_module(path), function, proof, DEPTH, set())
     return proof
 
 
-def _collect(where: Module, node: ast.stmt, proof: Evidence, depth: int, visited: set[ast.stmt]) -> None:
+def _collect_calls(where: Module, node: ast.stmt, proof: Evidence, depth: int, visited: set[ast.stmt]) -> None:
     if node in visited:
         return
     visited.add(node)
     proof.words |= {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-    proof.calls |= {call for part in ast.walk(node) if isinstance(part, ast.Call) and (call := _call(where, part))}
+    proof.calls |= {call for part in ast.walk(node) if isinstance(part, ast.Call) and (call := _parse_call(where, part))}
     if not depth:
         return
     attributes = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-    for name in sorted(_names(node)):
-        for there, definition in _definitions(where, name):
-            parts = _methods(definition, attributes) if isinstance(definition, ast.ClassDef) else [definition]
+    for name in sorted(_find_names(node)):
+        for there, definition in _find_definitions(where, name):
+            parts = _find_methods(definition, attributes) if isinstance(definition, ast.ClassDef) else [definition]
             for part in parts:
-                _collect(there, part, proof, depth - 1, visited)
+                _collect_calls(there, part, proof, depth - 1, visited)
 
 
-def _methods(definition: ast.ClassDef, names: set[str]) -> list[ast.stmt]:
+def _find_methods(definition: ast.ClassDef, names: set[str]) -> list[ast.stmt]:
     return [statement for statement in definition.body if isinstance(statement, Function) and statement.name in names]
 
 
-def _call(where: Module, call: ast.Call) -> tuple[str, ...] | None:
+def _parse_call(where: Module, call: ast.Call) -> tuple[str, ...] | None:
     """Return the program and its constant arguments; None if the call runs no program."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
-    words = list(_constants(where, call.args))
+    words = list(_find_constants(where, call.args))
     if name in PROGRAMS:
         return PROGRAMS[name], *words
     if name == "outputs":
@@ -133,7 +133,7 @@ def _call(where: Module, call: ast.Call) -> tuple[str, ...] | None:
     return None
 
 
-def _constants(where: Module, nodes: Sequence[ast.expr]) -> Iterator[str]:
+def _find_constants(where: Module, nodes: Sequence[ast.expr]) -> Iterator[str]:
     for node in nodes:
         definition = where.defined.get(node.id) if isinstance(node, ast.Name) else None
         if isinstance(definition, ast.Assign):
@@ -143,13 +143,13 @@ def _constants(where: Module, nodes: Sequence[ast.expr]) -> Iterator[str]:
                 yield from part.value.split() if isinstance(node, ast.JoinedStr) else [part.value]
 
 
-def _names(node: ast.stmt) -> set[str]:
+def _find_names(node: ast.stmt) -> set[str]:
     """Return the names that a definition uses: variables, parameters (which are fixtures in tests) and annotations."""
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     return names | {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
 
 
-def _definitions(where: Module, name: str) -> Iterator[tuple[Module, ast.stmt]]:
+def _find_definitions(where: Module, name: str) -> Iterator[tuple[Module, ast.stmt]]:
     """Yield the definitions of a name: in the module, in the module it is imported from, or in a conftest.py."""
     if name in where.defined:
         yield where, where.defined[name]
@@ -158,14 +158,14 @@ def _definitions(where: Module, name: str) -> Iterator[tuple[Module, ast.stmt]]:
         source, original = where.imported[name]
         path = ROOT.joinpath(*source.split(".")).with_suffix(".py")
         if source.split(".")[0] in ("tests", "testkit", "cli") and path.exists():
-            there = module(path)
+            there = parse_module(path)
             if original in there.defined:
                 yield there, there.defined[original]
         return
     for folder in where.path.parents:
         conftest = folder / "conftest.py"
-        if conftest.exists() and name in module(conftest).defined:
-            yield module(conftest), module(conftest).defined[name]
+        if conftest.exists() and name in parse_module(conftest).defined:
+            yield parse_module(conftest), parse_module(conftest).defined[name]
             return
         if folder == ROOT:
             return

@@ -15,12 +15,12 @@ Marked = tuple[tuple[str, str], Path, ast.FunctionDef]
 
 
 @cache
-def marked() -> tuple[Marked, ...]:
+def list_markers() -> tuple[Marked, ...]:
     """Return the row of each `mission` marker with its test function. Parses all test files once."""
-    return tuple(_read())
+    return tuple(_read_markers())
 
 
-def _read() -> Iterator[Marked]:
+def _read_markers() -> Iterator[Marked]:
     for file in sorted(TESTS.rglob("*.py")):
         for function in ast.walk(ast.parse(file.read_text())):
             for mark in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
@@ -29,7 +29,7 @@ def _read() -> Iterator[Marked]:
                     yield (system, name), file, function
 
 
-def marked_tests(row: Row) -> set[str]:
+def find_marked_tests(row: Row) -> set[str]:
     """Return the test functions of a row, in the form `tests/folder/file.py::function`."""
-    matching = ((name, file, function) for name, file, function in marked() if name == (row.system, row.name))
+    matching = ((name, file, function) for name, file, function in list_markers() if name == (row.system, row.name))
     return {f"{file.relative_to(TESTS.parent)}::{function.name}" for _, file, function in matching}

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench.platform_cluster import machine
+from bench.platform_cluster import describe_machine
 from tests.mission import table
-from tests.mission.marks import marked_tests
-from tests.mission.rows import ROWS, Row, row_of
+from tests.mission.marks import find_marked_tests
+from tests.mission.rows import ROWS, Row, find_row
 from tests.mission.table import Outcome, Results
 
 PROPERTY = "mission"
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("mission"):
             system, name = mark.args
-            row_of(system, name)
+            find_row(system, name)
             item.user_properties.append((PROPERTY, [system, name]))
 
 
@@ -46,10 +46,10 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     """Record the rows with deselected tests in the configuration, which all items share."""
     for item in items:
         rows = [value for name, value in item.user_properties if name == PROPERTY]
-        _deselected(item.config).extend(rows)
+        _deselected_rows(item.config).extend(rows)
 
 
-def _deselected(config: pytest.Config) -> list[list[str]]:
+def _deselected_rows(config: pytest.Config) -> list[list[str]]:
     storage: dict[str, Any] = getattr(config, "workeroutput", None) or config.__dict__
     rows: list[list[str]] = storage.setdefault(DESELECTED, [])
     return rows
@@ -61,7 +61,7 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path | None = config.getoption("--mission-table")
         self._results = Results()
-        self._deselected = _deselected(config)
+        self._deselected = _deselected_rows(config)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -72,35 +72,35 @@ class Reporter:
         for name, value in report.user_properties:
             if name == PROPERTY:
                 system, row = value
-                self._results.add((system, row), report.nodeid, outcome, report.duration, _reason(report))
+                self._results.add((system, row), report.nodeid, outcome, report.duration, _skip_reason(report))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        whole = self._whole()
+        whole = self._complete_rows()
         if self._file is not None:
-            about = machine()
+            about = describe_machine()
             page = self._file.read_text() if self._file.exists() else ""
-            previous = table.kept_lines(page, whole)
-            self._file.write_text(table.markdown(self._results, str(about["date"]), str(about["machine"]), previous))
-        bad = [row for row, verdict, _ in self._lines(whole) if not table.is_good(verdict)]
+            previous = table.select_kept_lines(page, whole)
+            self._file.write_text(table.render_markdown(self._results, str(about["date"]), str(about["machine"]), previous))
+        bad = [row for row, verdict, _ in self._list_complete_verdicts(whole) if not table.is_good(verdict)]
         if bad and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.section("mission")
-        for row, verdict, seconds in self._lines(self._whole()):
+        for row, verdict, seconds in self._list_complete_verdicts(self._complete_rows()):
             terminalreporter.line(f"{row.system}  {row.name:24} {seconds:6.0f} s  {verdict}", green=table.is_good(verdict))
 
-    def _whole(self) -> set[tuple[str, str]]:
+    def _complete_rows(self) -> set[tuple[str, str]]:
         """Return the rows whose tests all ran, and the rows without a test."""
         lost = {(system, name) for system, name in self._deselected}
-        ran = {(row.system, row.name): {function(name) for name in self._results.of(row)} for row in ROWS}
-        return {(row.system, row.name) for row in ROWS if marked_tests(row) <= ran[row.system, row.name]} - lost
+        ran = {(row.system, row.name): {strip_parameters(name) for name in self._results.get_tests(row)} for row in ROWS}
+        return {(row.system, row.name) for row in ROWS if find_marked_tests(row) <= ran[row.system, row.name]} - lost
 
-    def _lines(self, rows: set[tuple[str, str]]) -> list[tuple[Row, str, float]]:
-        return [line for line in table.lines(self._results) if (line[0].system, line[0].name) in rows]
+    def _list_complete_verdicts(self, rows: set[tuple[str, str]]) -> list[tuple[Row, str, float]]:
+        return [line for line in table.list_verdicts(self._results) if (line[0].system, line[0].name) in rows]
 
 
-def function(id: str) -> str:
+def strip_parameters(id: str) -> str:
     """Return a test's ID without the parameters in brackets and without the group name that xdist appends.
 
     >>> [function(id) for id in ("t.py::test_a[1]@jobs", "t.py::test_a@jobs", "t.py::test_a")]
@@ -109,7 +109,7 @@ def function(id: str) -> str:
     return id.partition("[")[0].partition("@")[0]
 
 
-def _reason(report: pytest.TestReport) -> str:
+def _skip_reason(report: pytest.TestReport) -> str:
     if not report.skipped:
         return ""
     reason: Any = report.longrepr  # a tuple (file, line, reason), which xdist workers send as a list

@@ -329,6 +329,6 @@ from this list.
 """
 
 
-def row_of(system: str, name: str) -> Row:
+def find_row(system: str, name: str) -> Row:
     """Return a system's row by name. Raise KeyError if there is none."""
     return {(row.system, row.name): row for row in ROWS}[system, name]

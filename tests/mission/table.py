@@ -45,15 +45,15 @@ class Results:
     def add(self, row: tuple[str, str], test: str, outcome: Outcome, seconds: float, reason: str = "") -> None:
         self.tests.setdefault(row, {}).setdefault(test, Test()).add(outcome, seconds, reason)
 
-    def of(self, row: Row) -> Mapping[str, Test]:
+    def get_tests(self, row: Row) -> Mapping[str, Test]:
         return self.tests.get((row.system, row.name), {})
 
 
-def result(row: Row, tests: Mapping[str, Test]) -> str:
+def row_verdict(row: Row, tests: Mapping[str, Test]) -> str:
     """Return the row's verdict: `passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason` or `missing`."""
     if not tests:
         return "missing" if (row.system, row.name) in NOT_YET else "not run"
-    failed = [_short(name) for name, test in tests.items() if test.outcome == "failed"]
+    failed = [_short_name(name) for name, test in tests.items() if test.outcome == "failed"]
     if failed:
         return f"failed: {', '.join(dict.fromkeys(failed))}"
     skipped = [test.reason for test in tests.values() if test.outcome == "skipped"]
@@ -66,36 +66,38 @@ def is_good(verdict: str) -> bool:
     return verdict == "passed" or verdict.startswith("needs ")
 
 
-def _short(test: str) -> str:
+def _short_name(test: str) -> str:
     return test.rpartition("::")[2].partition("[")[0].partition("@")[0]
 
 
-def lines(results: Results) -> list[tuple[Row, str, float]]:
+def list_verdicts(results: Results) -> list[tuple[Row, str, float]]:
     """Return each row with its verdict and the duration of its tests in seconds."""
     verdicts = []
     for row in ROWS:
-        tests = results.of(row)
-        verdicts.append((row, result(row, tests), sum(test.seconds for test in tests.values())))
+        tests = results.get_tests(row)
+        verdicts.append((row, row_verdict(row, tests), sum(test.seconds for test in tests.values())))
     return verdicts
 
 
-def markdown(results: Results, date: str, machine: str, previous: Mapping[tuple[str, str], str] = MappingProxyType({})) -> str:
+def render_markdown(
+    results: Results, date: str, machine: str, previous: Mapping[tuple[str, str], str] = MappingProxyType({})
+) -> str:
     """Return the text of docs/measurements/mission.md. `previous` maps rows to lines of earlier runs that remain valid."""
     text = [BEGIN, f"Machine: {machine}.", ""]
-    every = lines(results)
+    every = list_verdicts(results)
     for system, title in SYSTEMS.items():
         text += [f"## {system}. {title}", "", *HEAD]
         text += [
-            previous.get((row.system, row.name)) or _line(row, verdict, seconds, date)
+            previous.get((row.system, row.name)) or _format_line(row, verdict, seconds, date)
             for row, verdict, seconds in every
             if row.system == system
         ]
         text.append("")
-    text += ["## What is emulated here", "", *_emulated([row for row, _, _ in every])]
+    text += ["## What is emulated here", "", *_list_emulated([row for row, _, _ in every])]
     return "\n".join(text) + "\n"
 
 
-def kept_lines(page: str, replaced: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def select_kept_lines(page: str, replaced: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return the lines to keep from an earlier page: rows that still exist and that this run does not replace."""
     begins = {(row.system, row.name): f"| {row.text} | `{row.command}` | " for row in ROWS}
     return {
@@ -106,14 +108,14 @@ def kept_lines(page: str, replaced: Collection[tuple[str, str]]) -> dict[tuple[s
     }
 
 
-def _line(row: Row, verdict: str, seconds: float, date: str) -> str:
+def _format_line(row: Row, verdict: str, seconds: float, date: str) -> str:
     if row.needs and is_good(verdict):
         verdict = f"{verdict}; elsewhere: {row.elsewhere}"
     safe = verdict.replace("|", "\\|").replace("\n", " ")
     return f"| {row.text} | `{row.command}` | {safe} | {f'{seconds:.0f}' if seconds else ''} | {date if seconds else ''} |"
 
 
-def _emulated(rows: Sequence[Row]) -> list[str]:
+def _list_emulated(rows: Sequence[Row]) -> list[str]:
     by_words: dict[str, list[str]] = {}
     for row in rows:
         for words in filter(None, row.emulated.split("; ")):

@@ -12,7 +12,7 @@ from pulumi.runtime.rpc import deserialize_properties
 
 from infra import program
 from infra.facts.model import Facts
-from infra.inventory.resources import computed_outputs
+from infra.inventory.resources import compute_outputs
 from infra.settings.stack import Settings
 
 STACK = "pulumi:pulumi:Stack"
@@ -95,19 +95,19 @@ class Deployment:
     outputs: dict[str, Any] = field(default_factory=dict)
     secret_outputs: frozenset[str] = frozenset()
 
-    def created(self, token: str, *name_parts: str) -> list[Resource]:
+    def find_resources(self, token: str, *name_parts: str) -> list[Resource]:
         """Return the resources of a type whose names contain all the parts."""
         return [item for item in self.resources if item.type == token and all(part in item.name for part in name_parts)]
 
-    def only(self, token: str, *name_parts: str) -> Resource:
-        matching = self.created(token, *name_parts)
+    def find_resource(self, token: str, *name_parts: str) -> Resource:
+        matching = self.find_resources(token, *name_parts)
         assert len(matching) == 1, f"{token} {name_parts}: {[resource.name for resource in matching]}"
         return matching[0]
 
-    def named(self, name: str) -> list[Resource]:
+    def find_by_name(self, name: str) -> list[Resource]:
         return [resource for resource in self.resources if resource.name == name]
 
-    def waits_for(self, resource: Resource) -> list[Resource]:
+    def list_dependencies(self, resource: Resource) -> list[Resource]:
         """Return the resource's direct and indirect dependencies."""
         by_urn = {resource.urn: resource for resource in self.resources}
         dependencies: dict[str, Resource] = {}
@@ -119,8 +119,8 @@ class Deployment:
                 todo += by_urn[urn].dependencies
         return list(dependencies.values())
 
-    def names_before(self, resource: Resource) -> set[str]:
-        return {resource.name for resource in self.waits_for(resource)}
+    def list_dependency_names(self, resource: Resource) -> set[str]:
+        return {resource.name for resource in self.list_dependencies(resource)}
 
 
 class RecordingMonitor(MockMonitor):
@@ -164,15 +164,15 @@ class Defaults(Mocks):
         raise AssertionError(f"the program looks up {args.token}; move the lookup to infra.facts")
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        return f"{args.name}-id" if args.custom else None, computed_outputs(args.typ, args.name, args.inputs)
+        return f"{args.name}-id" if args.custom else None, compute_outputs(args.typ, args.name, args.inputs)
 
 
 def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Deployment:
     """Run the program to completion for one AWS stack, and return what it registered."""
-    return recorded(settings.stack, lambda: program.build(settings, facts), mocks)
+    return record_deployment(settings.stack, lambda: program.build_aws_cluster(settings, facts), mocks)
 
 
-def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks | None = None) -> Deployment:
+def record_deployment(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks | None = None) -> Deployment:
     """Run a function that builds a stack, wait until it completes, and return what it registered."""
     deployment = Deployment()
     mocks = mocks or Defaults()
@@ -182,18 +182,18 @@ def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks
     def run() -> pulumi.Output[None]:
         outputs = build()
 
-        def keep(values: Mapping[str, Any]) -> None:
+        def keep_outputs(values: Mapping[str, Any]) -> None:
             deployment.outputs = dict(values)
 
-        def keep_secrets(names: frozenset[str]) -> None:
+        def keep_secret_names(names: frozenset[str]) -> None:
             deployment.secret_outputs = names
 
-        pulumi.Output.from_input(_secret_names(outputs)).apply(keep_secrets)  # type: ignore[arg-type]
-        return pulumi.Output.from_input(dict(outputs)).apply(keep)
+        pulumi.Output.from_input(_find_secret_names(outputs)).apply(keep_secret_names)  # type: ignore[arg-type]
+        return pulumi.Output.from_input(dict(outputs)).apply(keep_outputs)
 
     run()
     return deployment
 
 
-async def _secret_names(outputs: Mapping[str, Any]) -> frozenset[str]:
+async def _find_secret_names(outputs: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({name for name, value in outputs.items() if await pulumi.Output.from_input(value).is_secret()})

@@ -8,12 +8,12 @@ from infra.clusters import existing
 from infra.config.stack_file import RawStack
 from infra.facts import manifests
 from infra.facts.existing_cluster import ClusterFacts, Node
-from infra.facts.gather import platform_manifests
+from infra.facts.gather import list_platform_manifests
 from infra.naming import Taint
-from infra.preflight import Examined, examine
+from infra.preflight import Examined, examine_stack
 from infra.settings.existing import ExistingSettings
 from localcloud import mirror
-from tests.program.engine import Deployment, recorded
+from tests.program.engine import Deployment, record_deployment
 
 RACK: Mapping[str, str] = {"example.com/rack": "1"}
 POOL: Mapping[str, Any] = {"name": "rack1", "nodeSelector": dict(RACK), "gpusPerNode": 8, "nodes": 2}
@@ -21,26 +21,30 @@ LEAST: Mapping[str, Any] = {"target": {"kind": "existing"}, "pools": [POOL]}
 SERVER = "https://10.0.0.1:6443"
 
 
-def node(name: str, labels: Mapping[str, str] = RACK, *, gpus: int | None = None, **more: Any) -> Node:
+def make_node(name: str, labels: Mapping[str, str] = RACK, *, gpus: int | None = None, **more: Any) -> Node:
     return replace(Node(name, {"kubernetes.io/hostname": name, **labels}, (), 64_000, 512 * 1024, gpus), **more)
 
 
-def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
+def make_cluster_facts(*nodes: Node, **more: Any) -> ClusterFacts:
     """Return a cluster with a tainted control-plane node, a CPU node and, by default, two rack nodes."""
     control = Taint("node-role.kubernetes.io/control-plane", "")
-    own = (node("control", {}, taints=(control,)), node("cpu", {}))
-    base = ClusterFacts(SERVER, "admin", "1.35", (*own, *(nodes or (node("gpu1"), node("gpu2")))), frozenset({"cephfs"}))
+    own = (make_node("control", {}, taints=(control,)), make_node("cpu", {}))
+    base = ClusterFacts(
+        SERVER, "admin", "1.35", (*own, *(nodes or (make_node("gpu1"), make_node("gpu2")))), frozenset({"cephfs"})
+    )
     return replace(base, **more)
 
 
-def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
+def validate_values(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
     """Validate the values as `pulumi up` does."""
     raw = RawStack("test", "", dict(values))
-    return examine(raw, ExistingSettings, lambda _: facts or cluster(), not_queried="", stack="test")
+    return examine_stack(raw, ExistingSettings, lambda _: facts or make_cluster_facts(), not_queried="", stack="test")
 
 
-def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
+def deploy_existing_target(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
     """Return the resources that the program creates for these values."""
-    settings, complete = examined(values, facts).whole
-    complete = replace(complete, manifests=manifests.load(platform_manifests(settings.platform), str(mirror.ensure(print))))
-    return recorded("test", lambda: existing.build(settings, complete))
+    settings, complete = validate_values(values, facts).settings_and_facts
+    complete = replace(
+        complete, manifests=manifests.load_manifests(list_platform_manifests(settings.platform), str(mirror.ensure_mirror(print)))
+    )
+    return record_deployment("test", lambda: existing.build(settings, complete))

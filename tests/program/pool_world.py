@@ -12,30 +12,30 @@ from tests.program.engine import Deployment, deploy
 from tests.pure import world
 
 
-def pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any) -> Deployment:
+def deploy_pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any) -> Deployment:
     section = {"autoscaler": autoscaler, **(platform or {})}
     settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=section)
     reservation = ReservationFact(world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4)
-    return deploy(settings, world.facts(settings, reservations={world.RESERVATION: reservation}))
+    return deploy(settings, world.account_facts(settings, reservations={world.RESERVATION: reservation}))
 
 
-def template(of: Deployment) -> Any:
-    return of.only(engine.LAUNCH_TEMPLATE, "train").inputs
+def find_launch_template(of: Deployment) -> Any:
+    return of.find_resource(engine.LAUNCH_TEMPLATE, "train").inputs
 
 
-def group(of: Deployment) -> engine.Resource:
-    return of.only(engine.NODE_GROUP, "train")
+def find_node_group(of: Deployment) -> engine.Resource:
+    return of.find_resource(engine.NODE_GROUP, "train")
 
 
 def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
     """Return the tags of the pool's Auto Scaling group."""
-    tags = [tag.inputs for tag in of.created(engine.GROUP_TAG, f"-{name}-tag-")]
+    tags = [tag.inputs for tag in of.find_resources(engine.GROUP_TAG, f"-{name}-tag-")]
     assert {tag["autoscalingGroupName"] for tag in tags} == {f"eks-gpumpi-test-{name}"}
     return {tag["tag"]["key"]: tag["tag"]["value"] for tag in tags}
 
 
-def boot(of: Deployment, name: str = "train") -> list[Any]:
+def parse_user_data(of: Deployment, name: str = "train") -> list[Any]:
     """Return the MIME parts of the user data. The first one is the parsed NodeConfig."""
-    text = base64.b64decode(of.only(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
+    text = base64.b64decode(of.find_resource(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
     parts = [part.get_payload() for part in email.message_from_string(text).get_payload()]  # type: ignore[union-attr]
     return [yaml.safe_load(str(parts[0]))["spec"], *parts[1:]]

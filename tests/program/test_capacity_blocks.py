@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.config.stack_file import RawStack
-from infra.preflight import examine_aws
+from infra.preflight import examine_aws_stack
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
 from tests.program.engine import deploy
@@ -19,27 +19,27 @@ OWN_AMI = "ami-0123456789abcdef0"
 Stack = Callable[..., list[str]]
 
 
-def raw(target: Mapping[str, Any], **pool: Any) -> RawStack:
+def make_raw_stack(target: Mapping[str, Any], **pool: Any) -> RawStack:
     return RawStack("block", "us-west-2", {**VALUES, "target": {"kind": "eks", **target}, "pools": [{**POOL, **pool}]})
 
 
 @pytest.fixture(scope="module", params=[{}, {"amiId": OWN_AMI, "labels": {"team": "a"}}], ids=["AMI of EKS", "own AMI"])
-def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
+def check_changes(request: pytest.FixtureRequest) -> Iterator[Stack]:
     """Deploy a pool with two nodes. Yield a function that validates changed settings and returns the problems."""
-    before = raw({}, **request.param)
+    before = make_raw_stack({}, **request.param)
     with MotoMocks(before.region) as mocks:
-        prerequisites.make(before.region, before.values)
-        deploy(*examine_aws(before).whole, mocks)
+        prerequisites.create_prerequisites(before.region, before.values)
+        deploy(*examine_aws_stack(before).settings_and_facts, mocks)
 
-        def problems(target: Mapping[str, Any] | None = None, **pool: Any) -> list[str]:
-            examined = examine_aws(raw(target or {}, **{**request.param, **pool}))
+        def find_problems(target: Mapping[str, Any] | None = None, **pool: Any) -> list[str]:
+            examined = examine_aws_stack(make_raw_stack(target or {}, **{**request.param, **pool}))
             return [str(problem) for problem in examined.problems]
 
-        yield problems
+        yield find_problems
 
 
-def test_an_unchanged_stack_can_be_updated_while_nodes_run(stack: Stack) -> None:
-    assert stack() == []
+def test_an_unchanged_stack_is_accepted_while_block_nodes_run(check_changes: Stack) -> None:
+    assert check_changes() == []
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,17 @@ def test_an_unchanged_stack_can_be_updated_while_nodes_run(stack: Stack) -> None
     ],
     ids=str,
 )
-def test_a_template_change_is_refused_while_nodes_run(stack: Stack, change: dict[str, Any], what: str) -> None:
-    refused = [problem for problem in stack(**change) if problem.startswith("pools[0]: ")]
+def test_a_launch_template_change_is_refused_while_block_nodes_run(
+    check_changes: Stack, change: dict[str, Any], what: str
+) -> None:
+    refused = [problem for problem in check_changes(**change) if problem.startswith("pools[0]: ")]
     assert len(refused) == 1
     assert f"train has 2 nodes in a Capacity Block, and `pulumi up` would change {what}" in refused[0]
     assert "--cluster-name gpumpi-block --nodegroup-name gpumpi-block-train" in refused[0]
 
 
-def test_labels_are_part_of_the_template_only_with_an_own_ami(stack: Stack, request: pytest.FixtureRequest) -> None:
-    refused = stack(labels={"team": "b"})
+def test_label_changes_are_refused_only_with_a_custom_ami(check_changes: Stack, request: pytest.FixtureRequest) -> None:
+    refused = check_changes(labels={"team": "b"})
     assert [refusal.partition(" in the launch")[0] for refusal in refused] == (
         ["pools[0]: train has 2 nodes in a Capacity Block, and `pulumi up` would change user data"]
         if "own AMI" in request.node.name
@@ -67,8 +69,8 @@ def test_labels_are_part_of_the_template_only_with_an_own_ami(stack: Stack, requ
     )
 
 
-def test_an_upgrade_is_refused_while_nodes_run(stack: Stack, request: pytest.FixtureRequest) -> None:
-    refused = stack({"kubernetesVersion": "1.36"})
+def test_an_upgrade_is_refused_while_block_nodes_run(check_changes: Stack, request: pytest.FixtureRequest) -> None:
+    refused = check_changes({"kubernetesVersion": "1.36"})
     words = '"1.36" would upgrade all pools, but train has 2 nodes in a Capacity Block.'
     assert [refusal.startswith(f"target.kubernetesVersion: {words}") for refusal in refused] == (
         [] if "own AMI" in request.node.name else [True]

@@ -35,18 +35,24 @@ BESIDE_THE_CONTROL_PLANE = (
 @pytest.fixture(scope="module")
 def deployment() -> Deployment:
     settings = world.settings(world.pool("one", "p4d.24xlarge"), world.pool("two", "g5.xlarge"), target={"endpointAccess": {}})
-    return deploy(settings, world.facts(settings))
+    return deploy(settings, world.account_facts(settings))
 
 
 @pytest.mark.parametrize("token", BESIDE_THE_CONTROL_PLANE)
 def test_resource_creation_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
-    resources = deployment.created(token)
+    resources = deployment.find_resources(token)
     assert resources, f"the stack has no {token}"
-    assert not [resource.name for resource in resources if deployment.only(engine.CLUSTER) in deployment.waits_for(resource)]
+    assert not [
+        resource.name
+        for resource in resources
+        if deployment.find_resource(engine.CLUSTER) in deployment.list_dependencies(resource)
+    ]
 
 
-def test_the_control_plane_waits_for_subnets_its_role_its_key_and_its_log_group_only(deployment: Deployment) -> None:
-    types = {resource.type for resource in deployment.waits_for(deployment.only(engine.CLUSTER)) if resource.custom}
+def test_the_control_plane_waits_only_for_its_subnets_role_key_and_log_group(deployment: Deployment) -> None:
+    types = {
+        resource.type for resource in deployment.list_dependencies(deployment.find_resource(engine.CLUSTER)) if resource.custom
+    }
     assert types == {
         engine.VPC,
         engine.SUBNET,
@@ -73,32 +79,34 @@ NODE_NEEDS = (
 
 @pytest.mark.parametrize("pool", ["system", "one", "two"])
 @pytest.mark.parametrize("need", NODE_NEEDS)
-def test_a_node_starts_when_it_can_join(deployment: Deployment, pool: str, need: str) -> None:
-    assert need in deployment.names_before(deployment.only(engine.NODE_GROUP, f"test-{pool}"))
+def test_a_node_group_is_created_after_everything_its_nodes_need_to_join(deployment: Deployment, pool: str, need: str) -> None:
+    assert need in deployment.list_dependency_names(deployment.find_resource(engine.NODE_GROUP, f"test-{pool}"))
 
 
 @pytest.mark.parametrize("pool", ["system", "one", "two"])
-def test_pools_do_not_wait_for_each_other(deployment: Deployment, pool: str) -> None:
-    waits = deployment.names_before(deployment.only(engine.NODE_GROUP, f"test-{pool}"))
+def test_node_pools_do_not_wait_for_each_other(deployment: Deployment, pool: str) -> None:
+    waits = deployment.list_dependency_names(deployment.find_resource(engine.NODE_GROUP, f"test-{pool}"))
     assert not {f"gpumpi-test-{other}" for other in ("system", "one", "two") if other != pool} & waits
 
 
 @pytest.mark.parametrize("addon", ["kube-proxy", "coredns", "aws-efs-csi-driver", "eks-node-monitoring-agent", "metrics-server"])
-def test_an_add_on_that_needs_nodes_waits_for_the_system_pool_and_no_other(deployment: Deployment, addon: str) -> None:
-    waits = deployment.names_before(deployment.only(engine.ADDON, addon))
+def test_an_add_on_that_needs_nodes_waits_only_for_the_system_pool(deployment: Deployment, addon: str) -> None:
+    waits = deployment.list_dependency_names(deployment.find_resource(engine.ADDON, addon))
     assert "gpumpi-test-system" in waits
     assert not {"gpumpi-test-one", "gpumpi-test-two"} & waits
 
 
 @pytest.mark.parametrize("addon", ["vpc-cni", "eks-pod-identity-agent"])
-def test_an_add_on_that_nodes_need_waits_for_none(deployment: Deployment, addon: str) -> None:
-    assert "gpumpi-test-system" not in deployment.names_before(deployment.only(engine.ADDON, addon))
+def test_an_add_on_required_by_nodes_waits_for_no_pool(deployment: Deployment, addon: str) -> None:
+    assert "gpumpi-test-system" not in deployment.list_dependency_names(deployment.find_resource(engine.ADDON, addon))
 
 
 def test_node_groups_do_not_wait_for_storage(deployment: Deployment) -> None:
-    waits = deployment.waits_for(deployment.only(engine.NODE_GROUP, "test-one"))
+    waits = deployment.list_dependencies(deployment.find_resource(engine.NODE_GROUP, "test-one"))
     assert not [wait.name for wait in waits if wait.type.startswith("aws:efs/")]
 
 
-def test_nat_is_deleted_before_the_internet_gateway(deployment: Deployment) -> None:
-    assert "gpumpi-test-network-internet-gateway" in deployment.names_before(deployment.only(engine.NAT_GATEWAY))
+def test_nat_gateways_are_deleted_before_the_internet_gateway(deployment: Deployment) -> None:
+    assert "gpumpi-test-network-internet-gateway" in deployment.list_dependency_names(
+        deployment.find_resource(engine.NAT_GATEWAY)
+    )

@@ -3,16 +3,23 @@
 import pytest
 
 from tests.program.engine import Deployment
-from tests.program.platform_world import asked, deployed, description, objects, only, usual
+from tests.program.platform_world import (
+    deploy_default_platform,
+    deploy_platform,
+    find_object,
+    list_manifests,
+    make_settings,
+    read_description,
+)
 
 
 @pytest.fixture
 def stack() -> Deployment:
-    return usual()
+    return deploy_default_platform()
 
 
-def test_each_job_namespace_has_everything_that_a_job_needs() -> None:
-    stack = deployed(asked(namespaces=["research", "vision"]))
+def test_each_job_namespace_has_everything_a_job_needs() -> None:
+    stack = deploy_platform(make_settings(namespaces=["research", "vision"]))
     for name in ("research", "vision"):
         for kind, called in [
             ("ServiceAccount", "mpi-job"),
@@ -21,27 +28,27 @@ def test_each_job_namespace_has_everything_that_a_job_needs() -> None:
             ("LocalQueue", "default"),
             ("PersistentVolumeClaim", "shared"),
         ]:
-            only(stack, kind, called, name)
-        assert only(stack, "ConfigMap", "gpumpi-key-bucket", name)["data"] == {"bucket": stack.outputs["keyBucket"]}
-        assert only(stack, "Namespace", name)["metadata"]["labels"]["gpumpi.io/jobs"] == "true"
-        association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", f"{name}-job").inputs
+            find_object(stack, kind, called, name)
+        assert find_object(stack, "ConfigMap", "gpumpi-key-bucket", name)["data"] == {"bucket": stack.outputs["keyBucket"]}
+        assert find_object(stack, "Namespace", name)["metadata"]["labels"]["gpumpi.io/jobs"] == "true"
+        association = stack.find_resource("aws:eks/podIdentityAssociation:PodIdentityAssociation", f"{name}-job").inputs
         assert (association["namespace"], association["serviceAccount"]) == (name, "mpi-job")
 
 
-def test_a_namespace_enforces_its_own_pod_security_level_and_warns_about_restricted() -> None:
-    stack = deployed(asked(namespaces=["research", {"name": "open", "podSecurity": "baseline"}]))
+def test_a_job_namespace_enforces_its_pod_security_level_and_warns_about_restricted() -> None:
+    stack = deploy_platform(make_settings(namespaces=["research", {"name": "open", "podSecurity": "baseline"}]))
     levels = {
-        name: only(stack, "Namespace", name)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        name: find_object(stack, "Namespace", name)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
         for name in ("research", "open")
     }
     assert levels == {"research": "restricted", "open": "baseline"}
-    labels = only(stack, "Namespace", "open")["metadata"]["labels"]
+    labels = find_object(stack, "Namespace", "open")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/warn"] == "restricted"
-    assert [(namespace.name, namespace.pod_security) for namespace in description(stack).namespaces] == [*levels.items()]
+    assert [(namespace.name, namespace.pod_security) for namespace in read_description(stack).namespaces] == [*levels.items()]
 
 
-def test_jobs_reach_each_other_and_the_outside_but_accept_no_ingress_from_others(stack: Deployment) -> None:
-    spec = only(stack, "NetworkPolicy", "jobs-among-themselves")["spec"]
+def test_job_pods_reach_each_other_and_the_internet_but_accept_no_other_ingress(stack: Deployment) -> None:
+    spec = find_object(stack, "NetworkPolicy", "jobs-among-themselves")["spec"]
     assert spec["podSelector"] == {} and set(spec["policyTypes"]) == {"Ingress", "Egress"}
     assert spec["ingress"] == [{"from": [{"podSelector": {}}]}]
     assert {"to": [{"podSelector": {}}]} in spec["egress"]
@@ -49,12 +56,12 @@ def test_jobs_reach_each_other_and_the_outside_but_accept_no_ingress_from_others
 
 
 def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deployment) -> None:
-    (limit,) = only(stack, "LimitRange", "small-by-default")["spec"]["limits"]
+    (limit,) = find_object(stack, "LimitRange", "small-by-default")["spec"]["limits"]
     assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
 
 
-def test_priorities_never_preempt_and_still_trigger_scale_up(stack: Deployment) -> None:
-    classes = objects(stack, "PriorityClass")
+def test_priority_classes_never_preempt_but_trigger_scale_up(stack: Deployment) -> None:
+    classes = list_manifests(stack, "PriorityClass")
     assert {level["metadata"]["name"] for level in classes} == {"job-low", "job-normal", "job-high"}
     assert all(level["preemptionPolicy"] == "Never" and level["value"] > -10 and not level["globalDefault"] for level in classes)
 
@@ -62,10 +69,10 @@ def test_priorities_never_preempt_and_still_trigger_scale_up(stack: Deployment) 
 # --- volume
 
 
-def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(stack: Deployment) -> None:
-    manifest = only(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
+def test_the_shared_volume_uses_the_efs_access_point_and_is_read_write_many(stack: Deployment) -> None:
+    manifest = find_object(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
     volume = manifest["spec"]
-    claim = only(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
+    claim = find_object(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
     file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
     assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
     assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
@@ -75,7 +82,7 @@ def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(s
     assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
 
 
-def test_a_volume_is_recreated_with_its_namespace_for_which_it_is_reserved(stack: Deployment) -> None:
+def test_a_reserved_volume_is_recreated_with_its_namespace(stack: Deployment) -> None:
     """Kubernetes never binds a retained volume to a new claim, so a new namespace UID triggers the volume's
     replacement.
     """

@@ -11,16 +11,16 @@ from botocore.client import BaseClient
 
 from infra.facts.gather import _Queries
 from infra.facts.queries import Query
-from tests.program.worlds import STACKS, account_for
+from tests.program.worlds import STACKS, local_account
 
 COVERING = [path for path in STACKS if path.stem.endswith((".full", ".full-ec2", ".05-existing-vpc-and-efs", ".10-fsx-lustre"))]
 
 
 @pytest.mark.parametrize("path", COVERING, ids=lambda path: path.stem)
-def test_query_calls_only_the_operations_that_it_declares(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_calls_only_its_declared_operations(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     current, calls = local(), defaultdict[Query, set[str]](set)
     call_api: Callable[..., Any] = BaseClient._make_api_call  # type: ignore[attr-defined]
-    run_query: Callable[..., Any] = _Queries._call
+    run_query: Callable[..., Any] = _Queries._run_query
 
     def record_operation(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
         if query := getattr(current, "query", None):
@@ -35,8 +35,8 @@ def test_query_calls_only_the_operations_that_it_declares(path: Path, monkeypatc
             current.query = None
 
     monkeypatch.setattr(BaseClient, "_make_api_call", record_operation)
-    monkeypatch.setattr(_Queries, "_call", record_query)
-    with account_for(path):
+    monkeypatch.setattr(_Queries, "_run_query", record_query)
+    with local_account(path):
         pass
     assert len(calls) > 8
     assert {query: names - set(query.operations) for query, names in calls.items() if names - set(query.operations)} == {}

@@ -21,7 +21,7 @@ from infra.facts.clients import Clients
 from infra.jobs.cluster import ClusterDescription
 from infra.naming import Naming
 from infra.platform.job_controller.in_pod import record
-from infra.preflight import examine_aws
+from infra.preflight import examine_aws_stack
 from infra.settings.stack import Settings
 from localcloud.aws import clock, faults, ledger
 from localcloud.aws.account import ACCOUNT
@@ -54,7 +54,7 @@ VALUES = {
 
 
 @pytest.fixture(scope="module")
-def start() -> datetime:
+def start_time() -> datetime:
     """Current time, at which the local AWS's clock is frozen. The code that gathers facts uses the machine's clock, so
     both clocks must agree.
     """
@@ -62,76 +62,76 @@ def start() -> datetime:
 
 
 @pytest.fixture(scope="module")
-def settings(start: datetime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def settings(start_time: datetime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Deployed stack with a Capacity Block that ends in 50 minutes."""
     with MotoMocks(REGION) as mocks, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "system", lambda: start)
+        patch.setattr(clock, "system", lambda: start_time)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        capacity_reservations.seed(
+        capacity_reservations.seed_reservation(
             "p5.48xlarge", f"{REGION}a", 2, reservation_id=BLOCK, kind="capacity-block", days=50 / (24 * 60)
         )
-        deployed_settings, facts = examine_aws(RawStack("spend", REGION, VALUES)).whole
+        deployed_settings, facts = examine_aws_stack(RawStack("spend", REGION, VALUES)).settings_and_facts
         deploy(deployed_settings, facts, mocks)
         yield deployed_settings
 
 
-def groups(pool: str) -> dict[str, Any]:
+def find_scaling_group(pool: str) -> dict[str, Any]:
     scaling_groups = Clients(REGION).autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
     return next(group for group in scaling_groups if f"-{pool}-" in group["AutoScalingGroupName"])
 
 
-def scale(pool: str, size: int) -> None:
+def scale_pool(pool: str, size: int) -> None:
     Clients(REGION).autoscaling.set_desired_capacity(
-        AutoScalingGroupName=groups(pool)["AutoScalingGroupName"], DesiredCapacity=size
+        AutoScalingGroupName=find_scaling_group(pool)["AutoScalingGroupName"], DesiredCapacity=size
     )
     clock.advance(timedelta())  # records the current time as the end of the terminated instances
 
 
 def spent(settings: Settings, since: datetime | None = None) -> Spending:
-    return cost_sources.examine(settings, Access(Path("/nonexistent"), None), since=since)
+    return cost_sources.read_spending(settings, Access(Path("/nonexistent"), None), since=since)
 
 
-def in_ledger(*types: str) -> float:
+def sum_ledger(*types: str) -> float:
     entries = [entry for entry in ledger.entries() if not types or entry.instance_type in types]
     return float(sum(entry.usd(clock.now()) or 0 for entry in entries))
 
 
 @pytest.fixture(scope="module")
-def run(settings: Settings) -> Settings:
+def simulated_run(settings: Settings) -> Settings:
     """Ten minutes: pools grow and shrink, a user terminates a node, and EKS empties the Capacity Block's group."""
     clock.advance(2 * MINUTE)
-    scale("train", 4)
+    scale_pool("train", 4)
     clock.advance(1.5 * MINUTE)
-    victim = groups("train")["Instances"][0]["InstanceId"]
+    victim = find_scaling_group("train")["Instances"][0]["InstanceId"]
     Clients(REGION).ec2.terminate_instances(InstanceIds=[victim])
     clock.advance(timedelta())
     clock.advance(2 * MINUTE)
-    scale("train", 1)
-    scale("cheap", 0)
+    scale_pool("train", 1)
+    scale_pool("cheap", 0)
     clock.advance(4.5 * MINUTE)
     return settings
 
 
-def test_spending_is_that_of_the_ledger(run: Settings) -> None:
+def test_calculated_spending_matches_the_ledger(simulated_run: Settings) -> None:
     assert len(ledger.entries()) == 2 + 2 + 2 + 1 + 1 + 2  # system, train, two more, a replacement, spot, block
-    spending = spent(run)
-    assert float(spending.total.usd) == pytest.approx(in_ledger(), rel=0.01)
-    assert float(spending.pools["train"].usd) == pytest.approx(in_ledger("p4d.24xlarge"), rel=0.01)
-    assert float(spending.pools["cheap"].usd) == pytest.approx(in_ledger("g6.48xlarge"), rel=0.01)
+    spending = spent(simulated_run)
+    assert float(spending.total.usd) == pytest.approx(sum_ledger(), rel=0.01)
+    assert float(spending.pools["train"].usd) == pytest.approx(sum_ledger("p4d.24xlarge"), rel=0.01)
+    assert float(spending.pools["cheap"].usd) == pytest.approx(sum_ledger("g6.48xlarge"), rel=0.01)
     assert spending.pools["block"].usd == 0
     assert spending.pools["block"].instance_hours > 0
     assert set(spending.cost_centers) == {"physics"}
 
 
-def test_the_nodes_of_a_block_stop_counting_when_eks_removes_them(run: Settings) -> None:
-    hours = float(spent(run).pools["block"].instance_hours)
+def test_nodes_of_a_capacity_block_stop_counting_when_eks_removes_them(simulated_run: Settings) -> None:
+    hours = float(spent(simulated_run).pools["block"].instance_hours)
     seconds = sum(entry.seconds(clock.now()) for entry in ledger.entries() if entry.instance_type == "p5.48xlarge")
     assert hours == pytest.approx(seconds / 3600, rel=0.01)
     assert hours < 2 * 10 / 60
 
 
-def test_instances_that_ec2_has_forgotten_come_from_scaling_activities(run: Settings) -> None:
-    before = spent(run)
+def test_terminated_instances_unknown_to_ec2_are_read_from_scaling_activities(simulated_run: Settings) -> None:
+    before = spent(simulated_run)
     backend = backend_of("ec2", ACCOUNT, REGION)
     saved = dict(backend.reservations)
     over = [name for name, launch in saved.items() if any(host.state_name == "terminated" for host in launch.instances)]
@@ -139,7 +139,7 @@ def test_instances_that_ec2_has_forgotten_come_from_scaling_activities(run: Sett
     for name in over:
         del backend.reservations[name]
     try:
-        after = spent(run)
+        after = spent(simulated_run)
     finally:
         backend.reservations.update(saved)
     assert {name: pool.instance_hours for name, pool in after.pools.items()} == {
@@ -148,12 +148,12 @@ def test_instances_that_ec2_has_forgotten_come_from_scaling_activities(run: Sett
     assert after.total.usd == before.total.usd
 
 
-def test_the_period_limits_what_counts(run: Settings) -> None:
-    assert float(spent(run, since=clock.now() - MINUTE).total.instance_hours * 60) == pytest.approx(2 + 1)
+def test_only_instance_hours_within_the_period_count(simulated_run: Settings) -> None:
+    assert float(spent(simulated_run, since=clock.now() - MINUTE).total.instance_hours * 60) == pytest.approx(2 + 1)
 
 
-def test_without_the_cluster_only_instances_are_known(run: Settings) -> None:
-    spending = spent(run)
+def test_only_instance_costs_are_known_without_the_cluster(simulated_run: Settings) -> None:
+    spending = spent(simulated_run)
     assert not spending.jobs and not spending.idle_gpu_hours
     assert [sentence for sentence in spending.unknown if sentence.startswith("jobs: ")]
 
@@ -172,21 +172,21 @@ class Recorded:
         return []
 
     def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Any]:
-        job_record = record.new("0123456789", "gone", namespace, str(clock.now()))
+        job_record = record.create_record("0123456789", "gone", namespace, str(clock.now()))
         for run in ledger.entries():
             if run.instance_type == "p4d.24xlarge":
                 worker = {"uid": run.instance, "node": run.instance, "type": run.instance_type, "zone": run.zone, "pool": "train"}
                 worker["pod"] = f"gone-{run.instance}"
                 span = {"from": run.started.isoformat(), "to": run.ended.isoformat() if run.ended else None}
                 job_record["workers"].append({**worker, "capacity": "ON_DEMAND", "gpus": 4, **span})
-        return [record.config_map(job_record)]
+        return [record.build_config_map(job_record)]
 
 
-def test_a_deleted_job_has_its_share_of_the_ledger(run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_job_keeps_its_share_of_the_spending(simulated_run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Access, "connect", lambda _: Recorded())
-    spending = spent(run)
+    spending = spent(simulated_run)
     (job,) = spending.jobs.values()
-    assert float(job.usd) == pytest.approx(in_ledger("p4d.24xlarge") / 2, rel=0.01)
+    assert float(job.usd) == pytest.approx(sum_ledger("p4d.24xlarge") / 2, rel=0.01)
     assert float(spending.idle_gpu_hours["train"]) == pytest.approx(float(job.gpu_hours), rel=0.01)
     assert spending.unknown == []
 
@@ -195,38 +195,38 @@ def test_a_deleted_job_has_its_share_of_the_ledger(run: Settings, monkeypatch: p
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def stack_folder(tmp_path: Path) -> Path:
     values = {"aws:region": REGION, **{f"gpumpi:{name}": value for name, value in VALUES.items()}}
     (tmp_path / "Pulumi.spend.yaml").write_text(json.dumps({"config": values}))
     return tmp_path
 
 
-def cost(folder: Path, *more: str) -> Any:
+def run_cost(folder: Path, *more: str) -> Any:
     kubeconfig = str(folder / "none")
     return CliRunner().invoke(main.app, ["cost", "-s", "spend", "--config-dir", str(folder), "--kubeconfig", kubeconfig, *more])
 
 
-def test_the_verb_prints_a_row_per_pool_and_cost_center(run: Settings, folder: Path) -> None:
-    done = cost(folder)
+def test_the_cost_command_prints_a_row_per_pool_and_cost_center(simulated_run: Settings, stack_folder: Path) -> None:
+    done = run_cost(stack_folder)
     assert done.exit_code == 0, done.output
     for row in ("pool train", "pool cheap", "pool block", "pool system", "cost center physics", "total of all instances"):
         assert row in done.stdout
     assert "unknown: jobs: " in done.stdout
 
 
-def test_the_verb_says_which_permission_is_missing(run: Settings, folder: Path) -> None:
+def test_the_cost_command_names_the_missing_permission(simulated_run: Settings, stack_folder: Path) -> None:
     faults.add(faults.Fault("ec2", "DescribeInstances", "UnauthorizedOperation"))
-    done = cost(folder)
+    done = run_cost(stack_folder)
     assert (done.exit_code, "you are not allowed to call DescribeInstances" in done.output) == (UNREACHABLE, True)
 
 
-def test_a_stack_for_another_kubernetes_has_no_cost(tmp_path: Path) -> None:
+def test_the_cost_command_rejects_a_stack_for_an_existing_cluster(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.spend.yaml").write_text(json.dumps({"config": {"gpumpi:target": {"kind": "existing"}}}))
-    assert "has no AWS settings" in cost(tmp_path).output
+    assert "has no AWS settings" in run_cost(tmp_path).output
 
 
-def test_status_has_a_line_with_the_spending_so_far(run: Settings, start: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    status = of_status.of_stack(RawStack("spend", REGION, VALUES))
+def test_status_shows_the_spending_so_far(simulated_run: Settings, start_time: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    status = of_status.read_stack_spending(RawStack("spend", REGION, VALUES))
     assert isinstance(status, SpendingStatus)
-    assert float(status.usd) == pytest.approx(in_ledger(), rel=0.01)
-    assert (status.since, status.unknown) == (start, ())
+    assert float(status.usd) == pytest.approx(sum_ledger(), rel=0.01)
+    assert (status.since, status.unknown) == (start_time, ())

@@ -7,7 +7,7 @@ import pytest
 from localcloud.engine.aws import lifecycle
 from localcloud.engine.aws.resource import RESOURCES, Aws
 from tests.program.engine import deploy
-from tests.program.worlds import STACKS, account_for
+from tests.program.worlds import STACKS, local_account
 
 
 def stack_name(path: Path) -> str:
@@ -16,7 +16,7 @@ def stack_name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
 def test_refreshing_an_unchanged_stack_shows_no_change(path: Path) -> None:
-    with account_for(path) as (settings, facts, mocks):
+    with local_account(path) as (settings, facts, mocks):
         deployed = deploy(settings, facts, mocks)
         aws = Aws(settings.region, endpoint=None)
         changes = {}
@@ -25,6 +25,6 @@ def test_refreshing_an_unchanged_stack_shows_no_change(path: Path) -> None:
                 handler = RESOURCES[entry.type]
                 state = lifecycle.read(handler, aws, entry.id, {**entry.state})
                 assert state is not None, entry.name
-                changes[entry.name] = lifecycle.difference(handler, state, dict(entry.inputs), entry.ignored_changes).keys
+                changes[entry.name] = lifecycle.compute_difference(handler, state, dict(entry.inputs), entry.ignored_changes).keys
     assert len(changes) > 20
     assert {name: sorted(keys) for name, keys in changes.items() if keys} == {}

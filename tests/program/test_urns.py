@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program.test_every_stack import deployed, stack_name
+from tests.program.test_every_stack import deploy_stack, stack_name
 from tests.program.worlds import STACKS
 
 pytestmark = pytest.mark.xdist_group("every-stack")  # the stacks that this group's worker has already deployed
@@ -19,7 +19,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "urns"
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
 def test_every_resource_keeps_its_recorded_urn(path: Path) -> None:
     urns = "".join(
-        f"{urn.partition('::')[2].partition('::')[2]}\n" for urn in sorted(resource.urn for resource in deployed(path).resources)
+        f"{urn.partition('::')[2].partition('::')[2]}\n"
+        for urn in sorted(resource.urn for resource in deploy_stack(path).resources)
     )
     file = GOLDEN / f"{stack_name(path)}.txt"
     if os.environ.get("UPDATE_GOLDEN"):

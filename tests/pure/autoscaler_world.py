@@ -29,17 +29,17 @@ def gpu_tags(pool: str = "train") -> dict[str, str]:
     }
 
 
-def group(name: str = "train", desired: int = 0, maximum: int = 4, **settings: Any) -> Group:
+def make_group(name: str = "train", desired: int = 0, maximum: int = 4, **settings: Any) -> Group:
     defaults: dict[str, Any] = {"minimum": 0, "instance_type": P5, "tags": gpu_tags(name), "region": "us-west-2"}
     defaults |= {"zones": ("us-west-2a",), "instances": frozenset(f"i-{name}-{n}" for n in range(desired))}
     return Group(name=name, desired=desired, maximum=maximum, **(defaults | settings))
 
 
-def system(desired: int = 1) -> Group:
-    return group("system", desired, 3, minimum=1, instance_type=M7I, tags={f"{TEMPLATE}/label/{POOL}": "system"})
+def make_system_group(desired: int = 1) -> Group:
+    return make_group("system", desired, 3, minimum=1, instance_type=M7I, tags={f"{TEMPLATE}/label/{POOL}": "system"})
 
 
-def node(of: Group, number: int = 0, **settings: Any) -> Node:
+def make_node(of: Group, number: int = 0, **settings: Any) -> Node:
     """Return the node of one of the group's instances."""
     template = of.template
     created = replace(template, name=f"{of.name}-{number}", instance_id=f"i-{of.name}-{number}")
@@ -47,7 +47,7 @@ def node(of: Group, number: int = 0, **settings: Any) -> Node:
     return replace(created, **settings)
 
 
-def pod(name: str = "worker-0", *, on: Node | None = None, requests: dict[str, str] | None = None, **spec: Any) -> Pod:
+def make_pod(name: str = "worker-0", *, on: Node | None = None, requests: dict[str, str] | None = None, **spec: Any) -> Pod:
     """Return a pod that runs on the given node, or a pending pod that the scheduler could not place."""
     metadata: dict[str, Any] = {"namespace": spec.pop("namespace", "jobs"), "name": name, "uid": f"uid-{name}"}
     for key in ("labels", "annotations"):
@@ -63,12 +63,12 @@ def pod(name: str = "worker-0", *, on: Node | None = None, requests: dict[str, s
     raw = {"metadata": metadata, "spec": {"containers": [container], **spec}, "status": status}
     if on is not None:
         raw["spec"]["nodeName"] = on.name
-    return objects.pod(raw)
+    return objects.parse_pod(raw)
 
 
-def gpu_pod(name: str = "worker-0", gpus: int = 8, efa: int = 32, **spec: Any) -> Pod:
+def make_gpu_pod(name: str = "worker-0", gpus: int = 8, efa: int = 32, **spec: Any) -> Pod:
     amounts = {"cpu": "8", "memory": "100Gi", GPU: str(gpus), **({EFA: str(efa)} if efa else {})}
-    return pod(name, requests=amounts, **({"nodeSelector": {POOL: "train"}, "tolerations": [TOLERATION]} | spec))
+    return make_pod(name, requests=amounts, **({"nodeSelector": {POOL: "train"}, "tolerations": [TOLERATION]} | spec))
 
 
 @dataclass
@@ -92,10 +92,10 @@ class Cluster:
         return list(self.daemons_)
 
     def taint(self, name: str, taint: Taint) -> None:
-        self._change(name, lambda taints: (*taints, taint))
+        self._change_taints(name, lambda taints: (*taints, taint))
 
     def untaint(self, name: str, key: str) -> None:
-        self._change(name, lambda taints: tuple(taint for taint in taints if taint.key != key))
+        self._change_taints(name, lambda taints: tuple(taint for taint in taints if taint.key != key))
 
     def evict(self, pod: Pod) -> None:
         self.evicted.append(pod.full_name)
@@ -106,10 +106,10 @@ class Cluster:
     def show(self, status: str) -> None:
         self.status = status
 
-    def taints_of(self, name: str) -> list[str]:
+    def list_taint_keys(self, name: str) -> list[str]:
         return [taint.key for node in self.nodes_ if node.name == name for taint in node.taints]
 
-    def _change(self, name: str, change: Any) -> None:
+    def _change_taints(self, name: str, change: Any) -> None:
         self.nodes_ = [replace(node, taints=change(node.taints)) if node.name == name else node for node in self.nodes_]
 
 
@@ -139,12 +139,12 @@ class Account:
     def failure(self, group: Group, since: float) -> str:
         return self.failures.get(group.name, "")
 
-    def launch(self, name: str, count: int | None = None) -> None:
+    def launch_instances(self, name: str, count: int | None = None) -> None:
         group = self.groups_[name]
         ids = frozenset(f"i-{name}-{n}" for n in range(group.desired if count is None else count))
         self.groups_[name] = replace(group, instances=ids)
 
-    def desired(self, name: str) -> int:
+    def read_desired_size(self, name: str) -> int:
         return self.groups_[name].desired
 
 
@@ -161,9 +161,9 @@ class Scene:
         self.now += later
         self.loop.run_once()
 
-    def boot(self, name: str) -> None:
+    def boot_nodes(self, name: str) -> None:
         """Launch the group's instances and register them as nodes."""
-        self.account.launch(name)
+        self.account.launch_instances(name)
         group = self.account.groups_[name]
         rest = [node for node in self.cluster.nodes_ if not node.name.startswith(f"{name}-")]
-        self.cluster.nodes_ = [*rest, *(node(group, number) for number in range(group.desired))]
+        self.cluster.nodes_ = [*rest, *(make_node(group, number) for number in range(group.desired))]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.config import stack_file
-from infra.config.parse import parse
+from infra.config.parse import parse_model
 from infra.cost.items import Item
 from infra.cost.prices import Price, Prices
 from infra.settings.stack import Settings
@@ -38,25 +38,25 @@ IRELAND_INSTANCES = {"m7i.large": "0.11235", "g5.48xlarge": "18.18233"}
 IRELAND_ITEMS: Mapping[Item, str] = {**ITEMS, "gp3-gb-month": "0.088", "nat-gateway-hour": "0.048"}
 
 
-def price(usd: str, *, verified: bool = True) -> Price:
+def make_price(usd: str, *, verified: bool = True) -> Price:
     return Price(Decimal(usd), "the worked bills", DATE, verified)
 
 
-def prices(region: str = "us-east-1", **spot: str) -> Prices:
+def make_prices(region: str = "us-east-1", **spot: str) -> Prices:
     """Return the prices of a Region. Spot prices equal on-demand prices."""
     ireland = region == "eu-west-1"
-    instances = {name: price(usd) for name, usd in (IRELAND_INSTANCES if ireland else INSTANCES).items()}
-    items = {name: price(usd) for name, usd in (IRELAND_ITEMS if ireland else ITEMS).items()}
+    instances = {name: make_price(usd) for name, usd in (IRELAND_INSTANCES if ireland else INSTANCES).items()}
+    items = {name: make_price(usd) for name, usd in (IRELAND_ITEMS if ireland else ITEMS).items()}
     return Prices(region, "Price List", DATE, instances, items, {(name, ""): instance for name, instance in instances.items()})
 
 
-def stack(name: str, **changes: Any) -> Settings:
+def load_stack(name: str, **changes: Any) -> Settings:
     """Return the settings of a stack file in stacks/. `changes` override values of its first pool."""
-    raw = stack_file.read(STACKS / f"Pulumi.{name}.yaml")
+    raw = stack_file.read_stack_file(STACKS / f"Pulumi.{name}.yaml")
     values = dict(raw.values)
     if changes:
         first, *rest = values["pools"]
         values["pools"] = [{**first, **changes}, *rest]
-    parsed = parse(Settings, values, stack=raw.stack, region=raw.region)
+    parsed = parse_model(Settings, values, stack=raw.stack, region=raw.region)
     assert parsed.model is not None and not parsed.problems
     return parsed.model

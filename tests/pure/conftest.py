@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture
-def restored_process() -> Iterator[None]:
+def restore_process_state() -> Iterator[None]:
     """Restore pytest's SIGTERM handler and umask after a test that runs a program's `main` in this process."""
     handler, umask = signal.getsignal(signal.SIGTERM), os.umask(0o022)
     os.umask(umask)

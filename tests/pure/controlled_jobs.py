@@ -16,19 +16,19 @@ Object = dict[str, Any]
 NODES = ("one", "two", "three")
 
 
-def at(second: int) -> str:
+def timestamp_at(second: int) -> str:
     """Return the timestamp `second` seconds after the job's creation."""
     return f"2026-11-23T12:{second // 60:02}:{second % 60:02}Z"
 
 
-def node(name: str, *, ready: bool = True) -> Object:
+def make_node(name: str, *, ready: bool = True) -> Object:
     status = "True" if ready else "Unknown"
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.kubernetes.io/zone": "us-west-2a"}
     labels["gpumpi.io/pool"] = "train"
     return {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [{"type": "Ready", "status": status}]}}
 
 
-def pod(
+def make_pod(
     name: str,
     role: str,
     *,
@@ -46,44 +46,44 @@ def pod(
     """Return a pod. `code` is its container's exit code; `target` is the reason in the pod's DisruptionTarget
     condition.
     """
-    state: Object = {"running": {"startedAt": at(since + 5)}}
+    state: Object = {"running": {"startedAt": timestamp_at(since + 5)}}
     if code is not None or phase in ("Succeeded", "Failed"):
-        ended = {"exitCode": code or 0, "startedAt": at(since + 5), "finishedAt": at(until), "reason": reason}
+        ended = {"exitCode": code or 0, "startedAt": timestamp_at(since + 5), "finishedAt": timestamp_at(until), "reason": reason}
         state = {"terminated": ended}
-    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(since)}]
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp_at(since)}]
     conditions += [{"type": "Ready", "status": "True"}] if phase == "Running" else []
     conditions += [{"type": "DisruptionTarget", "status": "True", "reason": target}] if target else []
-    status = {"phase": phase, "startTime": at(since), "conditions": conditions}
+    status = {"phase": phase, "startTime": timestamp_at(since), "conditions": conditions}
     return {
         "metadata": {
             "name": name,
             "namespace": "mpi-jobs",
             "uid": uid or f"uid-{name}",
             "labels": {JOB_LABEL: "train", ROLE_LABEL: role},
-            "creationTimestamp": at(since),
-            **({"deletionTimestamp": at(since + 1)} if deleting else {}),
+            "creationTimestamp": timestamp_at(since),
+            **({"deletionTimestamp": timestamp_at(since + 1)} if deleting else {}),
         },
         "spec": {"nodeName": node, "containers": [{"name": role, "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]},
         "status": {**status, "containerStatuses": [{"name": role, "state": state}]},
     }
 
 
-def workers(number: int = 2, **more: Any) -> list[Object]:
-    return [pod(f"train-worker-{index}", "worker", node=NODES[index], **more) for index in range(number)]
+def make_workers(number: int = 2, **more: Any) -> list[Object]:
+    return [make_pod(f"train-worker-{index}", "worker", node=NODES[index], **more) for index in range(number)]
 
 
-def launcher(attempt: int = 1, **more: Any) -> Object:
-    return pod(f"train-launcher-{attempt}", "launcher", **{"since": 10 * attempt, "gpus": 0, **more})
+def make_launcher(attempt: int = 1, **more: Any) -> Object:
+    return make_pod(f"train-launcher-{attempt}", "launcher", **{"since": 10 * attempt, "gpus": 0, **more})
 
 
-def main(launcher: str = "mpijob", policy: Object | None = None, **status: Any) -> Object:
+def make_main_object(launcher: str = "mpijob", policy: Object | None = None, **status: Any) -> Object:
     """Return the main object of a job with two workers."""
     fields = {"version": 1, "maxRestarts": 2, "workers": 2, **(policy or {})}
     metadata = {
         "name": "train-launcher" if launcher == "standalone" else "train",
         "namespace": "mpi-jobs",
         "uid": "uid-train",
-        "creationTimestamp": at(0),
+        "creationTimestamp": timestamp_at(0),
         "labels": {JOB_LABEL: "train", ROLE_LABEL: "job", LAUNCHER_LABEL: launcher},
         "annotations": {POLICY_ANNOTATION: json.dumps(fields)},
     }
@@ -96,15 +96,15 @@ def main(launcher: str = "mpijob", policy: Object | None = None, **status: Any) 
 LAUNCHER_JOB: Object = {"kind": "Job", "metadata": {"name": "train-launcher", "uid": "uid-launcher"}, "spec": {}}
 
 
-def job(main: Object, pods: list[Object], *, lost: str = "", setup: Object | None = None, **more: Any) -> ManagedJob:
+def make_job(main: Object, pods: list[Object], *, lost: str = "", setup: Object | None = None, **more: Any) -> ManagedJob:
     """Return a job whose nodes are all ready except `lost`."""
-    nodes = {name: node(name, ready=name != lost) for name in NODES}
+    nodes = {name: make_node(name, ready=name != lost) for name in NODES}
     child = LAUNCHER_JOB if main["kind"] == "MPIJob" else None
     return ManagedJob(main, pods, child, setup, more.get("workers_set"), nodes)
 
 
-def condition(kind: str, second: int, message: str = "") -> Object:
-    return {"type": kind, "status": "True", "lastTransitionTime": at(second), "message": message}
+def make_condition(kind: str, second: int, message: str = "") -> Object:
+    return {"type": kind, "status": "True", "lastTransitionTime": timestamp_at(second), "message": message}
 
 
 class Controlled:
@@ -120,16 +120,16 @@ class Controlled:
         """Run one round with the job, the steps `seen` in its log, and the `dump` of its ranks' stacks. `alive` means
         that all kubelets have renewed their leases.
         """
-        self.record = reconcile.observe(self.record, job, at(second), seen, dump)
-        leases = {name: at(second) for name in NODES} if alive else {}
-        actions = [*workers_end.decide(job), *reconcile.decide(self.record, job, leases, at(second))]
-        assert record.fits(self.record), "the controller would ignore its own record"
+        self.record = reconcile.update_record(self.record, job, timestamp_at(second), seen, dump)
+        leases = {name: timestamp_at(second) for name in NODES} if alive else {}
+        actions = [*workers_end.decide_cleanup(job), *reconcile.decide_actions(self.record, job, leases, timestamp_at(second))]
+        assert record.is_valid_record(self.record), "the controller would ignore its own record"
         return actions
 
-    def gone(self, second: int) -> None:
+    def record_deletion(self, second: int) -> None:
         assert self.record is not None
-        self.record = reconcile.close(self.record, at(second))
-        assert record.fits(self.record), "the controller would ignore its own record"
+        self.record = reconcile.close_record(self.record, timestamp_at(second))
+        assert record.is_valid_record(self.record), "the controller would ignore its own record"
 
     def __getitem__(self, key: str) -> Any:
         assert self.record is not None

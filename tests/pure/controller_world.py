@@ -59,7 +59,7 @@ class ApiServer:
         if method != "GET":
             self.changes.append((method, url))
             self.bodies[method, url] = body
-        self._answer = self._handle(method, path, body, self.refuse(method, url))
+        self._answer = self._handle_request(method, path, body, self.refuse(method, url))
 
     def getresponse(self) -> Answer:
         return self._answer
@@ -67,30 +67,32 @@ class ApiServer:
     def close(self) -> None:
         pass
 
-    def _handle(self, method: str, path: str, body: Object, refusal: int | None) -> Answer:
+    def _handle_request(self, method: str, path: str, body: Object, refusal: int | None) -> Answer:
         collection, _, name = path.rpartition("/")
         if refusal:
-            return _json(refusal, {"reason": "Refused", "message": "refused"})
+            return _make_json_answer(refusal, {"reason": "Refused", "message": "refused"})
         if method == "GET" and path in self.lists:
             return Answer(200, self.lists[path])
         if method == "GET" and path.rpartition("/")[2] in (*COLLECTIONS, "nodes", "leases"):
-            return _json(200, {"metadata": {"resourceVersion": "1"}, "items": list(self.objects.get(path, {}).values())})
+            return _make_json_answer(
+                200, {"metadata": {"resourceVersion": "1"}, "items": list(self.objects.get(path, {}).values())}
+            )
         if method == "POST":
             if body["metadata"]["name"] in self.objects.get(path, {}):
-                return _json(409, {"reason": "AlreadyExists", "message": path})
+                return _make_json_answer(409, {"reason": "AlreadyExists", "message": path})
             self.add(path, body)
-            return _json(201, self.objects[path][body["metadata"]["name"]])
+            return _make_json_answer(201, self.objects[path][body["metadata"]["name"]])
         if name not in self.objects.get(collection, {}):
-            return _json(404, {"reason": "NotFound", "message": path})
+            return _make_json_answer(404, {"reason": "NotFound", "message": path})
         if method == "PUT":
             self.add(collection, body)
         stored = self.objects[collection][name]
         if method == "DELETE":
             del self.objects[collection][name]
-        return _json(200, stored)
+        return _make_json_answer(200, stored)
 
 
-def _json(status: int, content: Object) -> Answer:
+def _make_json_answer(status: int, content: Object) -> Answer:
     return Answer(status, json.dumps(content).encode())
 
 
@@ -130,31 +132,31 @@ class World:
         self.server = ApiServer()
         self.health = Health()
         for namespace in NAMESPACES:
-            self.server.add(f"apis/batch/v1/namespaces/{namespace}/jobs", self.job(namespace))
+            self.server.add(f"apis/batch/v1/namespaces/{namespace}/jobs", self.make_job(namespace))
             for pod in self.pods(namespace):
                 self.server.add(f"api/v1/namespaces/{namespace}/pods", pod)
         for name in ("one", "two", "three", "broken"):
-            self.server.add("api/v1/nodes", self.node(name))
+            self.server.add("api/v1/nodes", self.make_node(name))
 
-    def job(self, namespace: str) -> Object:
-        root = controlled_jobs.main("torchrun")
+    def make_job(self, namespace: str) -> Object:
+        root = controlled_jobs.make_main_object("torchrun")
         root["metadata"] |= {"namespace": namespace, "uid": f"uid-train-{namespace}"}
         return root
 
     def pods(self, namespace: str) -> list[Object]:
-        failed, running = controlled_jobs.workers()
-        failed = controlled_jobs.pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
+        failed, running = controlled_jobs.make_workers()
+        failed = controlled_jobs.make_pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
         for pod in (failed, running):
             pod["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{pod['metadata']['name']}"}
         return [failed, running]
 
-    def node(self, name: str) -> Object:
-        manifest = copy.deepcopy(healed_cluster.node(name))
+    def make_node(self, name: str) -> Object:
+        manifest = copy.deepcopy(healed_cluster.make_node(name))
         if name == "broken":
             manifest["status"]["conditions"][1] |= {"status": "False", "reason": healed_cluster.BUS}
         return manifest
 
-    def record(self, namespace: str, content: Any, job: str = "train", **metadata: Any) -> None:
+    def add_record(self, namespace: str, content: Any, job: str = "train", **metadata: Any) -> None:
         """Add a ConfigMap with a record to a namespace."""
         text = content if isinstance(content, str) else json.dumps(content)
         labels = {"gpumpi.io/record": job}
@@ -174,7 +176,7 @@ class World:
         cluster = self.controller._cluster
         for mirror in (cluster._nodes, *cluster._mirrors.values()):
             try:
-                mirror._list()
+                mirror._list_all()
             except Exception:
                 mirror.is_synced.clear()
 
@@ -182,11 +184,11 @@ class World:
         """Run rounds of the controller, and return the requests that it sent to change something."""
         with mock.patch.object(controller, "datetime", Noon):
             for _ in range(rounds):
-                self.controller._look()
+                self.controller._run_round()
                 self.read()
         return self.server.changes
 
 
-def namespace_of(request: Request) -> str:
+def parse_namespace(request: Request) -> str:
     match = re.fullmatch(r"/apis?/(?:[\w.]+/)?v\w+/namespaces/([a-z0-9-]+)/[a-z]+(?:/[a-zA-Z0-9.%-]+)*", request[1])
     return match[1] if match else ""

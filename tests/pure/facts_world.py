@@ -12,25 +12,25 @@ from infra.facts import account as account_facts
 from localcloud.aws import account
 
 ACCOUNT = "123456789012"
-KEY = account.key().access_key_id
+KEY = account.default_access_key().access_key_id
 """Access key that moto always accepts. Once a test in this process has loaded the local AWS, moto rejects other keys.
 """
 USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
 
 
 @pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     # `vcpus_in_use` calls DescribeCapacityReservations, which moto lacks. tests/local_aws/test_facts.py tests it.
-    monkeypatch.setattr(account_facts, "vcpus_in_use", lambda *_: {})
+    monkeypatch.setattr(account_facts, "count_vcpus_in_use", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
-def aws() -> Iterator[None]:
+def aws_account() -> Iterator[None]:
     """All tests share one account, because resetting it takes longer than the tests. Each test creates the resources
     that it needs.
     """
@@ -39,19 +39,19 @@ def aws() -> Iterator[None]:
 
 
 @pytest.fixture
-def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def set_answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that sets an operation's response or error code, for calls that moto lacks."""
     answers: dict[str, Any] = {}
     real = BaseClient._make_api_call  # type: ignore[attr-defined]
 
-    def call(self: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
+    def call_operation(self: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
         canned = answers.get(operation)
         if isinstance(canned, str):
             words = f"User: {USER} is not authorized to perform: {self.meta.service_model.signing_name}:{operation}"
             raise ClientError({"Error": {"Code": canned, "Message": words}}, operation)
         return real(self, operation, arguments) if canned is None else canned
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    monkeypatch.setattr(BaseClient, "_make_api_call", call_operation)
     return answers.update
 
 

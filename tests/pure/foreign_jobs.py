@@ -41,7 +41,7 @@ AMOUNTS: Final = st.fixed_dictionaries(
 RESOURCES: Final = st.fixed_dictionaries({}, optional={"limits": AMOUNTS, "requests": AMOUNTS})
 
 
-def _container(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[str, Any]]:
+def _container_strategy(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[str, Any]]:
     rest = st.fixed_dictionaries(
         {"name": st.just(name), "image": st.just("registry.test/a:1")},
         optional={
@@ -57,9 +57,11 @@ def _container(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[di
     return st.builds(lambda container, words: {**container, **words}, rest, both)
 
 
-def _pods(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[str, Any]]:
+def _pod_strategy(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[str, Any]]:
     containers = st.builds(
-        lambda main, sidecars: [main, *sidecars], _container(name, programs), st.lists(_container("sidecar"), max_size=1)
+        lambda main, sidecars: [main, *sidecars],
+        _container_strategy(name, programs),
+        st.lists(_container_strategy("sidecar"), max_size=1),
     )
     return st.fixed_dictionaries(
         {"containers": containers},
@@ -72,16 +74,16 @@ def _pods(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[st
     )
 
 
-def _roles(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[str, Any]]:
-    template = st.fixed_dictionaries({"spec": _pods(name, programs)})
+def _role_strategy(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[str, Any]]:
+    template = st.fixed_dictionaries({"spec": _pod_strategy(name, programs)})
     return st.fixed_dictionaries({"template": template}, optional={"replicas": st.integers(1, 9)})
 
 
-def _of(kind: str, version: str, spec: Any) -> list[dict[str, Any]]:
+def _make_documents(kind: str, version: str, spec: Any) -> list[dict[str, Any]]:
     return [{"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}]
 
 
-def _policy(key: str, more: dict[str, Any]) -> dict[str, Any]:
+def _make_policy(key: str, more: dict[str, Any]) -> dict[str, Any]:
     return {key: more} if more else {}
 
 
@@ -89,25 +91,25 @@ RUN_POLICIES: Final = st.fixed_dictionaries(
     {}, optional={"backoffLimit": st.integers(0, 9), "activeDeadlineSeconds": st.integers(60, 99), "suspend": st.booleans()}
 )
 MPI_JOBS: Final = st.builds(
-    lambda roles, policy, more: _of(
-        "MPIJob", "kubeflow.org/v2beta1", {"mpiReplicaSpecs": roles, **_policy("runPolicy", policy), **more}
+    lambda roles, policy, more: _make_documents(
+        "MPIJob", "kubeflow.org/v2beta1", {"mpiReplicaSpecs": roles, **_make_policy("runPolicy", policy), **more}
     ),
-    st.fixed_dictionaries({"Launcher": _roles("launcher", MPI_PROGRAMS), "Worker": _roles("worker")}),
+    st.fixed_dictionaries({"Launcher": _role_strategy("launcher", MPI_PROGRAMS), "Worker": _role_strategy("worker")}),
     RUN_POLICIES,
     st.fixed_dictionaries({}, optional={"slotsPerWorker": st.integers(1, 8)}),
 )
 PYTORCH_JOBS: Final = st.builds(
-    lambda roles, policy, more: _of(
-        "PyTorchJob", "kubeflow.org/v1", {"pytorchReplicaSpecs": roles, **_policy("runPolicy", policy), **more}
+    lambda roles, policy, more: _make_documents(
+        "PyTorchJob", "kubeflow.org/v1", {"pytorchReplicaSpecs": roles, **_make_policy("runPolicy", policy), **more}
     ),
-    st.fixed_dictionaries({"Worker": _roles("pytorch")}, optional={"Master": _roles("pytorch")})
-    | st.fixed_dictionaries({"Master": _roles("pytorch")}),
+    st.fixed_dictionaries({"Worker": _role_strategy("pytorch")}, optional={"Master": _role_strategy("pytorch")})
+    | st.fixed_dictionaries({"Master": _role_strategy("pytorch")}),
     RUN_POLICIES,
     st.fixed_dictionaries({}, optional={"nprocPerNode": st.sampled_from(["1", "4", "auto"])}),
 )
 BATCH_JOBS: Final = st.builds(
-    lambda template, more: _of("Job", "batch/v1", {"template": template, **more}),
-    st.fixed_dictionaries({"spec": _pods("main", MPI_PROGRAMS | PROGRAMS)}),
+    lambda template, more: _make_documents("Job", "batch/v1", {"template": template, **more}),
+    st.fixed_dictionaries({"spec": _pod_strategy("main", MPI_PROGRAMS | PROGRAMS)}),
     st.fixed_dictionaries(
         {}, optional={"completions": st.integers(1, 9), "parallelism": st.integers(1, 9), "backoffLimit": st.integers(0, 9)}
     ),
@@ -126,7 +128,7 @@ TRAINERS: Final = st.fixed_dictionaries(
 )
 REPLICATED: Final = st.builds(
     lambda pods, more: {"name": "node", "template": {"spec": {"template": {"spec": pods}}}, **more},
-    _pods("node"),
+    _pod_strategy("node"),
     st.fixed_dictionaries(
         {}, optional={"replicas": st.integers(1, 2), "dependsOn": st.just([{"name": "first", "status": "Complete"}])}
     ),
@@ -150,13 +152,15 @@ JOB_SETS: Final = st.fixed_dictionaries(
 )
 
 
-def _with_runtime(trainer: dict[str, Any], policy: dict[str, Any], jobs: dict[str, Any]) -> list[dict[str, Any]]:
-    runtime = _of("ClusterTrainingRuntime", "trainer.kubeflow.org/v1alpha1", {"mlPolicy": policy, "template": {"spec": jobs}})
+def _make_train_job(trainer: dict[str, Any], policy: dict[str, Any], jobs: dict[str, Any]) -> list[dict[str, Any]]:
+    runtime = _make_documents(
+        "ClusterTrainingRuntime", "trainer.kubeflow.org/v1alpha1", {"mlPolicy": policy, "template": {"spec": jobs}}
+    )
     spec = {"runtimeRef": {"name": "a"}, "trainer": trainer}
-    return [*_of("TrainJob", "trainer.kubeflow.org/v1alpha1", spec), *runtime]
+    return [*_make_documents("TrainJob", "trainer.kubeflow.org/v1alpha1", spec), *runtime]
 
 
-TRAIN_JOBS: Final = st.builds(_with_runtime, TRAINERS, POLICIES, JOB_SETS)
+TRAIN_JOBS: Final = st.builds(_make_train_job, TRAINERS, POLICIES, JOB_SETS)
 JOBS: Final = st.one_of(MPI_JOBS, PYTORCH_JOBS, BATCH_JOBS, TRAIN_JOBS)
 """Lists of YAML documents: a job, and its runtime if it has one."""
 
@@ -192,6 +196,6 @@ SRUN_OPTIONS: Final = st.lists(
 PROGRAMS_OF_SCRIPTS: Final = st.sampled_from(["./train --epochs 4", "torchrun train.py", "python3 -m train"])
 
 
-def script(options: dict[str, Any], lines: Sequence[str]) -> str:
+def make_script(options: dict[str, Any], lines: Sequence[str]) -> str:
     directives = (f"#SBATCH --{name}={value}" if value != "" else f"#SBATCH --{name}" for name, value in options.items())
     return "\n".join(["#!/bin/bash", *directives, *lines, ""])

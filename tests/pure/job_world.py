@@ -12,8 +12,8 @@ from infra.jobs.cluster import (
 )
 from infra.jobs.model import Job
 from infra.jobs.placed import KeyPair, Manifest, PlacedJob, Storage
-from infra.jobs.reading import validate
-from infra.jobs.render import LAUNCHERS, render
+from infra.jobs.reading import validate_job
+from infra.jobs.render import LAUNCHERS, render_job
 from infra.naming import GPU_TAINT, POOL_LABEL
 
 KEYS = KeyPair("the private key\n", "ssh-ed25519 the public key\n")
@@ -63,7 +63,7 @@ EVERY_LAUNCHER: dict[str, dict[str, Any]] = {
 }
 
 
-def cluster(**more: Any) -> ClusterDescription:
+def make_cluster(**more: Any) -> ClusterDescription:
     usual = {
         "cluster": "gpumpi-test",
         "pools": (SYSTEM, TRAIN, SMALL),
@@ -73,33 +73,35 @@ def cluster(**more: Any) -> ClusterDescription:
     return ClusterDescription(**{**usual, **more})
 
 
-def values(**more: Any) -> dict[str, Any]:
+def make_job_values(**more: Any) -> dict[str, Any]:
     """Return the values of a valid job file."""
     least = {"name": "mnist", "pool": "small", "workers": 2, "image": "openmpi:5", "command": ["python3", "train.py"]}
     return {**least, **more}
 
 
 def placed(described: ClusterDescription | None = None, **more: Any) -> PlacedJob:
-    return validate(values(**more), described or cluster())
+    return validate_job(make_job_values(**more), described or make_cluster())
 
 
-def job(described: ClusterDescription | None = None, **more: Any) -> Job:
+def make_job(described: ClusterDescription | None = None, **more: Any) -> Job:
     return placed(described, **more).job
 
 
-def pieces(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> list[Manifest]:
-    return render(replace(placed(described, **more), storage=storage or Storage()), lambda: KEYS)
+def render_objects(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> list[Manifest]:
+    return render_job(replace(placed(described, **more), storage=storage or Storage()), lambda: KEYS)
 
 
-def manifest(kind: str, described: ClusterDescription | None = None, **more: Any) -> dict[str, Any]:
+def render_manifest(kind: str, described: ClusterDescription | None = None, **more: Any) -> dict[str, Any]:
     """Return the job's first object of a kind."""
-    return next(piece for piece in pieces(described, **more) if piece["kind"] == kind)
+    return next(piece for piece in render_objects(described, **more) if piece["kind"] == kind)
 
 
-def pods(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> dict[str, dict[str, Any]]:
+def render_pods(
+    described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any
+) -> dict[str, dict[str, Any]]:
     """Return the job's pod specs, keyed by role."""
     found: dict[str, dict[str, Any]] = {}
-    for piece in pieces(described, storage, **more):
+    for piece in render_objects(described, storage, **more):
         spec = piece.get("spec", {})
         templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template")]
         for template in filter(None, templates):
@@ -107,5 +109,5 @@ def pods(described: ClusterDescription | None = None, storage: Storage | None = 
     return found
 
 
-def environment(pod: dict[str, Any]) -> dict[str, str]:
+def read_environment(pod: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["value"] for one in pod["containers"][0]["env"] if "value" in one}

@@ -12,16 +12,18 @@ from localcloud.kubernetes.nodes.machine import Machine
 LABELS = {"gpumpi.io/pool": "train", "nvidia.com/gpu.present": "true"}
 
 
-def node_user_data(*, huge_pages: int = 0, labels: dict[str, str] | None = None, cluster: str = "demo") -> str:
+def make_user_data(*, huge_pages: int = 0, labels: dict[str, str] | None = None, cluster: str = "demo") -> str:
     """Return the user data of a GPU pool with a custom AMI."""
     access = eks_node.ClusterAccess(cluster, "https://10.0.0.1", "Y2E=", "172.20.0.0/16")
-    config = eks_node.node_config(
+    config = eks_node.build_node_config(
         raid0=True, pinned_memory=True, cluster=access, labels=LABELS if labels is None else labels, taints=[GPU_TAINT]
     )
-    return eks_node.encoded(eks_node.user_data(config, huge_pages=huge_pages))
+    return eks_node.encode_base64(eks_node.render_user_data(config, huge_pages=huge_pages))
 
 
-def described(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", address: str = "10.0.1.7", **more: Any) -> dict[str, Any]:
+def describe_instance(
+    instance_id: str = "i-0a", kind: str = "p4d.24xlarge", address: str = "10.0.1.7", **more: Any
+) -> dict[str, Any]:
     """Return an instance as DescribeInstances reports it."""
     tags = {"eks:cluster-name": "demo", "eks:nodegroup-name": "train"}
     return {
@@ -37,8 +39,10 @@ def described(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", address: st
     }
 
 
-def machine(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", user_data: str | None = None, **more: Any) -> Machine:
-    text = node_user_data(huge_pages=5128) if user_data is None else user_data
-    node = machines.of(described(instance_id, kind, **more), text, INSTANCE_TYPES[kind], "usw2-az1", "us-west-2")
+def make_machine(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", user_data: str | None = None, **more: Any) -> Machine:
+    text = make_user_data(huge_pages=5128) if user_data is None else user_data
+    node = machines.parse_instance(
+        describe_instance(instance_id, kind, **more), text, INSTANCE_TYPES[kind], "usw2-az1", "us-west-2"
+    )
     assert node is not None
     return node

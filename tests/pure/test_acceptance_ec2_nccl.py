@@ -67,7 +67,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(tmp_path)
 
 
-def rows(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **declared: str) -> dict[str, str]:
+def run_nccl_checks(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **declared: str) -> dict[str, str]:
     """Return the results, keyed by row name."""
     for name, text in (("log0", LOG if log != SOCKETS else log), ("log1", log), ("table", table)):
         (shell.home / name).write_text(text)
@@ -87,8 +87,8 @@ SOUND = {
 }
 
 
-def test_sound_workers_pass_every_row(shell: Shell) -> None:
-    assert rows(shell) == SOUND
+def test_healthy_workers_pass_every_check(shell: Shell) -> None:
+    assert run_nccl_checks(shell) == SOUND
     assert shell.written == ["perf.py"]
     assert (shell.home / "mpiexec").read_text().startswith("-n 2 -N 1 bash -c ")
 
@@ -102,25 +102,25 @@ def test_sound_workers_pass_every_row(shell: Shell) -> None:
     ],
     ids=["without GPUDirect", "slow", "another provider"],
 )
-def test_each_fault_fails_its_own_row(shell: Shell, changed: dict[str, str], row: str) -> None:
-    assert rows(shell, **changed) == {**SOUND, row: "failed"}
+def test_each_fault_fails_only_its_own_check(shell: Shell, changed: dict[str, str], row: str) -> None:
+    assert run_nccl_checks(shell, **changed) == {**SOUND, row: "failed"}
 
 
 def test_nccl_must_fail_without_efa_only_where_workers_have_efa(shell: Shell) -> None:
-    rows(shell)
+    run_nccl_checks(shell)
     assert (shell.home / "net").read_text() == "Libfabric\n"
-    without = rows(shell, log=SOCKETS, efa=0)
+    without = run_nccl_checks(shell, log=SOCKETS, efa=0)
     assert (shell.home / "net").read_text() == "\n"
     assert (without["smoke: NCCL network"], without["smoke: GPUDirect"]) == ("passed", "left out")
 
 
-def test_a_missing_program_is_missing_hardware_only_where_devices_are_emulated(shell: Shell) -> None:
+def test_missing_binary_counts_as_missing_hardware_only_on_emulated_devices(shell: Shell) -> None:
     (shell.home / "nccl/all_reduce_perf").unlink()
-    assert rows(shell, node="emulated") == {"smoke: nccl": "not on this hardware"}
-    assert rows(shell) == {"smoke: nccl": "failed"}
+    assert run_nccl_checks(shell, node="emulated") == {"smoke: nccl": "not on this hardware"}
+    assert run_nccl_checks(shell) == {"smoke: nccl": "failed"}
 
 
-def test_mpiexec_that_does_not_start_fails_with_its_output(shell: Shell) -> None:
+def test_failed_mpiexec_start_is_reported_with_its_output(shell: Shell) -> None:
     (shell.home / "bin/mpiexec").write_text("#!/bin/sh\necho no such host >&2; exit 1\n")
-    results = rows(shell)
+    results = run_nccl_checks(shell)
     assert (results["smoke: nccl"], results["smoke: NCCL network"]) == ("failed", "not run")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli import prompts
-from cli.clusters.acceptance.acceptance_command import Run, describe_product
+from cli.clusters.acceptance.acceptance_command import Run, describe_program_version
 from cli.clusters.acceptance.report import Check, Evidence, LeftOut, Notebook, Report, Row
 from cli.clusters.acceptance.target import Bill, Cost, Plan
 from cli.errors import CommandError
@@ -32,14 +32,14 @@ NO_COST = Cost(Bill("us-east-1", {}, eks=True), Bill("us-east-1", {}, eks=True))
 # --- cost
 
 
-def test_prices_add_up() -> None:
+def test_total_cost_is_sum_of_prices() -> None:
     bill = Bill("us-east-1", {"g6.8xlarge": 2, "m7i.large": 1}, eks=True)
-    assert bill.known == pytest.approx(2 * 2.0144 + 0.1008 + 0.10)
+    assert bill.known_total == pytest.approx(2 * 2.0144 + 0.1008 + 0.10)
     assert str(bill) == "4.23 USD/h"
-    assert bill.plus({"g6.8xlarge": 1}).known == pytest.approx(bill.known + 2.0144)
+    assert bill.plus({"g6.8xlarge": 1}).known_total == pytest.approx(bill.known_total + 2.0144)
 
 
-def test_a_price_that_is_not_listed_is_unknown_and_never_zero() -> None:
+def test_unlisted_price_is_unknown_rather_than_zero() -> None:
     bill = Bill("us-west-2", {"p5e.48xlarge": 2, "m7i.large": 1}, eks=False)
     assert str(bill) == "unknown: 0.10 USD/h and the price of 2 x p5e.48xlarge in us-west-2"
     assert bill.as_json() == {"usdPerHour": None, "unknown": ["p5e.48xlarge"], "instances": {"p5e.48xlarge": 2, "m7i.large": 1}}
@@ -49,11 +49,11 @@ def test_a_price_that_is_not_listed_is_unknown_and_never_zero() -> None:
     assert str(Bill("mx-central-1", {}, eks=True)) == "unknown: the price of EKS in mx-central-1"
 
 
-def test_types_without_instances_do_not_make_a_bill_unknown() -> None:
+def test_types_without_instances_leave_cost_known() -> None:
     assert str(Bill("us-east-1", {"never-heard.of": 0}, eks=True)) == "0.10 USD/h"
 
 
-def test_the_cost_names_its_date_and_what_it_leaves_out() -> None:
+def test_cost_estimate_shows_price_date_and_excluded_items() -> None:
     lines = Cost(Bill("us-east-1", {}, eks=True), Bill("us-east-1", {"p5.48xlarge": 1}, eks=True), ["starts one"]).lines()
     assert lines[0] == "cost of what runs: 0.10 USD/h"
     assert "at most during acceptance: 55.14 USD/h" in lines
@@ -63,7 +63,7 @@ def test_the_cost_names_its_date_and_what_it_leaves_out() -> None:
 # --- questions
 
 
-def test_without_a_terminal_only_yes_starts() -> None:
+def test_noninteractive_run_starts_only_with_yes_flag() -> None:
     prompts.confirm("Start?", "cost", "started", yes=True, terminal=False)
     with pytest.raises(CommandError, match=r"stdin is not a terminal\. Add --yes") as refused:
         prompts.confirm("Start?", "cost", "started", yes=False, terminal=False)
@@ -71,7 +71,7 @@ def test_without_a_terminal_only_yes_starts() -> None:
 
 
 @pytest.mark.parametrize(("answer", "starts"), [("y", True), ("Yes", True), ("", False), ("n", False)])
-def test_the_cost_must_be_confirmed(answer: str, starts: bool) -> None:
+def test_cost_must_be_confirmed_before_start(answer: str, starts: bool) -> None:
     if starts:
         prompts.confirm("Start?", "cost", "started", yes=False, terminal=True, ask=lambda question: answer)
     else:
@@ -80,7 +80,7 @@ def test_the_cost_must_be_confirmed(answer: str, starts: bool) -> None:
 
 
 @pytest.mark.parametrize("typed", ["", "y", "yes", "loca", "LOCAL"])
-def test_destroying_needs_the_exact_name(typed: str) -> None:
+def test_destroy_requires_exact_stack_name(typed: str) -> None:
     prompts.confirm_destroy("local", terminal=True, ask=lambda question: "local")
     with pytest.raises(CommandError, match="nothing was started or destroyed"):
         prompts.confirm_destroy("local", terminal=True, ask=lambda question: typed)
@@ -91,7 +91,7 @@ def test_destroying_needs_the_exact_name(typed: str) -> None:
 # --- report
 
 
-def test_a_report_is_ok_only_if_it_is_complete_and_every_row_ran() -> None:
+def test_report_is_ok_only_if_complete_and_every_check_ran() -> None:
     done = replace(FIRST, rows=(PASSED,), complete=True)
     other = Row("cuda", "not on this hardware", "no GPU")
     assert done.ok and replace(done, rows=(PASSED, other)).ok
@@ -105,7 +105,7 @@ def test_a_report_is_ok_only_if_it_is_complete_and_every_row_ran() -> None:
         assert not wrong.ok
 
 
-def test_both_files_have_the_rows_the_evidence_and_what_was_left_out(tmp_path: Path) -> None:
+def test_json_and_markdown_reports_contain_results_evidence_and_skipped_checks(tmp_path: Path) -> None:
     report = replace(
         FIRST,
         rows=(PASSED, Row("cuda", "not on this hardware", "no | GPU", 0.5)),
@@ -127,8 +127,8 @@ def test_both_files_have_the_rows_the_evidence_and_what_was_left_out(tmp_path: P
     assert "complete; 1 passed, 1 not on this hardware" in text
 
 
-def test_the_product_names_its_version_and_commit() -> None:
-    assert describe_product().startswith("gpumpi 0.") and "commit" in describe_product()
+def test_product_description_has_version_and_commit() -> None:
+    assert describe_program_version().startswith("gpumpi 0.") and "commit" in describe_program_version()
 
 
 class FakeTarget:
@@ -151,36 +151,40 @@ class FakeTarget:
         return self.left
 
 
-def silent(line: str) -> None:
+def discard_line(line: str) -> None:
     """Report nothing."""
 
 
-def looks(notes: Notebook) -> None:
+def record_observation(notes: Notebook) -> None:
     notes.saw("a command", "a value")
 
 
-def test_an_interrupt_cleans_up_and_leaves_an_incomplete_report(tmp_path: Path) -> None:
-    def interrupted(notes: Notebook) -> None:
+def test_interrupt_triggers_cleanup_and_leaves_incomplete_report(tmp_path: Path) -> None:
+    def raise_interrupt(notes: Notebook) -> None:
         raise KeyboardInterrupt
 
     target = FakeTarget()
-    plan = Plan([Check("one", looks), Check("two", interrupted), Check("three", looks)], NO_COST)
+    plan = Plan([Check("one", record_observation), Check("two", raise_interrupt), Check("three", record_observation)], NO_COST)
     destroyed: list[Any] = []
     with pytest.raises(KeyboardInterrupt):
-        Run(target, plan, FIRST, tmp_path).all(Check("destroy", destroyed.append), silent)
+        Run(target, plan, FIRST, tmp_path).run_all_rows(Check("destroy", destroyed.append), discard_line)
     assert target.cleaned == 1 and destroyed == []
     document = json.loads((tmp_path / f"{FIRST.file_stem}.json").read_text())
     assert (document["complete"], document["ok"], [row["name"] for row in document["rows"]]) == (False, False, ["one"])
     assert "INCOMPLETE" in (tmp_path / f"{FIRST.file_stem}.md").read_text()
 
 
-def test_a_complete_run_cleans_up_and_then_destroys(tmp_path: Path) -> None:
+def test_complete_run_cleans_up_before_destroying(tmp_path: Path) -> None:
     target = FakeTarget()
-    report = Run(target, Plan([Check("one", looks)], NO_COST), FIRST, tmp_path).all(Check("destroy", looks), silent)
+    report = Run(target, Plan([Check("one", record_observation)], NO_COST), FIRST, tmp_path).run_all_rows(
+        Check("destroy", record_observation), discard_line
+    )
     assert report.ok and target.cleaned == 1
     assert [row.name for row in report.rows] == ["one", "destroy"]
 
 
-def test_what_could_not_be_cleaned_up_is_in_the_report(tmp_path: Path) -> None:
-    report = Run(FakeTarget("job x is left"), Plan([Check("one", looks)], NO_COST), FIRST, tmp_path).all(None, silent)
+def test_report_lists_failed_cleanup(tmp_path: Path) -> None:
+    report = Run(FakeTarget("job x is left"), Plan([Check("one", record_observation)], NO_COST), FIRST, tmp_path).run_all_rows(
+        None, discard_line
+    )
     assert not report.ok and report.notes == ("job x is left",)

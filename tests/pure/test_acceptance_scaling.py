@@ -17,13 +17,13 @@ from cli.jobs.state import JobState
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.placed import PlacedJob
 from infra.platform.job_controller.in_pod.phases import Phase
-from tests.pure.job_world import SMALL, cluster
-from tests.pure.test_acceptance_verdicts import node
+from tests.pure.job_world import SMALL, make_cluster
+from tests.pure.test_acceptance_verdicts import make_node
 
 LOST = FailedLaunch(datetime(2026, 11, 23, tzinfo=UTC), "no g5.12xlarge capacity", later_launch_succeeded=False)
 
 
-def state(phase: str = "Succeeded", failures: int = 0) -> JobState:
+def make_job_state(phase: str = "Succeeded", failures: int = 0) -> JobState:
     now = datetime(2026, 11, 23, tzinfo=UTC)
     return JobState("j", "mpi-jobs", "MPIJob", "j", "mpijob", "small", 2, Phase(phase), "", failures, now, now)
 
@@ -39,7 +39,7 @@ class Api:
 
     def list(self, kind: str, namespace: str | None = None, selector: Any = None) -> list[dict[str, Any]]:
         size = self.sizes.pop(0) if len(self.sizes) > 1 else self.sizes[0]
-        return [node(f"n{number}", SMALL) for number in range(size)]
+        return [make_node(f"n{number}", SMALL) for number in range(size)]
 
     def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
         return {"metadata": {"uid": "uid-1"}}
@@ -53,7 +53,7 @@ class Jobs:
 
     def __init__(self, api: Api, ends: JobState, *log: str) -> None:
         self.cluster, self.namespace, self.ends, self.log = api, "mpi-jobs", ends, log
-        self.described: ClusterDescription = cluster()
+        self.described: ClusterDescription = make_cluster()
         self.events: list[str] = []
 
     def job(self, name: str, pool: str, workers: int, command: Any, *, retries: int = 0) -> PlacedJob:
@@ -79,16 +79,18 @@ class Jobs:
         self.events.append(f"delete {name}")
 
 
-def ticking() -> Iterator[float]:
+def ticking_clock() -> Iterator[float]:
     now = 0.0
     while True:
         yield now
         now += 60.0
 
 
-def scaled(*sizes: int, ends: JobState | None = None, desired: int = 0, launch: FailedLaunch | None = None) -> Notebook:
-    clock, notes = ticking(), Notebook()
-    jobs: Any = Jobs(Api(*sizes), ends or state())
+def run_scaling_check(
+    *sizes: int, ends: JobState | None = None, desired: int = 0, launch: FailedLaunch | None = None
+) -> Notebook:
+    clock, notes = ticking_clock(), Notebook()
+    jobs: Any = Jobs(Api(*sizes), ends or make_job_state())
     pool = PoolStatus("small", wanted=desired, min_size=0, last_failed_launch=launch)
     scaling = Scaling(jobs, SMALL, 1.0, lambda: pool, pause=lambda seconds: None, clock=lambda: next(clock))
     scaling.run(notes)
@@ -96,8 +98,8 @@ def scaled(*sizes: int, ends: JobState | None = None, desired: int = 0, launch: 
     return notes
 
 
-def test_a_pool_scales_from_zero_and_back() -> None:
-    notes = scaled(0, 1, 1, 0)
+def test_pool_scales_up_from_zero_and_back_to_zero() -> None:
+    notes = run_scaling_check(0, 1, 1, 0)
     assert notes.failures == []
     shown = {piece.source: piece.value for piece in notes.evidence}
     assert shown["autoscaling describe-auto-scaling-groups: desired size of pool small"] == "0"
@@ -105,28 +107,28 @@ def test_a_pool_scales_from_zero_and_back() -> None:
     assert "node n0 of pool small: status.allocatable" in shown, "the new node's devices are checked"
 
 
-def test_a_pool_with_nodes_is_emptied_first() -> None:
-    notes = scaled(2, 2, 1, 0)
+def test_nonempty_pool_is_scaled_to_zero_first() -> None:
+    notes = run_scaling_check(2, 2, 1, 0)
     assert notes.failures == []
     assert any(piece.source == "nodes of pool small before the job, with 2 nodes" for piece in notes.evidence)
 
 
-def test_nodes_that_stay_fail_the_row() -> None:
+def test_nodes_remaining_after_scale_down_fail_the_check() -> None:
     with pytest.raises(CommandError, match=r"pool small still has 1 node after 1[78] minutes \(after the job\)"):
-        scaled(0, 1)
+        run_scaling_check(0, 1)
 
 
-def test_a_desired_size_that_stays_fails_the_row() -> None:
-    assert scaled(0, 0, desired=1).failures == ["pool small: its nodes are gone, but AWS still reports desired size 1"]
+def test_desired_size_that_never_drops_fails_the_check() -> None:
+    assert run_scaling_check(0, 0, desired=1).failures == ["pool small: its nodes are gone, but AWS still reports desired size 1"]
 
 
-def test_a_job_that_never_runs_names_the_failed_launch() -> None:
+def test_job_that_never_starts_is_reported_with_failed_launch() -> None:
     with pytest.raises(CommandError, match=r"did not end within .*; last failed launch: no g5.12xlarge capacity"):
-        scaled(0, 0, ends=state("Starting"), launch=LOST)
+        run_scaling_check(0, 0, ends=make_job_state("Starting"), launch=LOST)
 
 
-def test_a_job_that_fails_on_the_new_node_fails_the_row() -> None:
-    assert "the job on the empty pool small is Failed" in scaled(0, 0, ends=state("Failed")).failures[0]
+def test_job_failure_on_new_node_fails_the_check() -> None:
+    assert "the job on the empty pool small is Failed" in run_scaling_check(0, 0, ends=make_job_state("Failed")).failures[0]
 
 
 # --- a job that loses a worker
@@ -134,7 +136,7 @@ def test_a_job_that_fails_on_the_new_node_fails_the_row() -> None:
 FIRST, SECOND = f"{own_jobs.FIRST} w-0:1 w-1:2", f"{own_jobs.SECOND} w-0:1 w-1:2"
 
 
-def killed(ends: JobState, *log: str) -> tuple[Notebook, Api]:
+def run_lost_worker_check(ends: JobState, *log: str) -> tuple[Notebook, Api]:
     target: Any = object.__new__(eks.EksTarget)
     api, notes = Api(2), Notebook()
     target._jobs = Jobs(api, ends, *log)
@@ -142,20 +144,20 @@ def killed(ends: JobState, *log: str) -> tuple[Notebook, Api]:
     return notes, api
 
 
-def test_a_worker_is_deleted_once_and_the_second_attempt_counts() -> None:
-    notes, api = killed(state(failures=1), FIRST, SECOND, own_jobs.ENDED)
+def test_worker_is_deleted_once_and_job_result_comes_from_second_attempt() -> None:
+    notes, api = run_lost_worker_check(make_job_state(failures=1), FIRST, SECOND, own_jobs.ENDED)
     assert (notes.failures, api.deleted) == ([], ["Pod/acceptance-killed-worker-1"])
 
 
 @pytest.mark.parametrize(
     ("ends", "log"),
     [
-        (state(failures=0), (FIRST, own_jobs.ENDED)),
-        (state(failures=1), (SECOND, own_jobs.ENDED)),
-        (state(failures=0), (FIRST, SECOND, own_jobs.ENDED)),
-        (state("Failed", failures=5), (FIRST,)),
+        (make_job_state(failures=0), (FIRST, own_jobs.ENDED)),
+        (make_job_state(failures=1), (SECOND, own_jobs.ENDED)),
+        (make_job_state(failures=0), (FIRST, SECOND, own_jobs.ENDED)),
+        (make_job_state("Failed", failures=5), (FIRST,)),
     ],
     ids=["no second attempt", "nothing was deleted", "no failed attempt", "failed"],
 )
-def test_a_job_that_did_not_lose_a_worker_and_recover_fails_the_row(ends: JobState, log: tuple[str, ...]) -> None:
-    assert killed(ends, *log)[0].failures
+def test_job_without_worker_loss_and_recovery_fails_the_check(ends: JobState, log: tuple[str, ...]) -> None:
+    assert run_lost_worker_check(ends, *log)[0].failures

@@ -11,12 +11,12 @@ CLUSTER = {"type": "cluster", "namespaces": []}
 ACCOUNT = "123456789012"
 
 
-def association(policy: str, *namespaces: str) -> dict[str, Any]:
+def make_association(policy: str, *namespaces: str) -> dict[str, Any]:
     scope = {"type": "namespace", "namespaces": list(namespaces)} if namespaces else CLUSTER
     return {"policyArn": f"{access_policies.PREFIX}AmazonEKS{policy}", "accessScope": scope}
 
 
-def ask(verb: str, resource: str, group: str = "", namespace: str = "jobs") -> dict[str, Any]:
+def make_access_review(verb: str, resource: str, group: str = "", namespace: str = "jobs") -> dict[str, Any]:
     name, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "group": group, "resource": name, "subresource": subresource, "namespace": namespace}
     return {"user": "x", "resourceAttributes": {key: value for key, value in attributes.items() if value}}
@@ -54,8 +54,10 @@ VIEW, EDIT, ADMIN = "ViewPolicy", "EditPolicy", "AdminPolicy"
         ("NetworkingPolicy", "get", "leases", "coordination.k8s.io", False),
     ],
 )
-def test_policies_allow_the_requests_that_aws_documents(policy: str, verb: str, resource: str, group: str, allowed: bool) -> None:
-    allowing = policies.allowing([association(policy)], ask(verb, resource, group))
+def test_access_policies_allow_requests_documented_by_aws(
+    policy: str, verb: str, resource: str, group: str, allowed: bool
+) -> None:
+    allowing = policies.find_allowing_policy([make_association(policy)], make_access_review(verb, resource, group))
     assert allowing == (f"AmazonEKS{policy}" if allowed else None)
 
 
@@ -69,20 +71,27 @@ def test_policies_allow_the_requests_that_aws_documents(policy: str, verb: str, 
         (("team-*",), "a-team", False),
     ],
 )
-def test_a_policy_for_namespaces_ends_at_them(scope: tuple[str, ...], namespace: str, allowed: bool) -> None:
-    assert bool(policies.allowing([association(VIEW, *scope)], ask("list", "pods", namespace=namespace))) == allowed
+def test_namespace_scoped_policy_applies_only_to_its_namespaces(scope: tuple[str, ...], namespace: str, allowed: bool) -> None:
+    assert (
+        bool(
+            policies.find_allowing_policy(
+                [make_association(VIEW, *scope)], make_access_review("list", "pods", namespace=namespace)
+            )
+        )
+        == allowed
+    )
 
 
-def test_several_policies_add_up() -> None:
-    both = [association(VIEW), association(EDIT, "mine")]
-    assert policies.allowing(both, ask("create", "pods", namespace="mine"))
-    assert not policies.allowing(both, ask("create", "pods", namespace="theirs"))
+def test_permissions_of_several_policies_are_combined() -> None:
+    both = [make_association(VIEW), make_association(EDIT, "mine")]
+    assert policies.find_allowing_policy(both, make_access_review("create", "pods", namespace="mine"))
+    assert not policies.find_allowing_policy(both, make_access_review("create", "pods", namespace="theirs"))
 
 
 @pytest.mark.parametrize(("policy", "allowed"), [("ClusterAdminPolicy", True), ("AdminViewPolicy", False), (ADMIN, False)])
-def test_only_the_cluster_admin_policy_allows_urls_that_are_no_resources(policy: str, allowed: bool) -> None:
+def test_only_cluster_admin_policy_allows_nonresource_urls(policy: str, allowed: bool) -> None:
     asked = {"user": "x", "nonResourceAttributes": {"path": "/metrics", "verb": "get"}}
-    assert bool(policies.allowing([association(policy)], asked)) == allowed
+    assert bool(policies.find_allowing_policy([make_association(policy)], asked)) == allowed
 
 
 ROLE = f"arn:aws:sts::{ACCOUNT}:assumed-role/ops/ada@example.org"
@@ -103,13 +112,13 @@ ROLE = f"arn:aws:sts::{ACCOUNT}:assumed-role/ops/ada@example.org"
         (ROLE, "system:node:{{EC2PrivateDNSName}}", None),
     ],
 )
-def test_a_user_name_is_made_of_the_session(arn: str, template: str, name: str | None) -> None:
-    who = entries.identity(arn, "AIDA", "AKIA")
+def test_username_template_is_filled_from_session(arn: str, template: str, name: str | None) -> None:
+    who = entries.parse_identity(arn, "AIDA", "AKIA")
     assert who is not None
-    assert entries.username(template, who, {"i-1": "ip-10-0-0-1.internal"}.get) == name
+    assert entries.render_username(template, who, {"i-1": "ip-10-0-0-1.internal"}.get) == name
 
 
-def test_a_session_belongs_to_its_role_whatever_the_roles_path_is() -> None:
-    assert entries.principal(ROLE) == entries.principal(f"arn:aws:iam::{ACCOUNT}:role/teams/mpi/ops")
-    assert entries.principal(ROLE) != entries.principal(f"arn:aws:iam::{ACCOUNT}:user/ops")
-    assert entries.principal(f"arn:aws:iam::{ACCOUNT}:root") is None
+def test_session_matches_its_role_with_any_role_path() -> None:
+    assert entries.parse_principal(ROLE) == entries.parse_principal(f"arn:aws:iam::{ACCOUNT}:role/teams/mpi/ops")
+    assert entries.parse_principal(ROLE) != entries.parse_principal(f"arn:aws:iam::{ACCOUNT}:user/ops")
+    assert entries.parse_principal(f"arn:aws:iam::{ACCOUNT}:root") is None

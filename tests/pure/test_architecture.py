@@ -52,7 +52,7 @@ FOR_COMPONENTS = {
 """Modules that components may import. They include the specs in `infra.plan`, but not its decision code."""
 
 
-def imports(path: Path) -> set[str]:
+def list_imports(path: Path) -> set[str]:
     """Return the modules that a file imports; `from infra import x` counts as `infra.x`."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -64,7 +64,7 @@ def imports(path: Path) -> set[str]:
     return modules
 
 
-def circle(folder: Path) -> list[str]:
+def find_import_cycle(folder: Path) -> list[str]:
     """Return the modules of an import cycle, or an empty list if there is none."""
     paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in folder.rglob("*.py")
@@ -81,36 +81,36 @@ def circle(folder: Path) -> list[str]:
     return []
 
 
-def name(path: Path) -> str:
+def relative_path(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_there_is_something_to_check() -> None:
+def test_modules_and_components_are_found() -> None:
     assert len(MODULES) > 30 and len(COMPONENTS) > 8
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_the_program_never_imports_the_local_cloud(path: Path) -> None:
-    assert not {module for module in imports(path) if module.split(".")[0] in ("localcloud", "cli", "moto", "tests")}
+@pytest.mark.parametrize("path", MODULES, ids=relative_path)
+def test_infra_never_imports_localcloud(path: Path) -> None:
+    assert not {module for module in list_imports(path) if module.split(".")[0] in ("localcloud", "cli", "moto", "tests")}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_the_program_never_asks_whether_it_runs_locally(path: Path) -> None:
+@pytest.mark.parametrize("path", MODULES, ids=relative_path)
+def test_infra_never_checks_whether_it_runs_locally(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bif\b[^\n]*\blocal(cloud|host|stack)?\b", text.replace("locally", "")), "no `if local`"
     host = "" if path == IMAGE_NAMES else "|localhost"
     assert not re.search(rf"AWS_ENDPOINT_URL|127\.0\.0\.1{host}", text)
 
 
-def package(module: str) -> str:
+def find_package(module: str) -> str:
     """Return a module's package in infra/: `facts` for `infra.facts.ec2`."""
     return module.split(".")[1]
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != INFRA or path.stem in ARROWS], ids=name)
-def test_imports_point_one_way(path: Path) -> None:
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != INFRA or path.stem in ARROWS], ids=relative_path)
+def test_imports_follow_layer_order(path: Path) -> None:
     own = path.relative_to(INFRA).parts[0].removesuffix(".py")
-    imported = {package(module) for module in imports(path) if module.startswith("infra.")} - {own}
+    imported = {find_package(module) for module in list_imports(path) if module.startswith("infra.")} - {own}
     assert not imported - ARROWS[own]
 
 
@@ -119,31 +119,34 @@ def test_packages_form_a_directed_acyclic_graph() -> None:
 
 
 @pytest.mark.parametrize("folder", ["infra", "cli", "amis/join", "bench", "localcloud", "testkit"])
-def test_no_import_circle(folder: str) -> None:
-    assert circle(ROOT / folder) == []
+def test_no_import_cycle(folder: str) -> None:
+    assert find_import_cycle(ROOT / folder) == []
 
 
 @pytest.mark.parametrize("folder", ["bench", "testkit", "localcloud"])
-def test_nothing_but_tests_imports_tests(folder: str) -> None:
-    users = {name(path): {mod for mod in imports(path) if mod.split(".")[0] == "tests"} for path in (ROOT / folder).rglob("*.py")}
+def test_only_tests_import_tests(folder: str) -> None:
+    users = {
+        relative_path(path): {mod for mod in list_imports(path) if mod.split(".")[0] == "tests"}
+        for path in (ROOT / folder).rglob("*.py")
+    }
     assert users and not {path: modules for path, modules in users.items() if modules}
 
 
-@pytest.mark.parametrize("path", COMPONENTS, ids=name)
-def test_components_know_neither_settings_nor_facts(path: Path) -> None:
-    ours = {module for module in imports(path) if module.split(".")[0] == "infra"}
+@pytest.mark.parametrize("path", COMPONENTS, ids=relative_path)
+def test_components_import_neither_settings_nor_aws_facts(path: Path) -> None:
+    ours = {module for module in list_imports(path) if module.split(".")[0] == "infra"}
     assert not {name for name in ours if not any(name == root or name.startswith(f"{root}.") for root in FOR_COMPONENTS)}
 
 
-@pytest.mark.parametrize("path", COMPONENTS, ids=name)
-def test_components_read_no_configuration_and_look_nothing_up(path: Path) -> None:
+@pytest.mark.parametrize("path", COMPONENTS, ids=relative_path)
+def test_components_read_no_configuration_and_do_no_lookups(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "pulumi.Config" not in text
     assert not re.search(r"\baws(\.\w+)?\.get_\w+\(", text), "move the lookup to infra.facts"
 
 
-@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=name)
-def test_every_component_says_what_it_creates_and_ends_with_its_outputs(path: Path) -> None:
+@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=relative_path)
+def test_every_component_documents_itself_and_registers_its_outputs(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [
         node for node in tree.body if isinstance(node, ast.ClassDef) and BASES & {ast.unparse(base) for base in node.bases}
@@ -155,23 +158,23 @@ def test_every_component_says_what_it_creates_and_ends_with_its_outputs(path: Pa
     assert ast.unparse(init.body[-1]).startswith("self.register_outputs(")
 
 
-def test_only_the_program_reads_pulumi_s_configuration() -> None:
+def test_only_program_module_reads_pulumi_configuration() -> None:
     readers = [path.name for path in MODULES if "runtime import config" in path.read_text(encoding="utf-8")]
     assert readers == ["stack_file.py"]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_no_module_is_called_after_nothing_in_particular(path: Path) -> None:
+@pytest.mark.parametrize("path", MODULES, ids=relative_path)
+def test_no_module_has_a_generic_name(path: Path) -> None:
     assert path.stem not in ("utils", "helpers", "common", "misc")
 
 
-def test_the_architecture_fits_on_one_screen() -> None:
+def test_build_function_fits_on_one_screen() -> None:
     tree = ast.parse((INFRA / "program.py").read_text(encoding="utf-8"))
     build = next(statement for statement in tree.body if isinstance(statement, ast.FunctionDef) and statement.name == "build")
     assert build.end_lineno is not None and build.end_lineno - build.lineno < 60
 
 
-def test_importing_the_program_loads_no_boto3() -> None:
+def test_importing_program_does_not_load_boto3() -> None:
     """Every import slows down `pulumi preview`, and only the code that gathers facts needs AWS clients."""
     code = "import sys, infra.program; print(sorted({'boto3', 'botocore', 'pulumi_kubernetes', 'moto'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ import pytest
 
 from cli.errors import CommandError
 from cli.jobs.assignments import apply_assignments, split_pairs
-from infra.jobs.reading import JobRefused, add_name, validate
-from tests.pure.job_world import cluster, values
+from infra.jobs.reading import JobRefused, add_name, validate_job
+from tests.pure.job_world import make_cluster, make_job_values
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("workers=1", {"workers": 1}),
@@ -23,22 +23,22 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "changed"), CHANGES, ids=[text for text, _ in CHANGES])
-def test_set_changes_one_field_and_keeps_the_others(text: str, changed: dict[str, Any]) -> None:
-    start = values(env={"EPOCHS": "1"})
+def test_set_option_changes_one_field_and_keeps_the_others(text: str, changed: dict[str, Any]) -> None:
+    start = make_job_values(env={"EPOCHS": "1"})
     if text.startswith("volumes"):
         start["volumes"] = [{"name": "other"}]
     assigned = apply_assignments(start, split_pairs("--set", [text]))
     assert assigned == {**start, **changed}
 
 
-def test_env_wins_over_the_file_and_its_values_may_contain_equals_signs() -> None:
-    assigned = apply_assignments(values(env={"A": "1", "B": "2"}), [], split_pairs("--env", ["A=x=y", "C=3"]))
+def test_env_option_overrides_file_and_values_may_contain_equals_signs() -> None:
+    assigned = apply_assignments(make_job_values(env={"A": "1", "B": "2"}), [], split_pairs("--env", ["A=x=y", "C=3"]))
     assert assigned["env"] == {"A": "x=y", "B": "2", "C": "3"}
 
 
-def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:
+def test_mistyped_path_is_reported_as_in_a_file() -> None:
     with pytest.raises(JobRefused) as caught:
-        validate(apply_assignments(values(), split_pairs("--set", ["worker=3"])), cluster())
+        validate_job(apply_assignments(make_job_values(), split_pairs("--set", ["worker=3"])), make_cluster())
     assert str(caught.value) == "worker: is not a setting. Did you mean workers?"
 
 
@@ -52,14 +52,14 @@ def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:
         ("--set", "workers.a=1", "--set workers.a: the job has no such element. Set all of workers instead"),
     ],
 )
-def test_mistakes_on_the_command_line_are_one_sentence(option: str, text: str, message: str) -> None:
+def test_invalid_command_line_assignment_gets_one_line_error(option: str, text: str, message: str) -> None:
     with pytest.raises(CommandError) as caught:
-        apply_assignments(values(), split_pairs(option, [text]))
+        apply_assignments(make_job_values(), split_pairs(option, [text]))
     assert str(caught.value) == message
 
 
-def test_a_generated_name_starts_with_generate_name_and_differs() -> None:
-    start = {key: value for key, value in values(generateName="mnist-").items() if key != "name"}
-    names = {validate(start, cluster()).name for _ in range(5)}
+def test_generated_name_starts_with_generate_name_and_is_unique() -> None:
+    start = {key: value for key, value in make_job_values(generateName="mnist-").items() if key != "name"}
+    names = {validate_job(start, make_cluster()).name for _ in range(5)}
     assert len(names) == 5 and all(re.fullmatch(r"mnist-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
-    assert add_name(values(generateName="other-"))["name"] == "mnist"
+    assert add_name(make_job_values(generateName="other-"))["name"] == "mnist"

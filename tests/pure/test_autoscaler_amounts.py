@@ -23,44 +23,50 @@ from localcloud.kubernetes.autoscaler import flags, objects, quantities
         ("1n", 1),
     ],
 )
-def test_a_quantity_is_read_as_kubernetes_reads_it(text: str | int, thousandths: int) -> None:
-    assert quantities.thousandths(text) == thousandths
+def test_quantities_parse_as_in_kubernetes(text: str | int, thousandths: int) -> None:
+    assert quantities.parse_quantity(text) == thousandths
 
 
 @pytest.mark.parametrize("text", ["", "x", "1Kb", "1 Gi", "--1"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
-        quantities.thousandths(text)
+        quantities.parse_quantity(text)
 
 
-def container(cpu: str | None = None, **more: object) -> dict[str, object]:
+def make_container(cpu: str | None = None, **more: object) -> dict[str, object]:
     return {"name": "c", "resources": {"requests": {"cpu": cpu} if cpu else {}}, **more}
 
 
 @pytest.mark.parametrize(
     ("spec", "cpu"),
     [
-        ({"containers": [container("1"), container("2")]}, 3000),
-        ({"containers": [container("1")], "initContainers": [container("5"), container("3")]}, 5000),
-        ({"containers": [container("1")], "initContainers": [container("2", restartPolicy="Always")]}, 3000),
-        ({"containers": [container("1")], "initContainers": [container("1", restartPolicy="Always"), container("4")]}, 5000),
-        ({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250),
+        ({"containers": [make_container("1"), make_container("2")]}, 3000),
+        ({"containers": [make_container("1")], "initContainers": [make_container("5"), make_container("3")]}, 5000),
+        ({"containers": [make_container("1")], "initContainers": [make_container("2", restartPolicy="Always")]}, 3000),
+        (
+            {
+                "containers": [make_container("1")],
+                "initContainers": [make_container("1", restartPolicy="Always"), make_container("4")],
+            },
+            5000,
+        ),
+        ({"containers": [make_container("1")], "overhead": {"cpu": "250m"}}, 1250),
         ({"containers": [{"name": "c", "resources": {"limits": {"cpu": "7"}}}]}, 7000),
     ],
 )
-def test_a_pod_asks_for_what_the_scheduler_counts(spec: dict[str, object], cpu: int) -> None:
-    assert objects.requests(spec)["cpu"] == cpu
-    assert objects.requests(spec)["pods"] == 1000
+def test_pod_requests_match_scheduler_calculation(spec: dict[str, object], cpu: int) -> None:
+    assert objects.compute_requests(spec)["cpu"] == cpu
+    assert objects.compute_requests(spec)["pods"] == 1000
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("10m", 600), ("1h30m", 5400), ("0.5s", 0.5), ("500ms", 0.5), ("0", 0), ("0s", 0), ("2m30s", 150)]
 )
-def test_a_duration_is_written_as_in_go(text: str, seconds: float) -> None:
-    assert flags.seconds(text) == seconds
+def test_durations_parse_as_in_go(text: str, seconds: float) -> None:
+    assert flags.parse_duration(text) == seconds
 
 
-def test_the_command_line_of_the_real_one_is_taken() -> None:
+def test_flags_of_upstream_autoscaler_are_accepted() -> None:
     options = flags.parse(
         [
             "--v=4",
@@ -81,7 +87,7 @@ def test_the_command_line_of_the_real_one_is_taken() -> None:
     assert options.ignored == ("v", "logtostderr", "balance-similar-node-groups")
 
 
-def test_the_times_are_the_real_ones_unless_given() -> None:
+def test_default_intervals_match_upstream_autoscaler() -> None:
     options = flags.parse([])
     assert (options.scan_interval, options.scale_down_unneeded_time, options.scale_down_delay_after_add) == (10, 600, 600)
     assert options.max_node_provision_time == 900
@@ -91,7 +97,7 @@ def test_the_times_are_the_real_ones_unless_given() -> None:
     "argument",
     ["--no-such-flag=1", "--cloud-provider=gce", "--scan-interval=ten", "--node-group-auto-discovery=tag=x", "--expander=price"],
 )
-def test_what_it_does_not_know_ends_it(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_flag_exits_with_error(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         flags.parse([argument])
     assert "cluster-autoscaler: error:" in capsys.readouterr().err

@@ -17,46 +17,48 @@ from tests.pure.autoscaler_world import (
     POOL,
     TEMPLATE,
     TOLERATION,
-    gpu_pod,
     gpu_tags,
-    group,
-    node,
-    pod,
-    system,
+    make_gpu_pod,
+    make_group,
+    make_node,
+    make_pod,
+    make_system_group,
 )
 
 
-def without(tag: str) -> dict[str, str]:
+def remove_template_tag(tag: str) -> dict[str, str]:
     tags = gpu_tags()
     del tags[f"{TEMPLATE}/{tag}"]
     return tags
 
 
-def reasons(plan: scale_up.Plan) -> dict[str, str]:
+def reasons_by_pod(plan: scale_up.Plan) -> dict[str, str]:
     return {pod.name: reason for pod, reason in plan.hopeless}
 
 
-def test_two_workers_that_fill_a_node_each_need_two_nodes_of_an_empty_group() -> None:
-    plan = scale_up.plan([gpu_pod("worker-0"), gpu_pod("worker-1")], [], [group()])
+def test_two_workers_that_each_fill_a_node_add_two_nodes_to_empty_group() -> None:
+    plan = scale_up.plan_scale_up([make_gpu_pod("worker-0"), make_gpu_pod("worker-1")], [], [make_group()])
     assert plan.increases == {"train": 2}
     assert {pod.name for pod in plan.helped["train"]} == {"worker-0", "worker-1"}
     assert not plan.hopeless
 
 
 def test_small_pods_share_a_node() -> None:
-    plan = scale_up.plan([gpu_pod(f"worker-{n}", gpus=2, efa=0) for n in range(4)], [], [group()])
+    plan = scale_up.plan_scale_up([make_gpu_pod(f"worker-{n}", gpus=2, efa=0) for n in range(4)], [], [make_group()])
     assert plan.increases == {"train": 1}
 
 
-def test_a_group_never_grows_past_its_maximum() -> None:
-    plan = scale_up.plan([gpu_pod(f"worker-{n}") for n in range(3)], [], [group(maximum=2)])
+def test_group_never_grows_past_its_maximum_size() -> None:
+    plan = scale_up.plan_scale_up([make_gpu_pod(f"worker-{n}") for n in range(3)], [], [make_group(maximum=2)])
     assert plan.increases == {"train": 2}
-    plan = scale_up.plan([gpu_pod()], [node(group(desired=2), n) for n in range(2)], [group(desired=2, maximum=2)])
-    full = [gpu_pod("old-0", on=node(group(), 0)), gpu_pod("old-1", on=node(group(), 1))]
-    busy = [node(group(desired=2), n) for n in range(2)]
-    plan = scale_up.plan([gpu_pod(), *full], busy, [group(desired=2, maximum=2)])
+    plan = scale_up.plan_scale_up(
+        [make_gpu_pod()], [make_node(make_group(desired=2), n) for n in range(2)], [make_group(desired=2, maximum=2)]
+    )
+    full = [make_gpu_pod("old-0", on=make_node(make_group(), 0)), make_gpu_pod("old-1", on=make_node(make_group(), 1))]
+    busy = [make_node(make_group(desired=2), n) for n in range(2)]
+    plan = scale_up.plan_scale_up([make_gpu_pod(), *full], busy, [make_group(desired=2, maximum=2)])
     assert not plan.increases
-    assert reasons(plan) == {"worker-0": "train: already at its maximum size of 2"}
+    assert reasons_by_pod(plan) == {"worker-0": "train: already at its maximum size of 2"}
 
 
 @pytest.mark.parametrize(
@@ -66,44 +68,44 @@ def test_a_group_never_grows_past_its_maximum() -> None:
         (f"label/{POOL}", f"train: no label {POOL}=train"),
     ],
 )
-def test_a_pod_stays_pending_when_its_groups_tag_is_missing(tag: str, expected: str) -> None:
-    plan = scale_up.plan([gpu_pod()], [], [group(tags=without(tag))])
+def test_pod_stays_pending_without_the_tag_of_its_group(tag: str, expected: str) -> None:
+    plan = scale_up.plan_scale_up([make_gpu_pod()], [], [make_group(tags=remove_template_tag(tag))])
     assert not plan.increases
-    assert reasons(plan) == {"worker-0": expected}
+    assert reasons_by_pod(plan) == {"worker-0": expected}
 
 
-def test_hugepages_too_come_from_a_tag() -> None:
+def test_hugepages_resource_tag_is_required_for_scale_up() -> None:
     amounts = {GPU: "8", "hugepages-2Mi": "5120Mi", "cpu": "1"}
-    asking = pod(requests=amounts, nodeSelector={POOL: "train"}, tolerations=[TOLERATION])
-    assert scale_up.plan([asking], [], [group()]).increases == {"train": 1}
-    plan = scale_up.plan([asking], [], [group(tags=without("resources/hugepages-2Mi"))])
-    assert reasons(plan) == {"worker-0": "no group has hugepages-2Mi"}
+    asking = make_pod(requests=amounts, nodeSelector={POOL: "train"}, tolerations=[TOLERATION])
+    assert scale_up.plan_scale_up([asking], [], [make_group()]).increases == {"train": 1}
+    plan = scale_up.plan_scale_up([asking], [], [make_group(tags=remove_template_tag("resources/hugepages-2Mi"))])
+    assert reasons_by_pod(plan) == {"worker-0": "no group has hugepages-2Mi"}
 
 
-def test_a_pod_that_does_not_tolerate_the_taint_of_the_tags_stays_pending() -> None:
-    plan = scale_up.plan([gpu_pod(tolerations=[])], [], [group()])
-    assert reasons(plan) == {"worker-0": f"train: untolerated taint {{{GPU}: true}}"}
+def test_pod_without_toleration_for_tagged_taint_stays_pending() -> None:
+    plan = scale_up.plan_scale_up([make_gpu_pod(tolerations=[])], [], [make_group()])
+    assert reasons_by_pod(plan) == {"worker-0": f"train: untolerated taint {{{GPU}: true}}"}
 
 
-def test_without_the_taint_tag_the_group_grows_for_a_pod_that_its_nodes_will_refuse() -> None:
+def test_missing_taint_tag_scales_up_for_pod_that_new_nodes_will_reject() -> None:
     """The autoscaler trusts the tags, so they must be correct."""
-    intruder = gpu_pod(tolerations=[])
-    wrong = group(tags=without(f"taint/{GPU}"))
-    assert scale_up.plan([intruder], [], [wrong]).increases == {"train": 1}
-    real = [node(group(desired=1), 0)]
-    plan = scale_up.plan([intruder], real, [replace(wrong, desired=1, maximum=1, instances=frozenset({"i-train-0"}))])
+    intruder = make_gpu_pod(tolerations=[])
+    wrong = make_group(tags=remove_template_tag(f"taint/{GPU}"))
+    assert scale_up.plan_scale_up([intruder], [], [wrong]).increases == {"train": 1}
+    real = [make_node(make_group(desired=1), 0)]
+    plan = scale_up.plan_scale_up([intruder], real, [replace(wrong, desired=1, maximum=1, instances=frozenset({"i-train-0"}))])
     assert not plan.increases and plan.hopeless
 
 
-def test_every_group_is_named_with_its_own_reason() -> None:
-    plan = scale_up.plan([gpu_pod(gpus=9, efa=0)], [], [group(), system()])
-    assert reasons(plan) == {
+def test_pending_reason_names_every_group_with_its_own_cause() -> None:
+    plan = scale_up.plan_scale_up([make_gpu_pod(gpus=9, efa=0)], [], [make_group(), make_system_group()])
+    assert reasons_by_pod(plan) == {
         "worker-0": f"train: insufficient {GPU}; system: insufficient cpu, insufficient memory, no {GPU}, no label {POOL}=train"
     }
 
 
-def test_no_group_at_all_is_reported_as_a_matter_of_tags() -> None:
-    assert reasons(scale_up.plan([gpu_pod()], [], [])) == {
+def test_reason_names_missing_discovery_tags_if_no_group_matches() -> None:
+    assert reasons_by_pod(scale_up.plan_scale_up([make_gpu_pod()], [], [])) == {
         "worker-0": "no Auto Scaling group has the tags given in --node-group-auto-discovery"
     }
 
@@ -111,54 +113,54 @@ def test_no_group_at_all_is_reported_as_a_matter_of_tags() -> None:
 # --- existing nodes and nodes that are starting
 
 
-def test_nodes_that_are_coming_are_not_asked_for_again() -> None:
-    pending = [gpu_pod("worker-0"), gpu_pod("worker-1")]
-    assert not scale_up.plan(pending, [], [group(desired=2)]).increases
-    assert scale_up.plan([*pending, gpu_pod("worker-2")], [], [group(desired=2)]).increases == {"train": 1}
+def test_nodes_being_launched_are_not_requested_again() -> None:
+    pending = [make_gpu_pod("worker-0"), make_gpu_pod("worker-1")]
+    assert not scale_up.plan_scale_up(pending, [], [make_group(desired=2)]).increases
+    assert scale_up.plan_scale_up([*pending, make_gpu_pod("worker-2")], [], [make_group(desired=2)]).increases == {"train": 1}
 
 
-def test_a_node_that_is_not_ready_yet_is_coming() -> None:
-    starting = [node(group(desired=1), 0, is_ready=False)]
-    assert not scale_up.plan([gpu_pod()], starting, [group(desired=1)]).increases
+def test_unready_new_node_counts_as_upcoming() -> None:
+    starting = [make_node(make_group(desired=1), 0, is_ready=False)]
+    assert not scale_up.plan_scale_up([make_gpu_pod()], starting, [make_group(desired=1)]).increases
 
 
-def test_a_lost_node_is_not_waited_for() -> None:
-    dead = [node(group(desired=1), 0, is_ready=False)]
-    assert scale_up.plan([gpu_pod()], dead, [group(desired=1)], lost=["train-0"]).increases == {"train": 1}
+def test_lost_node_does_not_count_as_upcoming() -> None:
+    dead = [make_node(make_group(desired=1), 0, is_ready=False)]
+    assert scale_up.plan_scale_up([make_gpu_pod()], dead, [make_group(desired=1)], lost=["train-0"]).increases == {"train": 1}
 
 
 @pytest.mark.parametrize(("label", "increases"), [(True, {}), (False, {"train": 1})])
-def test_a_node_whose_device_plugin_has_not_registered_is_waited_for_if_it_has_the_accelerator_label(
+def test_node_awaiting_device_plugin_counts_as_upcoming_if_labeled_with_accelerator(
     label: bool, increases: dict[str, int]
 ) -> None:
     """The README of the real autoscaler's AWS provider describes this behavior for GPU instances.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
-    tags = gpu_tags() if label else without("label/k8s.amazonaws.com/accelerator")
-    there = group(desired=1, tags=tags)
-    young = node(there, 0)
+    tags = gpu_tags() if label else remove_template_tag("label/k8s.amazonaws.com/accelerator")
+    there = make_group(desired=1, tags=tags)
+    young = make_node(there, 0)
     bare = {name: amount for name, amount in young.allocatable.items() if "/" not in name}
-    assert scale_up.plan([gpu_pod()], [replace(young, allocatable=bare)], [there]).increases == increases
+    assert scale_up.plan_scale_up([make_gpu_pod()], [replace(young, allocatable=bare)], [there]).increases == increases
 
 
-def test_a_pod_that_a_node_has_room_for_is_left_to_the_scheduler() -> None:
-    ready = [node(group(desired=1), 0)]
-    plan = scale_up.plan([gpu_pod(gpus=4, efa=0)], ready, [group(desired=1)])
+def test_no_scale_up_for_pod_that_fits_on_existing_node() -> None:
+    ready = [make_node(make_group(desired=1), 0)]
+    plan = scale_up.plan_scale_up([make_gpu_pod(gpus=4, efa=0)], ready, [make_group(desired=1)])
     assert not plan.increases and not plan.hopeless
 
 
-def test_running_pods_take_their_room_and_finished_ones_give_it_back() -> None:
-    ready = node(group(desired=1), 0)
-    running = gpu_pod("old", on=ready)
-    assert scale_up.plan([gpu_pod(), running], [ready], [group(desired=1)]).increases == {"train": 1}
-    done = gpu_pod("old", on=ready, status={"phase": "Succeeded"})
-    assert not scale_up.plan([gpu_pod(), done], [ready], [group(desired=1)]).increases
+def test_running_pods_use_node_capacity_and_finished_pods_free_it() -> None:
+    ready = make_node(make_group(desired=1), 0)
+    running = make_gpu_pod("old", on=ready)
+    assert scale_up.plan_scale_up([make_gpu_pod(), running], [ready], [make_group(desired=1)]).increases == {"train": 1}
+    done = make_gpu_pod("old", on=ready, status={"phase": "Succeeded"})
+    assert not scale_up.plan_scale_up([make_gpu_pod(), done], [ready], [make_group(desired=1)]).increases
 
 
-def test_cordoned_nodes_take_nothing() -> None:
-    ready = [node(group(desired=1), 0, is_cordoned=True)]
-    assert scale_up.plan([gpu_pod()], ready, [group(desired=1)]).increases == {"train": 1}
+def test_cordoned_nodes_offer_no_capacity() -> None:
+    ready = [make_node(make_group(desired=1), 0, is_cordoned=True)]
+    assert scale_up.plan_scale_up([make_gpu_pod()], ready, [make_group(desired=1)]).increases == {"train": 1}
 
 
 @pytest.mark.parametrize(
@@ -170,62 +172,66 @@ def test_cordoned_nodes_take_nothing() -> None:
     ],
     ids=["not tried yet", "gated", "nominated"],
 )
-def test_only_pods_that_the_scheduler_could_not_place_count(status: dict[str, Any]) -> None:
-    assert not scale_up.plan([gpu_pod(status=status)], [], [group()]).increases
+def test_only_unschedulable_pods_trigger_scale_up(status: dict[str, Any]) -> None:
+    assert not scale_up.plan_scale_up([make_gpu_pod(status=status)], [], [make_group()]).increases
 
 
 # --- choice of a group, and overhead on a new node
 
 
-def test_with_least_waste_the_smaller_node_that_fits_is_chosen() -> None:
-    small = pod(requests={"cpu": "1", "memory": "1Gi"}, tolerations=[TOLERATION])
-    plan = scale_up.plan([small], [], [group(), system(desired=0)], expander="least-waste")
+def test_least_waste_expander_chooses_smallest_node_that_fits() -> None:
+    small = make_pod(requests={"cpu": "1", "memory": "1Gi"}, tolerations=[TOLERATION])
+    plan = scale_up.plan_scale_up([small], [], [make_group(), make_system_group(desired=0)], expander="least-waste")
     assert plan.increases == {"system": 1}
 
 
-def test_with_most_pods_the_group_that_helps_more_is_chosen() -> None:
-    pods = [pod(f"p{n}", requests={"cpu": "2", "memory": "1Gi"}, tolerations=[TOLERATION]) for n in range(6)]
-    plan = scale_up.plan(pods, [], [system(desired=0), group()], expander="most-pods")
+def test_most_pods_expander_chooses_group_that_fits_more_pods() -> None:
+    pods = [make_pod(f"p{n}", requests={"cpu": "2", "memory": "1Gi"}, tolerations=[TOLERATION]) for n in range(6)]
+    plan = scale_up.plan_scale_up(pods, [], [make_system_group(desired=0), make_group()], expander="most-pods")
     assert plan.increases == {"train": 1}
 
 
-def test_several_groups_grow_at_once_for_pods_of_several_pools() -> None:
-    pods = [gpu_pod(), gpu_pod("other-0", nodeSelector={POOL: "infer"})]
-    assert scale_up.plan(pods, [], [group(), group("infer")]).increases == {"train": 1, "infer": 1}
+def test_pods_of_several_pools_scale_up_several_groups_at_once() -> None:
+    pods = [make_gpu_pod(), make_gpu_pod("other-0", nodeSelector={POOL: "infer"})]
+    assert scale_up.plan_scale_up(pods, [], [make_group(), make_group("infer")]).increases == {"train": 1, "infer": 1}
 
 
-def test_daemon_sets_take_their_share_of_a_new_node() -> None:
-    agent = pod("agent", owner="DaemonSet", requests={"cpu": "500m"}, status={"phase": "Running"})
-    whole = pod(requests={"cpu": "2"})
-    assert scale_up.plan([whole], [], [system(desired=0)]).increases == {"system": 1}
-    assert not scale_up.plan([whole], [], [system(desired=0)], [agent]).increases
+def test_daemon_sets_reduce_capacity_of_a_new_node() -> None:
+    agent = make_pod("agent", owner="DaemonSet", requests={"cpu": "500m"}, status={"phase": "Running"})
+    whole = make_pod(requests={"cpu": "2"})
+    assert scale_up.plan_scale_up([whole], [], [make_system_group(desired=0)]).increases == {"system": 1}
+    assert not scale_up.plan_scale_up([whole], [], [make_system_group(desired=0)], [agent]).increases
 
 
-def test_daemon_sets_for_other_nodes_take_nothing() -> None:
-    elsewhere = pod("agent", owner="DaemonSet", requests={"cpu": "500m"}, nodeSelector={"x": "y"}, status={"phase": "Running"})
-    assert scale_up.plan([pod(requests={"cpu": "2"})], [], [system(desired=0)], [elsewhere]).increases == {"system": 1}
+def test_daemon_sets_for_other_nodes_use_no_capacity() -> None:
+    elsewhere = make_pod(
+        "agent", owner="DaemonSet", requests={"cpu": "500m"}, nodeSelector={"x": "y"}, status={"phase": "Running"}
+    )
+    assert scale_up.plan_scale_up(
+        [make_pod(requests={"cpu": "2"})], [], [make_system_group(desired=0)], [elsewhere]
+    ).increases == {"system": 1}
 
 
-def test_pods_that_keep_apart_need_a_host_each() -> None:
+def test_pods_with_anti_affinity_need_separate_nodes() -> None:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"job": "a"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    pods = [gpu_pod(f"w{n}", gpus=1, efa=0, labels={"job": "a"}, affinity=affinity) for n in range(3)]
-    assert scale_up.plan(pods, [], [group()]).increases == {"train": 3}
+    pods = [make_gpu_pod(f"w{n}", gpus=1, efa=0, labels={"job": "a"}, affinity=affinity) for n in range(3)]
+    assert scale_up.plan_scale_up(pods, [], [make_group()]).increases == {"train": 3}
 
 
-def test_a_paused_group_does_not_grow_and_says_why() -> None:
-    plan = scale_up.plan([gpu_pod()], [], [group()], paused={"train": "it rests"})
+def test_paused_group_does_not_grow_and_reports_the_reason() -> None:
+    plan = scale_up.plan_scale_up([make_gpu_pod()], [], [make_group()], paused={"train": "it rests"})
     assert not plan.increases
-    assert reasons(plan) == {"worker-0": "train: it rests"}
+    assert reasons_by_pod(plan) == {"worker-0": "train: it rests"}
 
 
 # --- node affinity
 
 
-def affine(*expressions: dict[str, Any]) -> Pod:
+def make_affine_pod(*expressions: dict[str, Any]) -> Pod:
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]} for expression in expressions]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    return gpu_pod(nodeSelector={}, affinity=affinity)
+    return make_gpu_pod(nodeSelector={}, affinity=affinity)
 
 
 @pytest.mark.parametrize(
@@ -240,14 +246,14 @@ def affine(*expressions: dict[str, Any]) -> Pod:
         ({"key": POOL, "operator": "Gt", "values": ["1"]}, False),
     ],
 )
-def test_required_node_affinity_is_compared_with_what_the_tags_say(expression: dict[str, Any], fits: bool) -> None:
-    assert bool(scale_up.plan([affine(expression)], [], [group()]).increases) == fits
+def test_required_node_affinity_is_matched_against_tags(expression: dict[str, Any], fits: bool) -> None:
+    assert bool(scale_up.plan_scale_up([make_affine_pod(expression)], [], [make_group()]).increases) == fits
 
 
-def test_one_of_several_terms_is_enough() -> None:
+def test_one_matching_affinity_term_is_enough() -> None:
     no = {"key": POOL, "operator": "In", "values": ["other"]}
     yes = {"key": POOL, "operator": "In", "values": ["train"]}
-    assert scale_up.plan([affine(no, yes)], [], [group()]).increases == {"train": 1}
+    assert scale_up.plan_scale_up([make_affine_pod(no, yes)], [], [make_group()]).increases == {"train": 1}
 
 
 @pytest.mark.parametrize(
@@ -261,35 +267,37 @@ def test_one_of_several_terms_is_enough() -> None:
         ({"key": "other", "operator": "Exists"}, False),
     ],
 )
-def test_tolerations_are_read_as_the_scheduler_reads_them(toleration: dict[str, Any], fits: bool) -> None:
-    assert bool(scale_up.plan([gpu_pod(tolerations=[toleration])], [], [group()]).increases) == fits
+def test_tolerations_match_as_in_scheduler(toleration: dict[str, Any], fits: bool) -> None:
+    assert bool(scale_up.plan_scale_up([make_gpu_pod(tolerations=[toleration])], [], [make_group()]).increases) == fits
 
 
-def test_the_tags_that_the_program_writes_are_understood() -> None:
-    from infra.naming import GPU_TAINT, autoscaler_tags, pool_labels
+def test_autoscaler_parses_tags_written_by_infra() -> None:
+    from infra.naming import GPU_TAINT, build_autoscaler_tags, build_pool_labels
 
-    labels = pool_labels("train", accelerator="nvidia-h100", efa=True)
-    tags = autoscaler_tags("gpumpi-x", labels=labels, taints=(GPU_TAINT,), resources={EFA: "32", "hugepages-2Mi": "10256Mi"})
-    template = Group("g", 0, 4, 0, group().instance_type, tags).template
+    labels = build_pool_labels("train", accelerator="nvidia-h100", efa=True)
+    tags = build_autoscaler_tags(
+        "gpumpi-x", labels=labels, taints=(GPU_TAINT,), resources={EFA: "32", "hugepages-2Mi": "10256Mi"}
+    )
+    template = Group("g", 0, 4, 0, make_group().instance_type, tags).template
     assert template.labels.items() >= labels.items()
     assert [str(taint) for taint in template.taints] == [f"{{{GPU}: true}}"]
     assert template.allocatable[EFA] == 32_000
-    assert scale_up.plan([gpu_pod()], [], [group(tags=tags)]).increases == {"train": 1}
+    assert scale_up.plan_scale_up([make_gpu_pod()], [], [make_group(tags=tags)]).increases == {"train": 1}
 
 
-def test_a_group_whose_next_node_would_be_simulated_grows_only_for_pods_that_tolerate_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_of_simulated_nodes_grows_only_for_pods_that_tolerate_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
     tagged = SimpleNamespace(name="asg", tags=[{"Key": f"{TEMPLATE}/label/{POOL}", "Value": "train"}])
     clusters = {"c": SimpleNamespace(node_groups={"train": SimpleNamespace(types=["p5.48xlarge"])})}
     monkeypatch.setattr(node_templates, "backend_of", lambda *_: None)
-    monkeypatch.setattr(node_templates, "state_of", lambda *_: SimpleNamespace(clusters=clusters))
+    monkeypatch.setattr(node_templates, "get_state", lambda *_: SimpleNamespace(clusters=clusters))
     monkeypatch.setattr(node_templates.nodes, "auto_scaling_groups", lambda *_: [tagged])
 
-    def increases(pod: Pod, gpu_nodes: bool) -> dict[str, int]:
-        node_templates.update("1", "us-west-2", "c", lambda kind: kind == "gpu" and gpu_nodes)
+    def plan_increases(pod: Pod, gpu_nodes: bool) -> dict[str, int]:
+        node_templates.update_template_tags("1", "us-west-2", "c", lambda kind: kind == "gpu" and gpu_nodes)
         tags = gpu_tags() | {tag["Key"]: tag["Value"] for tag in tagged.tags}
-        return dict(scale_up.plan([pod], [], [group(tags=tags)]).increases)
+        return dict(scale_up.plan_scale_up([pod], [], [make_group(tags=tags)]).increases)
 
-    tolerant = gpu_pod(tolerations=[TOLERATION, {"key": SIMULATED.key, "operator": "Exists"}])
-    assert [increases(pod, False) for pod in (gpu_pod(), tolerant)] == [{}, {"train": 1}]
-    assert increases(gpu_pod(), True) == {"train": 1}, "a node was removed, and so was the tag"
+    tolerant = make_gpu_pod(tolerations=[TOLERATION, {"key": SIMULATED.key, "operator": "Exists"}])
+    assert [plan_increases(pod, False) for pod in (make_gpu_pod(), tolerant)] == [{}, {"train": 1}]
+    assert plan_increases(make_gpu_pod(), True) == {"train": 1}, "a node was removed, and so was the tag"
     assert len(tagged.tags) == 1

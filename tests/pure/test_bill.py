@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from infra.cost.prices import Prices, snapshot
+from infra.cost.prices import Prices, read_snapshot
 from infra.facts.model import CapacityReservation
-from infra.inventory.bill import LEVELS, Level, bill
-from tests.pure.bill_world import price, prices, stack
-from tests.pure.world import facts, pool, settings
+from infra.inventory.bill import LEVELS, Level, compute_bill
+from tests.pure.bill_world import load_stack, make_price, make_prices
+from tests.pure.world import account_facts, pool, settings
 
 WORKED: list[tuple[str, Level, dict[str, int], str, str]] = [
     ("01-single-g5", "configured", {}, "1.2773", "932.46"),
@@ -25,101 +25,110 @@ WORKED: list[tuple[str, Level, dict[str, int], str, str]] = [
 ]
 
 
-def cents(amount: Decimal) -> str:
+def format_cents(amount: Decimal) -> str:
     return f"{amount:.2f}"
 
 
 @pytest.mark.parametrize(("name", "level", "changes", "hourly", "monthly"), WORKED)
-def test_a_bill_is_right_to_the_cent(name: str, level: Level, changes: dict[str, int], hourly: str, monthly: str) -> None:
-    configured = stack(name, **changes)
-    total = bill(configured, None, prices(configured.region)).total(level)
-    assert (f"{total.hourly:.4f}", cents(total.monthly), total.unknown) == (hourly, monthly, ())
+def test_bill_is_exact_to_the_cent(name: str, level: Level, changes: dict[str, int], hourly: str, monthly: str) -> None:
+    configured = load_stack(name, **changes)
+    total = compute_bill(configured, None, make_prices(configured.region)).total(level)
+    assert (f"{total.hourly:.4f}", format_cents(total.monthly_cost), total.unknown) == (hourly, monthly, ())
 
 
-def reserved(total: int, available: int) -> CapacityReservation:
+def make_reservation(total: int, available: int) -> CapacityReservation:
     return CapacityReservation(
         "cr-0fedcba9876543210", "default", "active", "p5.48xlarge", "us-west-2a", total=total, available=available
     )
 
 
-def test_the_bill_of_a_reservation_that_the_pool_fills_is_right_to_the_cent() -> None:
-    configured = stack("07-targeted-odcr")
-    observed = facts(configured, reservations={"cr-0fedcba9876543210": reserved(2, 2)})
-    total = bill(configured, observed, prices()).total("configured")
-    assert (f"{total.hourly:.4f}", cents(total.monthly), total.unknown) == ("110.4686", "80642.07", ())
+def test_bill_of_fully_used_reservation_is_exact_to_the_cent() -> None:
+    configured = load_stack("07-targeted-odcr")
+    observed = account_facts(configured, reservations={"cr-0fedcba9876543210": make_reservation(2, 2)})
+    total = compute_bill(configured, observed, make_prices()).total("configured")
+    assert (f"{total.hourly:.4f}", format_cents(total.monthly_cost), total.unknown) == ("110.4686", "80642.07", ())
 
 
-def test_a_reservation_costs_the_on_demand_price_while_no_node_uses_it() -> None:
-    configured = stack("07-targeted-odcr", desiredSize=0)
-    observed = facts(configured, reservations={"cr-0fedcba9876543210": reserved(4, 4)})
-    total = bill(configured, observed, prices())
-    idle = bill(stack("02-p4d-efa"), None, prices()).total("idle").hourly
+def test_unused_reservation_costs_the_on_demand_price() -> None:
+    configured = load_stack("07-targeted-odcr", desiredSize=0)
+    observed = account_facts(configured, reservations={"cr-0fedcba9876543210": make_reservation(4, 4)})
+    total = compute_bill(configured, observed, make_prices())
+    idle = compute_bill(load_stack("02-p4d-efa"), None, make_prices()).total("idle").hourly
     assert total.total("idle").hourly == idle + 4 * Decimal("55.04")
     assert next(line.counts for line in total.lines if "unused" in line.name) == (4, 4, 0)
 
 
-def test_instances_that_others_run_in_a_reservation_are_not_billed_as_unused() -> None:
-    configured = stack("07-targeted-odcr", desiredSize=0)
-    observed = facts(configured, reservations={"cr-0fedcba9876543210": reserved(4, 1)})
-    assert next(line.counts for line in bill(configured, observed, prices()).lines if "unused" in line.name) == (1, 1, 0)
+def test_reserved_instances_used_by_others_are_not_billed_as_unused() -> None:
+    configured = load_stack("07-targeted-odcr", desiredSize=0)
+    observed = account_facts(configured, reservations={"cr-0fedcba9876543210": make_reservation(4, 1)})
+    assert next(line.counts for line in compute_bill(configured, observed, make_prices()).lines if "unused" in line.name) == (
+        1,
+        1,
+        0,
+    )
 
 
-def test_the_size_of_a_reservation_is_unknown_without_facts() -> None:
-    total = bill(stack("07-targeted-odcr"), None, prices()).total("configured")
+def test_reservation_size_is_unknown_without_aws_facts() -> None:
+    total = compute_bill(load_stack("07-targeted-odcr"), None, make_prices()).total("configured")
     assert total.unknown == ("the size of cr-0fedcba9876543210",)
 
 
-def test_a_price_that_is_not_known_is_named_and_not_counted_as_zero() -> None:
-    configured = stack("02-p4d-efa")
-    lacking = replace(prices(), instances={"m7i.large": price("0.1008")})
-    costs = bill(configured, None, lacking)
+def test_unknown_price_is_listed_and_not_counted_as_zero() -> None:
+    configured = load_stack("02-p4d-efa")
+    lacking = replace(make_prices(), instances={"m7i.large": make_price("0.1008")})
+    costs = compute_bill(configured, None, lacking)
     assert costs.total("idle").is_known
     assert costs.total("configured").unknown == ("the price of p4d.24xlarge in us-west-2",)
 
 
 def test_a_spot_pool_costs_the_spot_price_of_its_zone() -> None:
     configured = settings(pool(instance_type="g6.48xlarge", desiredSize=1, capacity={"kind": "spot"}, zone="us-west-2b"))
-    spot = replace(prices(), spot={("g6.48xlarge", "us-west-2b"): price("3.16"), ("g6.48xlarge", "us-west-2a"): price("9")})
-    line = next(line for line in bill(configured, facts(configured), spot).lines if "spot" in line.name)
-    assert line.at("configured") == Decimal("3.16")
+    spot = replace(
+        make_prices(), spot={("g6.48xlarge", "us-west-2b"): make_price("3.16"), ("g6.48xlarge", "us-west-2a"): make_price("9")}
+    )
+    line = next(line for line in compute_bill(configured, account_facts(configured), spot).lines if "spot" in line.name)
+    assert line.hourly_cost("configured") == Decimal("3.16")
 
 
 def test_extended_support_is_billed_on_top_of_the_cluster() -> None:
     chosen = settings(pool())
-    plain, extended = (bill(chosen, facts(chosen, **more), prices()) for more in ({}, {"extended_support": frozenset({"1.35"})}))
+    plain, extended = (
+        compute_bill(chosen, account_facts(chosen, **more), make_prices())
+        for more in ({}, {"extended_support": frozenset({"1.35"})})
+    )
     assert extended.total("idle").hourly - plain.total("idle").hourly == Decimal("0.50")
 
 
-def test_traffic_is_listed_with_its_unit_price_and_not_in_the_sum() -> None:
-    costs = bill(stack("02-p4d-efa"), None, prices())
+def test_traffic_is_listed_with_unit_price_but_not_in_the_total() -> None:
+    costs = compute_bill(load_stack("02-p4d-efa"), None, make_prices())
     usage = {line.name: line.price for line in costs.usage}
-    assert usage["traffic through NAT gateways"] == price("0.045")
+    assert usage["traffic through NAT gateways"] == make_price("0.045")
     assert usage["traffic to the internet"] is None
     assert not {line.name for line in costs.lines} & usage.keys()
 
 
 def test_endpoint_costs_are_unknown_without_the_number_of_zones() -> None:
     configured = settings(pool(), network={"interfaceEndpoints": True, "natGateways": "none"})
-    assert "the number of zones" in bill(configured, None, prices()).total("idle").unknown
+    assert "the number of zones" in compute_bill(configured, None, make_prices()).total("idle").unknown
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2", "us-east-2", "eu-west-1"])
-def test_the_snapshot_has_a_source_and_a_date_for_each_price(region: str) -> None:
-    region_prices = snapshot(region)
+def test_price_snapshot_has_source_and_date_for_each_price(region: str) -> None:
+    region_prices = read_snapshot(region)
     every = [*region_prices.instances.values(), *region_prices.items.values()]
     assert every and all(price.source and price.date.startswith("20") and price.usd > 0 for price in every)
 
 
-def test_a_region_that_the_snapshot_lacks_has_no_price() -> None:
-    nowhere: Prices = snapshot("mx-central-1")
-    costs = bill(settings(pool(), region="mx-central-1"), None, nowhere)
+def test_region_missing_from_price_snapshot_has_no_price() -> None:
+    nowhere: Prices = read_snapshot("mx-central-1")
+    costs = compute_bill(settings(pool(), region="mx-central-1"), None, nowhere)
     assert all(not costs.total(level).is_known and costs.total(level).hourly == 0 for level in LEVELS)
 
 
 LUSTRE = {
-    "lustre-125-gb-month": price("0.145"),
-    "lustre-250-gb-month": price("0.21"),
-    "lustre-scratch-gb-month": price("0.14"),
+    "lustre-125-gb-month": make_price("0.145"),
+    "lustre-250-gb-month": make_price("0.21"),
+    "lustre-scratch-gb-month": make_price("0.14"),
 }
 
 
@@ -134,37 +143,42 @@ LUSTRE = {
     ],
     ids=str,
 )
-def test_a_new_lustre_file_system_costs_its_capacity_times_the_price_of_its_throughput(
+def test_new_lustre_file_system_costs_capacity_times_throughput_price(
     fsx: dict[str, object], usd: Decimal | None, keys: int
 ) -> None:
-    base_prices = prices()
-    costs = bill(settings(pool(), storage={"fsx": fsx}), None, replace(base_prices, items={**base_prices.items, **LUSTRE}))
-    monthly = [at * 730 for line in costs.lines if line.group == "storage" and (at := line.at("idle")) is not None]
+    base_prices = make_prices()
+    costs = compute_bill(
+        settings(pool(), storage={"fsx": fsx}), None, replace(base_prices, items={**base_prices.items, **LUSTRE})
+    )
+    monthly = [at * 730 for line in costs.lines if line.group == "storage" and (at := line.hourly_cost("idle")) is not None]
     assert [round(amount, 6) for amount in monthly] == ([] if usd is None else [usd])
     assert next(line.counts for line in costs.lines if line.name == "KMS keys") == (keys, keys, keys)
 
 
-def test_a_throughput_without_a_price_is_unknown() -> None:
-    total = bill(settings(pool(), storage={"fsx": {"throughputPerTib": 500}}), None, prices()).total("idle")
+def test_lustre_cost_is_unknown_without_a_price_for_its_throughput() -> None:
+    total = compute_bill(settings(pool(), storage={"fsx": {"throughputPerTib": 500}}), None, make_prices()).total("idle")
     assert total.unknown == ("the price of FSx for Lustre (500 MB/s per TiB) in us-west-2",)
 
 
-def test_objects_in_the_bucket_linked_to_lustre_are_usage() -> None:
+def test_objects_in_bucket_linked_to_lustre_are_billed_by_usage() -> None:
     linked = {"fsx": {"dataRepository": {"path": "s3://data"}}}
-    names = {item.name for item in bill(settings(pool(), storage=linked), None, prices()).usage}
+    names = {item.name for item in compute_bill(settings(pool(), storage=linked), None, make_prices()).usage}
     assert "objects in the bucket linked to FSx" in names
 
 
-def test_a_bill_has_the_date_of_its_oldest_price() -> None:
-    old = replace(price("0.357"), date="2025-05-28")
-    base = prices()
-    assert bill(stack("08-ec2-mnist"), None, base).date == base.date
-    assert bill(stack("08-ec2-mnist"), None, replace(base, instances={**base.instances, "c7i.2xlarge": old})).date == old.date
+def test_bill_shows_date_of_its_oldest_price() -> None:
+    old = replace(make_price("0.357"), date="2025-05-28")
+    base = make_prices()
+    assert compute_bill(load_stack("08-ec2-mnist"), None, base).date == base.date
+    assert (
+        compute_bill(load_stack("08-ec2-mnist"), None, replace(base, instances={**base.instances, "c7i.2xlarge": old})).date
+        == old.date
+    )
 
 
 @pytest.mark.parametrize("name", ["01-single-g5", "02-p4d-efa", "06-closed-network", "08-ec2-mnist", "local", "local-ec2"])
-def test_the_snapshot_has_every_price_of_a_stack_file(name: str) -> None:
-    configured = stack(name)
-    costs = bill(configured, None, snapshot(configured.region))
+def test_price_snapshot_covers_every_stack_file(name: str) -> None:
+    configured = load_stack(name)
+    costs = compute_bill(configured, None, read_snapshot(configured.region))
     assert [costs.total(level).unknown for level in LEVELS] == [(), (), ()]
     assert all(line.price and line.price.source and line.price.date for line in costs.lines)

@@ -11,7 +11,7 @@ from cli.clusters.status.cluster_status import BlockStatus
 from infra.facts.model import CapacityReservation, Facts
 from infra.plan import block_clock
 from infra.plan.specs import BlockSchedule
-from tests.pure.world import load
+from tests.pure.world import load_settings
 
 START = datetime(2026, 11, 24, 11, 30, tzinfo=UTC)
 END = START + timedelta(days=7)
@@ -37,18 +37,18 @@ POOL = {
 }
 
 
-def schedule(**changes: object) -> BlockSchedule | None:
-    [pool] = load({"target": {"kind": "eks"}, "pools": [POOL]}, region="us-west-2").pools
+def make_schedule(**changes: object) -> BlockSchedule | None:
+    [pool] = load_settings({"target": {"kind": "eks"}, "pools": [POOL]}, region="us-west-2").pools
     facts = SimpleNamespace(reservations={BLOCK: replace(RESERVATION, **changes)})  # type: ignore[arg-type]
-    return block_clock.schedule(pool, cast(Facts, facts))
+    return block_clock.plan_block_schedule(pool, cast(Facts, facts))
 
 
-def test_a_block_that_starts_later_grows_the_pool_at_its_start_and_drains_it_45_minutes_before_its_end() -> None:
-    assert schedule() == BlockSchedule(start="2026-11-24T11:30:00Z", drain="2026-12-01T10:45:00Z", nodes=2, minimum=0)
+def test_future_block_grows_pool_at_start_and_drains_45_minutes_before_end() -> None:
+    assert make_schedule() == BlockSchedule(start="2026-11-24T11:30:00Z", drain="2026-12-01T10:45:00Z", nodes=2, minimum=0)
 
 
-def test_a_block_that_has_started_only_drains() -> None:
-    timetable = schedule(state="active", read_at=START + timedelta(hours=1))
+def test_started_block_schedules_only_the_drain() -> None:
+    timetable = make_schedule(state="active", read_at=START + timedelta(hours=1))
     assert timetable is not None and (timetable.start, timetable.drain) == (None, "2026-12-01T10:45:00Z")
 
 
@@ -61,8 +61,8 @@ def test_a_block_that_has_started_only_drains() -> None:
         {"end": None},
     ],
 )
-def test_nothing_is_scheduled_in_the_past_or_without_a_block(changes: dict[str, object]) -> None:
-    assert schedule(**changes) is None
+def test_no_schedule_is_created_for_past_times_or_without_a_block(changes: dict[str, object]) -> None:
+    assert make_schedule(**changes) is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_nothing_is_scheduled_in_the_past_or_without_a_block(changes: dict[str, 
         ("expired", END, "Capacity Block cr-1 is expired"),
     ],
 )
-def test_the_status_says_how_long_the_nodes_stay(state: str, now: datetime, sentence: str) -> None:
+def test_status_shows_how_long_nodes_remain(state: str, now: datetime, sentence: str) -> None:
     assert BlockStatus("cr-1", state, START, END).sentence(now) == sentence
 
 

@@ -18,21 +18,23 @@ ACCESS = ClusterAccess("gpumpi-x", "https://x.eks.amazonaws.com", "Y2VydGlmaWNhd
 LABELS = {"gpumpi.io/pool": "train", "nvidia.com/gpu.present": "true"}
 
 BOOTS = {
-    "system": eks_node.user_data(eks_node.node_config(raid0=False, pinned_memory=False)),
-    "gpu": eks_node.user_data(eks_node.node_config(raid0=True, pinned_memory=True)),
-    "gpu-efa": eks_node.user_data(eks_node.node_config(raid0=True, pinned_memory=True), huge_pages=eks_node.HUGE_PAGES),
-    "own-ami": eks_node.user_data(
-        eks_node.node_config(raid0=True, pinned_memory=True, cluster=ACCESS, labels=LABELS, taints=[GPU_TAINT])
+    "system": eks_node.render_user_data(eks_node.build_node_config(raid0=False, pinned_memory=False)),
+    "gpu": eks_node.render_user_data(eks_node.build_node_config(raid0=True, pinned_memory=True)),
+    "gpu-efa": eks_node.render_user_data(
+        eks_node.build_node_config(raid0=True, pinned_memory=True), huge_pages=eks_node.HUGE_PAGES
+    ),
+    "own-ami": eks_node.render_user_data(
+        eks_node.build_node_config(raid0=True, pinned_memory=True, cluster=ACCESS, labels=LABELS, taints=[GPU_TAINT])
     ),
 }
 
 
 @pytest.mark.parametrize("name", BOOTS)
-def test_user_data_is_the_golden_one(name: str) -> None:
+def test_user_data_matches_golden_file(name: str) -> None:
     assert BOOTS[name] == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def test_every_golden_user_data_belongs_to_a_boot() -> None:
+def test_every_golden_user_data_file_is_used() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == set(BOOTS) | set(EC2_BOOTS)
 
 
@@ -46,26 +48,26 @@ def test_user_data_is_mime_with_one_node_config(name: str) -> None:
     assert (config["apiVersion"], config["kind"]) == ("node.eks.aws/v1alpha1", "NodeConfig")
 
 
-def test_without_an_ami_of_one_s_own_eks_adds_the_cluster() -> None:
-    assert "cluster" not in eks_node.node_config(raid0=True, pinned_memory=True)["spec"]  # type: ignore[operator]
+def test_node_config_without_custom_ami_omits_cluster_for_eks_to_add() -> None:
+    assert "cluster" not in eks_node.build_node_config(raid0=True, pinned_memory=True)["spec"]  # type: ignore[operator]
 
 
-def test_memory_limit_survives_the_float_that_nodeadm_makes_of_it() -> None:
+def test_memory_limit_survives_float_conversion_by_nodeadm() -> None:
     """nodeadm, written in Go, converts numbers in free-form JSON to float64, but containerd expects a uint64."""
     limit = json.loads(json.dumps(eks_node.LARGEST_LIMIT), parse_int=float)
     assert int(limit) == eks_node.LARGEST_LIMIT < 2**64
 
 
-def test_pinned_memory_keeps_the_default_limit_of_open_files() -> None:
-    config = yaml.safe_load(yaml.safe_dump(eks_node.node_config(raid0=False, pinned_memory=True)))
+def test_pinned_memory_keeps_default_open_file_limit() -> None:
+    config = yaml.safe_load(yaml.safe_dump(eks_node.build_node_config(raid0=False, pinned_memory=True)))
     limits = config["spec"]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
     assert [limit["type"] for limit in limits] == ["RLIMIT_NOFILE", "RLIMIT_MEMLOCK"]
 
 
 def test_huge_pages_are_reserved_before_the_kubelet_counts_them() -> None:
-    assert "vm.nr_hugepages = 5128" in eks_node.reserve_huge_pages(5128)
+    assert "vm.nr_hugepages = 5128" in eks_node.render_huge_pages_script(5128)
     assert "nr_hugepages" not in BOOTS["gpu"]
 
 
-def test_a_launch_template_carries_base64() -> None:
-    assert base64.b64decode(eks_node.encoded("über")).decode() == "über"
+def test_launch_template_user_data_is_base64() -> None:
+    assert base64.b64decode(eks_node.encode_base64("über")).decode() == "über"

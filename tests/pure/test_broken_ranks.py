@@ -14,7 +14,7 @@ from testkit.waiting import wait_until
 
 
 @pytest.fixture
-def two_ranks() -> Iterator[dict[int, psutil.Process]]:
+def rank_processes() -> Iterator[dict[int, psutil.Process]]:
     """Processes of ranks 0 and 1 of job `train`. A process of another job runs at the same time."""
     processes = []
     for job, rank in (("train", 0), ("train", 1), ("other", 0)):
@@ -36,34 +36,34 @@ def is_stopped(process: psutil.Process) -> bool:
     return bool(process.status() == psutil.STATUS_STOPPED)
 
 
-def test_a_rank_hangs_alone_and_goes_on(two_ranks: dict[int, psutil.Process]) -> None:
+def test_suspended_rank_hangs_alone_and_can_be_resumed(rank_processes: dict[int, psutil.Process]) -> None:
     broken = ranks.BrokenRanks()
     broken.hang(find_ranks(), "train", 1)
-    wait_until(lambda: is_stopped(two_ranks[1]))
-    assert not is_stopped(two_ranks[0])
+    wait_until(lambda: is_stopped(rank_processes[1]))
+    assert not is_stopped(rank_processes[0])
     broken.restore(find_ranks(), "train")
-    wait_until(lambda: not is_stopped(two_ranks[1]))
+    wait_until(lambda: not is_stopped(rank_processes[1]))
 
 
-def test_a_slow_rank_stops_and_goes_on_again_and_again(two_ranks: dict[int, psutil.Process]) -> None:
+def test_slow_rank_is_paused_and_resumed_repeatedly(rank_processes: dict[int, psutil.Process]) -> None:
     broken = ranks.BrokenRanks()
     broken.slow(find_ranks(), "train", 0)
     for _ in range(2):
-        wait_until(lambda: is_stopped(two_ranks[0]))
-        wait_until(lambda: not is_stopped(two_ranks[0]))
+        wait_until(lambda: is_stopped(rank_processes[0]))
+        wait_until(lambda: not is_stopped(rank_processes[0]))
     broken.restore(find_ranks(), "train")
-    wait_until(lambda: not is_stopped(two_ranks[0]))
+    wait_until(lambda: not is_stopped(rank_processes[0]))
 
 
-@pytest.mark.usefixtures("two_ranks")
-def test_a_missing_rank_is_one_sentence() -> None:
+@pytest.mark.usefixtures("rank_processes")
+def test_missing_rank_gets_one_line_error() -> None:
     with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2\. Choose one of: 0, 1$"):
         ranks.BrokenRanks().hang(find_ranks(), "train", 2)
     with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0\. The job has no running rank\.$"):
         ranks.BrokenRanks().slow({}, "gone", 0)
 
 
-def test_processes_without_a_number_are_no_ranks() -> None:
+def test_processes_without_rank_number_are_not_ranks() -> None:
     launcher = {"MASTER_ADDR": mpi.host_name("train", "mpi-jobs", 0)}
-    assert ranks.rank_of(launcher, "train") is None
-    assert ranks.rank_of({**launcher, "PMI_RANK": "5"}, "train") == 5
+    assert ranks.read_rank(launcher, "train") is None
+    assert ranks.read_rank({**launcher, "PMI_RANK": "5"}, "train") == 5

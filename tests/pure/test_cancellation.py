@@ -8,17 +8,17 @@ import pytest
 from localcloud.engine.kubernetes.cancellation import Canceled, Cancellation
 
 
-def test_a_request_in_flight_ends_at_once_and_is_processed_nevertheless() -> None:
+def test_canceled_request_returns_at_once_but_is_still_processed() -> None:
     cancellation, sent, release, processed = Cancellation(), threading.Event(), threading.Event(), threading.Event()
 
-    def send() -> str:
+    def send_request() -> str:
         sent.set()
         release.wait()
         processed.set()
         return "created"
 
     with ThreadPoolExecutor() as pool:
-        answer = pool.submit(cancellation.run, send)
+        answer = pool.submit(cancellation.run, send_request)
         assert sent.wait(60)
         cancellation.request()
         with pytest.raises(Canceled, match="context canceled"):
@@ -28,14 +28,14 @@ def test_a_request_in_flight_ends_at_once_and_is_processed_nevertheless() -> Non
     assert processed.wait(60)
 
 
-def test_after_a_cancellation_nothing_is_sent() -> None:
+def test_cancellation_prevents_further_requests() -> None:
     cancellation = Cancellation()
     cancellation.request()
     with pytest.raises(Canceled):
         cancellation.run(lambda: pytest.fail("sent"))
 
 
-def test_without_a_cancellation_answers_and_errors_are_passed_on() -> None:
+def test_without_cancellation_responses_and_errors_pass_through() -> None:
     cancellation = Cancellation()
     assert cancellation.run(lambda: 1) == 1
     with pytest.raises(ZeroDivisionError):

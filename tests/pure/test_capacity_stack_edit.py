@@ -34,15 +34,15 @@ config:
 """
 
 
-def changes(before: str, after: str) -> list[str]:
+def diff_lines(before: str, after: str) -> list[str]:
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     return [line for line in list(lines)[2:] if line[0] in "+-"]
 
 
-def test_only_the_pool_changes_and_comments_stay() -> None:
+def test_reserving_changes_only_the_pool_and_keeps_comments() -> None:
     after, pool = insert_block(TEXT, None, *BLOCK)
     assert pool == "train"
-    assert changes(TEXT, after) == [
+    assert diff_lines(TEXT, after) == [
         "-      minSize: 1",
         "-      desiredSize: 2",
         "-      maxSize: 4",
@@ -57,20 +57,20 @@ def test_only_the_pool_changes_and_comments_stay() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(STACKS.glob("Pulumi.*.yaml")), ids=lambda path: path.stem)
-def test_every_stack_file_keeps_its_other_lines(path: Path) -> None:
+def test_inserting_a_block_keeps_other_lines_of_every_stack_file(path: Path) -> None:
     before = path.read_text()
     try:
         after, _ = insert_block(before, None, "p5.48xlarge", *BLOCK[1:])
     except CommandError:
         return  # the file has no pool of that type
-    removed = [line for line in changes(before, after) if line.startswith("-")]
+    removed = [line for line in diff_lines(before, after) if line.startswith("-")]
     assert {line.lstrip("- ").partition(":")[0] for line in removed} <= SET
 
 
-def test_a_block_that_is_already_there_is_replaced() -> None:
+def test_existing_block_is_replaced() -> None:
     before = (STACKS / "Pulumi.03-p5-capacity-block.yaml").read_text()
     after, _ = insert_block(before, None, *BLOCK)
-    assert changes(before, after) == [
+    assert diff_lines(before, after) == [
         "-      capacity: {kind: capacity-block, reservationId: cr-0123456789abcdef0}",
         "+      capacity: {kind: capacity-block, reservationId: cr-0aaaaaaaaaaaaaaaa}",
     ]
@@ -94,7 +94,7 @@ def test_a_block_that_is_already_there_is_replaced() -> None:
         ("config: [\n", None, "the stack file is not YAML: "),
     ],
 )
-def test_a_file_without_one_fitting_pool_is_refused(text: str, pool: str | None, message: str) -> None:
+def test_file_without_exactly_one_matching_pool_is_refused(text: str, pool: str | None, message: str) -> None:
     with pytest.raises(CommandError) as caught:
         insert_block(text, pool, *BLOCK)
     assert str(caught.value).startswith(message)

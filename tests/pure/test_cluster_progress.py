@@ -22,11 +22,11 @@ ADDON = Event("add-on", "created", "demo/aws-efs-csi-driver", "us-west-2", "1234
 class Broken(Part):
     """A component that fails on every event."""
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         raise RuntimeError("no socket")
 
 
-def cluster_in(folder: Path, **changes: Any) -> Cluster:
+def make_cluster(folder: Path, **changes: Any) -> Cluster:
     """Return a cluster that starts no processes."""
     settings: dict[str, Any] = {
         "number": 1,
@@ -46,94 +46,92 @@ def cluster_in(folder: Path, **changes: Any) -> Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr(Cluster, "_bring_up", lambda self: self._enter("ready"))
-    started = cluster_in(tmp_path)
+def started_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setattr(Cluster, "_start_components", lambda self: self._enter("ready"))
+    started = make_cluster(tmp_path)
     started.start()
     yield started
     started.end()
     started.wait()
-    problems.forget()
+    problems.clear_problems()
 
 
-def settled(cluster: Cluster, kind: Any = "node-group", name: str = "demo/train") -> Progress:
+def wait_until_done(cluster: Cluster, kind: Any = "node-group", name: str = "demo/train") -> Progress:
     return wait_while(lambda: cluster.progress(kind, name), lambda progress: not progress.done)
 
 
-def test_a_cluster_without_failures_is_done(cluster: Cluster) -> None:
-    assert settled(cluster) == Progress(True)
+def test_cluster_without_failures_reports_done(started_cluster: Cluster) -> None:
+    assert wait_until_done(started_cluster) == Progress(True)
 
 
 @pytest.mark.parametrize("daemon", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns"])
 @pytest.mark.parametrize("kind", ["cluster", "node-group", "add-on"])
-def test_a_crashed_daemon_ends_every_wait_with_its_last_words(cluster: Cluster, daemon: str, kind: str) -> None:
-    settled(cluster)
-    cluster.supervisor._starts[daemon] = cast(Any, None)
-    cluster.supervisor._crashes[daemon] = Crash(daemon, -9, "/log", "its last words")
-    cluster._pending += 1  # one action is waiting for the daemon
+def test_crashed_daemon_ends_every_wait_with_its_last_log_lines(started_cluster: Cluster, daemon: str, kind: str) -> None:
+    wait_until_done(started_cluster)
+    started_cluster.supervisor._starts[daemon] = cast(Any, None)
+    started_cluster.supervisor._crashes[daemon] = Crash(daemon, -9, "/log", "its last words")
+    started_cluster._pending += 1  # one action is waiting for the daemon
     try:
-        assert cluster.progress(cast(Any, kind), "demo").problem == (
+        assert started_cluster.progress(cast(Any, kind), "demo").problem == (
             f"{daemon} was ended by SIGKILL; the end of /log:\nits last words"
         )
     finally:
-        cluster._pending -= 1
+        started_cluster._pending -= 1
 
 
-def test_a_crash_on_one_node_does_not_concern_other_node_groups(cluster: Cluster) -> None:
-    settled(cluster)
-    cluster.supervisor._crashes["kubelet-ip-10-0-0-9"] = Crash("kubelet-ip-10-0-0-9", 1, "/log", "")
-    assert settled(cluster).problem == ""
+def test_crash_on_one_node_does_not_affect_other_node_groups(started_cluster: Cluster) -> None:
+    wait_until_done(started_cluster)
+    started_cluster.supervisor._crashes["kubelet-ip-10-0-0-9"] = Crash("kubelet-ip-10-0-0-9", 1, "/log", "")
+    assert wait_until_done(started_cluster).problem == ""
 
 
-def test_a_part_that_fails_on_an_event_fails_the_resource_until_it_handles_one(cluster: Cluster) -> None:
-    settled(cluster)
-    cluster._parts = [Broken(cluster), Part(cluster)]
-    cluster.handle(ADDON)
+def test_failed_event_handler_fails_resource_until_next_success(started_cluster: Cluster) -> None:
+    wait_until_done(started_cluster)
+    started_cluster._parts = [Broken(started_cluster), Part(started_cluster)]
+    started_cluster.handle(ADDON)
     reason = "Broken of cluster demo (add-on demo/aws-efs-csi-driver created) failed: no socket"
-    assert settled(cluster, ADDON.kind, ADDON.name).problem == reason
-    assert problems.found() == [reason]
-    assert settled(cluster).problem == "", "other resources are not affected"
-    cluster._parts = [Part(cluster)]
-    cluster.handle(ADDON)
-    assert settled(cluster, ADDON.kind, ADDON.name).problem == ""
+    assert wait_until_done(started_cluster, ADDON.kind, ADDON.name).problem == reason
+    assert problems.list_problems() == [reason]
+    assert wait_until_done(started_cluster).problem == "", "other resources are not affected"
+    started_cluster._parts = [Part(started_cluster)]
+    started_cluster.handle(ADDON)
+    assert wait_until_done(started_cluster, ADDON.kind, ADDON.name).problem == ""
 
 
-def test_a_cluster_whose_thread_has_ended_fails_its_operations(tmp_path: Path) -> None:
-    assert cluster_in(tmp_path).progress("cluster", "demo") == Progress(True, "the thread of cluster demo has ended")
+def test_cluster_fails_its_operations_after_its_thread_has_ended(tmp_path: Path) -> None:
+    assert make_cluster(tmp_path).progress("cluster", "demo") == Progress(True, "the thread of cluster demo has ended")
 
 
-def test_a_failure_that_cannot_be_published_does_not_end_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: Cluster) -> None:
+def test_unpublishable_failure_does_not_end_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_disk_full(_: Cluster) -> None:
         raise OSError("no space left on device")
 
-    def failing(_: Cluster) -> None:
+    def raise_start_error(_: Cluster) -> None:
         raise RuntimeError("etcd does not start")
 
-    monkeypatch.setattr(Cluster, "_bring_up", failing)
-    cluster = cluster_in(tmp_path, on_change=full)
+    monkeypatch.setattr(Cluster, "_start_components", raise_start_error)
+    cluster = make_cluster(tmp_path, on_change=raise_disk_full)
     cluster.start()
-    assert settled(cluster, "cluster", "demo").problem == "etcd does not start"
+    assert wait_until_done(cluster, "cluster", "demo").problem == "etcd does not start"
     monkeypatch.setattr(cluster, "_on_change", lambda _: None)
     cluster.end()
     cluster.wait()
     assert cluster.is_gone
-    problems.forget()
+    problems.clear_problems()
 
 
-def test_a_state_that_cannot_be_published_fails_the_cluster(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settled(cluster)
+def test_unpublishable_state_fails_the_cluster(started_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_until_done(started_cluster)
 
-    def broken(self: Realizer, _: Cluster) -> None:
+    def raise_key_error(self: Realizer, _: Cluster) -> None:
         raise KeyError("demo")
 
-    monkeypatch.setattr(Realizer, "_show", broken)
+    monkeypatch.setattr(Realizer, "_publish_state", raise_key_error)
     realizer = Realizer(tmp_path / "realizer", ("127.0.0.1", 1), lambda _: lambda: None)
     try:
-        realizer._clusters[(WHERE["account"], WHERE["region"], "demo")] = cluster
+        realizer._clusters[(WHERE["account"], WHERE["region"], "demo")] = started_cluster
         assert not realizer.progress("cluster", "demo", **WHERE).done
-        realizer._changes.put(cluster)
+        realizer._changes.put(started_cluster)
         state = wait_while(lambda: realizer.progress("cluster", "demo", **WHERE), lambda progress: not progress.done)
         assert state.problem == "publishing the state of cluster demo failed: KeyError('demo')"
     finally:

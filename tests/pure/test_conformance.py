@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from localcloud.conformance.__main__ import comparable, compared
+from localcloud.conformance.__main__ import compare_stack, select_stacks
 from localcloud.conformance.bad_inputs import CASES
-from localcloud.conformance.compare import SECRET_KEY, differences, normal, resources
+from localcloud.conformance.compare import SECRET_KEY, collect_resources, find_differences, normalize
 from localcloud.conformance.lifecycle import Side
 from localcloud.conformance.report import Report, Result
 
@@ -14,7 +14,7 @@ GOOD = {"ok": True, "changes": {}, "errors": []}
 STEPS = ("preview", "up", "unchanged up", "refresh", "refresh after drift", "up after drift", "destroy")
 
 
-def side(**more: Any) -> Side:
+def make_comparison_side(**more: Any) -> Side:
     return Side({**dict.fromkeys(STEPS, GOOD), "drift": [], "left": [], **more}, {"urn:a": {"inputs": {"a": 1}}})
 
 
@@ -29,7 +29,7 @@ def side(**more: Any) -> Side:
     ],
 )
 def test_every_difference_has_a_path(ours: Any, theirs: Any, paths: list[str]) -> None:
-    assert differences(ours, theirs) == paths
+    assert find_differences(ours, theirs) == paths
 
 
 @pytest.mark.parametrize(
@@ -47,44 +47,44 @@ def test_every_difference_has_a_path(ours: Any, theirs: Any, paths: list[str]) -
     ],
 )
 def test_normalizing_removes_values_that_differ_between_runs(first: Any, other: Any) -> None:
-    assert normal(first) == normal(other)
-    assert normal({"replicas": 1}) != normal({"replicas": 2})
+    assert normalize(first) == normalize(other)
+    assert normalize({"replicas": 1}) != normalize({"replicas": 2})
 
 
-def test_kubernetes_objects_are_compared_as_they_live_in_the_cluster() -> None:
+def test_kubernetes_objects_are_compared_by_their_live_state() -> None:
     token = "kubernetes:core/v1:ConfigMap"
     state = {"deployment": {"resources": [{"urn": "u", "type": token, "inputs": {}, "outputs": {"data": {"a": "b"}}}]}}
-    assert resources(state) == {"u": {"inputs": {}, "outputs": {"data": {"a": "b"}}}}
+    assert collect_resources(state) == {"u": {"inputs": {}, "outputs": {"data": {"a": "b"}}}}
 
 
-def test_the_settings_that_point_an_official_provider_at_the_local_aws_are_left_out() -> None:
+def test_provider_settings_for_local_aws_endpoints_are_ignored() -> None:
     inputs = {"region": "us-west-2", "endpoints": "[]", "httpProxy": "http://127.0.0.1:1", "s3UsePathStyle": "true"}
     state = {"deployment": {"resources": [{"urn": "u", "type": "pulumi:providers:aws", "inputs": inputs}]}}
-    assert resources(state) == {"u": {"inputs": {"region": "us-west-2"}}}
+    assert collect_resources(state) == {"u": {"inputs": {"region": "us-west-2"}}}
 
 
 def test_a_stack_that_would_use_the_users_kubeconfig_is_never_run() -> None:
-    assert comparable(["local", "09-on-premises"]) == (["local"], ["09-on-premises: would use your own kubeconfig"])
+    assert select_stacks(["local", "09-on-premises"]) == (["local"], ["09-on-premises: would use your own kubeconfig"])
 
 
 @pytest.mark.parametrize(
     ("theirs", "verdict"),
     [
-        (side(), "identical"),
-        (side(up={"ok": True, "changes": {"create": 1}, "errors": []}), "1 differences"),
-        (side(up={"ok": False, "changes": {}, "errors": ["no"]}), "failed"),
-        (side(**{"unchanged up": {"ok": True, "changes": {"update": 1}, "errors": []}}), "failed"),
-        (side(left=["vpc-1"]), "failed"),
+        (make_comparison_side(), "identical"),
+        (make_comparison_side(up={"ok": True, "changes": {"create": 1}, "errors": []}), "1 differences"),
+        (make_comparison_side(up={"ok": False, "changes": {}, "errors": ["no"]}), "failed"),
+        (make_comparison_side(**{"unchanged up": {"ok": True, "changes": {"update": 1}, "errors": []}}), "failed"),
+        (make_comparison_side(left=["vpc-1"]), "failed"),
         ("pulumi stack select: no", "failed"),
     ],
 )
-def test_a_side_that_fails_or_differs_is_never_identical(theirs: Side | str, verdict: str) -> None:
-    result = compared("local", side(), theirs)
+def test_failed_or_differing_run_is_never_reported_as_identical(theirs: Side | str, verdict: str) -> None:
+    result = compare_stack("local", make_comparison_side(), theirs)
     assert result.verdict == verdict
-    assert Report("", {}, (), [result]).differs == (verdict != "identical")
+    assert Report("", {}, (), [result]).has_differences == (verdict != "identical")
 
 
-def test_the_report_names_versions_results_and_what_was_not_run() -> None:
+def test_report_lists_versions_results_and_skipped_cases() -> None:
     report = Report(
         "2026-11-23", {"pulumi": "3.246.0 (/usr/bin/pulumi)"}, ["aws provider: no"], [Result("local", ["a: b"], {}, 9, 3)]
     )
@@ -96,5 +96,5 @@ def test_the_report_names_versions_results_and_what_was_not_run() -> None:
     assert report.as_json()["complete"] is False and report.as_json()["identical"] is False
 
 
-def test_there_are_ten_bad_inputs() -> None:
+def test_ten_invalid_inputs_are_defined() -> None:
     assert len(CASES) == 10

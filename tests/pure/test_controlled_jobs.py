@@ -11,30 +11,38 @@ import pytest
 
 from infra.jobs.model import Job
 from infra.jobs.placed import Manifest
-from infra.jobs.render import LAUNCHERS, place, render
-from infra.jobs.validation import check
+from infra.jobs.render import LAUNCHERS, place_job, render_job
+from infra.jobs.validation import check_job
 from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, QUEUE_LABEL
 from infra.platform.job_controller import program
 from infra.platform.job_controller.in_pod import job as in_pod
 from infra.platform.job_controller.in_pod.actions import Change, FailJob
-from tests.pure.controlled_jobs import Controlled, at, condition, job, launcher, main, workers
-from tests.pure.job_world import KEYS, TEAM, cluster
+from tests.pure.controlled_jobs import (
+    Controlled,
+    make_condition,
+    make_job,
+    make_launcher,
+    make_main_object,
+    make_workers,
+    timestamp_at,
+)
+from tests.pure.job_world import KEYS, TEAM, make_cluster
 
-PACKED = [item["path"] for item in program.items()]
+PACKED = [item["path"] for item in program.list_volume_items()]
 
 
 def rendered(**more: Any) -> list[Manifest]:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
     model = Job.model_validate({**least, **more})
-    return render(place(model, cluster()), lambda: KEYS)
+    return render_job(place_job(model, make_cluster()), lambda: KEYS)
 
 
-def objects(pieces: list[Manifest], kind: str) -> list[dict[str, Any]]:
+def filter_by_kind(pieces: list[Manifest], kind: str) -> list[dict[str, Any]]:
     return [piece for piece in pieces if piece["kind"] == kind]
 
 
 def test_the_controller_needs_only_the_standard_library() -> None:
-    modules_of_it = {name: text for name, text in program.files().items() if name.endswith(".py")}
+    modules_of_it = {name: text for name, text in program.read_module_sources().items() if name.endswith(".py")}
     for name, text in modules_of_it.items():
         for node in ast.walk(ast.parse(text)):
             modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
@@ -45,18 +53,18 @@ def test_the_controller_needs_only_the_standard_library() -> None:
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_ranks_on_gpus_record_their_collectives_if_the_job_may_be_found_to_hang(launcher: str) -> None:
+def test_gpu_ranks_record_collectives_if_hang_detection_is_enabled(launcher: str) -> None:
     name, wanted = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", {"progress": {"pattern": "step (\\d+)", "within": "10m"}}
-    assert values(rendered(launcher=launcher, **wanted), name) == ["/tmp/nccl_dump_rank_"]
-    assert values(rendered(launcher=launcher, **wanted, env={name: "/shared/mine"}), name) == ["/shared/mine"]
+    assert list_variable_values(rendered(launcher=launcher, **wanted), name) == ["/tmp/nccl_dump_rank_"]
+    assert list_variable_values(rendered(launcher=launcher, **wanted, env={name: "/shared/mine"}), name) == ["/shared/mine"]
     older, newer = "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"
     renamed = rendered(launcher=launcher, **wanted, env={newer: "9"})
-    assert (values(renamed, older), values(renamed, newer)) == ([], ["9"])
-    assert values(rendered(launcher=launcher), name) == []
-    assert values(rendered(launcher=launcher, **wanted, gpusPerWorker=None, pool="system"), name) == []
+    assert (list_variable_values(renamed, older), list_variable_values(renamed, newer)) == ([], ["9"])
+    assert list_variable_values(rendered(launcher=launcher), name) == []
+    assert list_variable_values(rendered(launcher=launcher, **wanted, gpusPerWorker=None, pool="system"), name) == []
 
 
-def values(pieces: list[Manifest], variable: str) -> list[str]:
+def list_variable_values(pieces: list[Manifest], variable: str) -> list[str]:
     """Return the values of an environment variable in all worker containers."""
     specs = [piece.get("spec", {}) for piece in pieces]
     replicas = [replica for spec in specs for replica in spec.get("mpiReplicaSpecs", {}).values()]
@@ -65,22 +73,22 @@ def values(pieces: list[Manifest], variable: str) -> list[str]:
     return [env["value"] for container in workers for env in container["env"] if env["name"] == variable]
 
 
-def test_the_controller_runs_from_the_files_that_the_pod_mounts(tmp_path: Path) -> None:
-    for one in program.items():
+def test_controller_runs_from_files_mounted_in_its_pod(tmp_path: Path) -> None:
+    for one in program.list_volume_items():
         (tmp_path / one["path"]).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / one["path"]).write_text(program.files()[one["key"]])
-    assert {one["key"] for one in program.items()} == program.files().keys()
+        (tmp_path / one["path"]).write_text(program.read_module_sources()[one["key"]])
+    assert {one["key"] for one in program.list_volume_items()} == program.read_module_sources().keys()
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {program.PACKAGE}.controller as c; print(c.__file__)"
     seen = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
     assert seen.stdout.startswith(str(tmp_path)), seen.stderr
 
 
-def test_the_program_fits_into_its_config_map() -> None:
-    assert sum(map(len, program.files().values())) < 2**19
+def test_controller_program_fits_into_its_config_map() -> None:
+    assert sum(map(len, program.read_module_sources().values())) < 2**19
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_the_main_object_has_the_policy(launcher: str) -> None:
+def test_main_object_carries_the_restart_policy(launcher: str) -> None:
     first = rendered(launcher=launcher, maxRestarts=4, noRetryExitCodes=[3], activeDeadlineSeconds=60)[0]
     policy = json.loads(first["metadata"]["annotations"][POLICY_ANNOTATION])
     wanted = {"maxRestarts": 4, "noRetryExitCodes": [3], "workers": 2, "pool": "train", "activeDeadlineSeconds": 60}
@@ -88,25 +96,25 @@ def test_the_main_object_has_the_policy(launcher: str) -> None:
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_kubernetes_repeats_more_attempts_than_the_controller_allows(launcher: str) -> None:
+def test_kubernetes_backoff_limit_exceeds_the_controllers_restart_limit(launcher: str) -> None:
     spec = rendered(launcher=launcher, maxRestarts=1)[0]["spec"]
     limit = spec.get("runPolicy", spec).get("backoffLimit") or spec["backoffLimitPerIndex"]
     assert limit == 101
 
 
-def test_the_deadline_of_a_standalone_job_is_the_controllers() -> None:
+def test_controller_enforces_deadline_of_standalone_job() -> None:
     pieces = rendered(launcher="standalone", activeDeadlineSeconds=60)
-    assert all("activeDeadlineSeconds" not in one["spec"] for one in objects(pieces, "Job"))
+    assert all("activeDeadlineSeconds" not in one["spec"] for one in filter_by_kind(pieces, "Job"))
 
 
 # --- setup -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_setup_is_a_job_of_its_own_with_its_own_resources_and_limit(launcher: str) -> None:
+def test_setup_runs_as_separate_job_with_its_own_resources_and_deadline(launcher: str) -> None:
     more = {"setupResources": {"cpu": "4", "memory": "8Gi"}, "setupDeadlineSeconds": 600}
     pieces = rendered(launcher=launcher, setup=["pip", "install"], **more)
-    made = next(one for one in objects(pieces, "Job") if one["metadata"]["name"] == "mnist-setup")
+    made = next(one for one in filter_by_kind(pieces, "Job") if one["metadata"]["name"] == "mnist-setup")
     assert made["spec"]["activeDeadlineSeconds"] == 600
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
     (container,) = made["spec"]["template"]["spec"]["containers"]
@@ -116,26 +124,26 @@ def test_setup_is_a_job_of_its_own_with_its_own_resources_and_limit(launcher: st
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_ranks_are_out_of_the_queue_until_setup_has_ended(launcher: str) -> None:
+def test_ranks_stay_out_of_the_queue_until_setup_ends(launcher: str) -> None:
     pieces = rendered(launcher=launcher, setup=["true"])
     assert pieces[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == HELD_QUEUE
-    assert [one["spec"]["replicas"] for one in objects(pieces, "StatefulSet")] == ([0] if launcher == "standalone" else [])
+    assert [one["spec"]["replicas"] for one in filter_by_kind(pieces, "StatefulSet")] == ([0] if launcher == "standalone" else [])
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_without_a_queue_ranks_are_suspended_until_setup_has_ended(launcher: str) -> None:
+def test_without_a_queue_ranks_stay_suspended_until_setup_ends(launcher: str) -> None:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
     model = Job.model_validate({**least, "launcher": launcher, "setup": ["true"], "namespace": "team-a"})
-    first = render(place(model, cluster(namespaces=(TEAM,))), lambda: KEYS)[0]
+    first = render_job(place_job(model, make_cluster(namespaces=(TEAM,))), lambda: KEYS)[0]
     assert first["spec"].get("runPolicy", first["spec"])["suspend"] is True
 
 
-def setup_job(*conditions: dict[str, Any]) -> dict[str, Any]:
+def make_setup_job(*conditions: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "Job", "metadata": {"name": "train-setup"}, "spec": {}, "status": {"conditions": list(conditions)}}
 
 
-def held(launcher: str, queue: str | None) -> dict[str, Any]:
-    found = main(launcher, {"hold": {"queue": queue}})
+def make_held_job(launcher: str, queue: str | None) -> dict[str, Any]:
+    found = make_main_object(launcher, {"hold": {"queue": queue}})
     found["metadata"]["labels"][QUEUE_LABEL] = HELD_QUEUE
     found["spec"] |= {"runPolicy": {"suspend": True}} if launcher == "mpijob" else {"suspend": True}
     return found
@@ -143,14 +151,14 @@ def held(launcher: str, queue: str | None) -> dict[str, Any]:
 
 def test_a_job_waits_for_its_setup() -> None:
     seen = Controlled()
-    assert seen.look(job(held("mpijob", "jobs"), [], setup=setup_job()), 5) == []
+    assert seen.look(make_job(make_held_job("mpijob", "jobs"), [], setup=make_setup_job()), 5) == []
     assert seen["phase"] == "Setup"
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
     seen = Controlled()
-    done = job(held(launcher, "jobs"), [], setup=setup_job(condition("Complete", 40)))
+    done = make_job(make_held_job(launcher, "jobs"), [], setup=make_setup_job(make_condition("Complete", 40)))
     (action,) = seen.look(done, 41)
     assert isinstance(action, Change)
     assert action.values == {"metadata": {"labels": {QUEUE_LABEL: "jobs"}}}
@@ -159,7 +167,7 @@ def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
 
 def test_without_a_queue_a_job_starts_after_its_setup() -> None:
     seen = Controlled()
-    (action,) = seen.look(job(held("torchrun", None), [], setup=setup_job(condition("Complete", 40))), 41)
+    (action,) = seen.look(make_job(make_held_job("torchrun", None), [], setup=make_setup_job(make_condition("Complete", 40))), 41)
     assert isinstance(action, Change)
     assert action.values == {"spec": {"suspend": False}}
 
@@ -167,7 +175,9 @@ def test_without_a_queue_a_job_starts_after_its_setup() -> None:
 def test_workers_without_an_operator_start_after_setup() -> None:
     seen = Controlled()
     workers_set = {"metadata": {"name": "train-worker"}, "spec": {"replicas": 0}}
-    done = job(held("standalone", "jobs"), [], setup=setup_job(condition("Complete", 40)), workers_set=workers_set)
+    done = make_job(
+        make_held_job("standalone", "jobs"), [], setup=make_setup_job(make_condition("Complete", 40)), workers_set=workers_set
+    )
     first, _ = seen.look(done, 41)
     assert isinstance(first, Change)
     assert first.values == {"spec": {"replicas": 2}}
@@ -175,22 +185,22 @@ def test_workers_without_an_operator_start_after_setup() -> None:
 
 def test_a_released_job_is_not_released_again() -> None:
     seen = Controlled()
-    released = main("mpijob", {"hold": {"queue": "jobs"}})
+    released = make_main_object("mpijob", {"hold": {"queue": "jobs"}})
     released["metadata"]["labels"][QUEUE_LABEL] = "jobs"
-    assert seen.look(job(released, [], setup=setup_job(condition("Complete", 40))), 41) == []
+    assert seen.look(make_job(released, [], setup=make_setup_job(make_condition("Complete", 40))), 41) == []
 
 
 def test_a_failed_setup_fails_the_job() -> None:
     seen = Controlled()
-    failed = setup_job(condition("Failed", 40, "Job has reached the specified backoff limit"))
-    (action,) = seen.look(job(held("mpijob", "jobs"), [], setup=failed), 41)
+    failed = make_setup_job(make_condition("Failed", 40, "Job has reached the specified backoff limit"))
+    (action,) = seen.look(make_job(make_held_job("mpijob", "jobs"), [], setup=failed), 41)
     message = "setup failed: Job has reached the specified backoff limit"
     assert action == FailJob("mpi-jobs", "train-launcher", "SetupFailed", message, was_started=False)
     assert seen["verdict"]["message"] == message
 
 
 @pytest.mark.parametrize("was_started", [True, False])
-def test_a_job_that_never_started_gets_a_start_with_its_end(was_started: bool) -> None:
+def test_failing_a_job_that_never_started_sets_its_start_time(was_started: bool) -> None:
     """The API server rejects a Failed condition on a Job without startTime, so a suspended Job would stay suspended."""
     sent: list[Any] = []
 
@@ -199,29 +209,29 @@ def test_a_job_that_never_started_gets_a_start_with_its_end(was_started: bool) -
             sent.append((method, path, body["status"]))
 
     api: Any = Recorder()
-    FailJob("mpi-jobs", "train", "SetupFailed", "no disk", was_started).perform(api, at(5))
+    FailJob("mpi-jobs", "train", "SetupFailed", "no disk", was_started).perform(api, timestamp_at(5))
     ((method, path, status),) = sent
     assert (method, path) == ("PATCH", "apis/batch/v1/namespaces/mpi-jobs/jobs/train/status")
     assert status["conditions"][0]["type"] == "FailureTarget"
-    assert status.get("startTime") == (None if was_started else at(5))
+    assert status.get("startTime") == (None if was_started else timestamp_at(5))
 
 
-def problems(**more: Any) -> list[str]:
+def find_problems(**more: Any) -> list[str]:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
-    return list(map(str, check(Job.model_validate({**least, **more}), cluster())))
+    return list(map(str, check_job(Job.model_validate({**least, **more}), make_cluster())))
 
 
-def test_setup_needs_a_writable_volume() -> None:
+def test_setup_requires_a_writable_volume() -> None:
     fix = "Add a volume without readOnly to volumes, or remove setup."
     wanted = [f"setup: needs a writable volume: only what it writes to volumes reaches the ranks. {fix}"]
-    assert problems(setup=["true"], volumes=[]) == wanted
-    assert problems(setup=["true"], volumes=[{"name": "shared", "readOnly": True}]) == wanted
-    assert problems(setup=["true"]) == problems(volumes=[]) == []
+    assert find_problems(setup=["true"], volumes=[]) == wanted
+    assert find_problems(setup=["true"], volumes=[{"name": "shared", "readOnly": True}]) == wanted
+    assert find_problems(setup=["true"]) == find_problems(volumes=[]) == []
 
 
-def test_bad_values_of_setup_and_restarts_are_reported_together() -> None:
+def test_invalid_setup_and_restart_values_are_reported_together() -> None:
     more = {"setupResources": {"cpu": "x"}, "noRetryExitCodes": [0]}
-    assert problems(**more) == [
+    assert find_problems(**more) == [
         "noRetryExitCodes[0]: 0 is not an exit code of a failure. Use 1 to 255.",
         'setupResources.cpu: "x" is not a quantity. Use one such as 500m or 8.',
     ]
@@ -230,40 +240,40 @@ def test_bad_values_of_setup_and_restarts_are_reported_together() -> None:
 # --- workers after the end of the job ----------------------------------------------------------------------------------
 
 
-def build_workers_set(replicas: int = 2) -> dict[str, Any]:
-    metadata = {"name": "train-worker", "creationTimestamp": at(0), "resourceVersion": "7"}
+def make_workers_set(replicas: int = 2) -> dict[str, Any]:
+    metadata = {"name": "train-worker", "creationTimestamp": timestamp_at(0), "resourceVersion": "7"}
     return {"metadata": metadata, "spec": {"replicas": replicas}}
 
 
 @pytest.mark.parametrize("verdict", ["Complete", "Failed"])
-def test_the_controller_ends_the_workers_of_an_ended_job_until_none_is_left(verdict: str) -> None:
+def test_controller_deletes_workers_of_ended_job_until_none_is_left(verdict: str) -> None:
     controlled = Controlled()
-    ended = main("standalone", conditions=[condition(verdict, 40)])
+    ended = make_main_object("standalone", conditions=[make_condition(verdict, 40)])
     for second in (41, 51):
-        (action,) = controlled.look(job(ended, workers(), workers_set=build_workers_set()), second)
+        (action,) = controlled.look(make_job(ended, make_workers(), workers_set=make_workers_set()), second)
         assert isinstance(action, Change)
         assert action.path == "apis/apps/v1/namespaces/mpi-jobs/statefulsets/train-worker"
         assert action.values == {"metadata": {"resourceVersion": "7"}, "spec": {"replicas": 0}}
-    assert controlled.look(job(ended, workers(), workers_set=build_workers_set(0)), 61) == []
+    assert controlled.look(make_job(ended, make_workers(), workers_set=make_workers_set(0)), 61) == []
 
 
 def test_workers_run_until_the_job_has_ended() -> None:
-    running = job(main("standalone"), [*workers(), launcher()], workers_set=build_workers_set())
+    running = make_job(make_main_object("standalone"), [*make_workers(), make_launcher()], workers_set=make_workers_set())
     assert Controlled().look(running, 20) == []
 
 
-def test_workers_of_jobs_with_clean_pod_policy_none_remain() -> None:
-    ended = main("standalone", {"cleanPodPolicy": "None"}, conditions=[condition("Complete", 40)])
-    assert Controlled().look(job(ended, workers(), workers_set=build_workers_set()), 41) == []
+def test_clean_pod_policy_none_keeps_workers() -> None:
+    ended = make_main_object("standalone", {"cleanPodPolicy": "None"}, conditions=[make_condition("Complete", 40)])
+    assert Controlled().look(make_job(ended, make_workers(), workers_set=make_workers_set()), 41) == []
 
 
-def test_the_deletion_of_an_ended_job_does_not_end_the_workers_of_the_next_run() -> None:
-    ended = main("standalone", conditions=[condition("Failed", 40)])
-    ended["metadata"]["deletionTimestamp"] = at(50)
-    assert Controlled().look(job(ended, [], workers_set=build_workers_set()), 51) == []
+def test_deleting_an_ended_job_keeps_workers_of_the_next_run() -> None:
+    ended = make_main_object("standalone", conditions=[make_condition("Failed", 40)])
+    ended["metadata"]["deletionTimestamp"] = timestamp_at(50)
+    assert Controlled().look(make_job(ended, [], workers_set=make_workers_set()), 51) == []
 
 
-def test_an_ended_job_whose_deletion_is_not_watched_yet_does_not_end_the_workers_of_the_next_run() -> None:
-    ended, workers_set = main("standalone", conditions=[condition("Failed", 40)]), build_workers_set()
-    workers_set["metadata"]["creationTimestamp"] = at(50)
-    assert Controlled().look(job(ended, [], workers_set=workers_set), 51) == []
+def test_stale_ended_job_does_not_end_workers_of_the_next_run() -> None:
+    ended, workers_set = make_main_object("standalone", conditions=[make_condition("Failed", 40)]), make_workers_set()
+    workers_set["metadata"]["creationTimestamp"] = timestamp_at(50)
+    assert Controlled().look(make_job(ended, [], workers_set=workers_set), 51) == []

@@ -8,13 +8,13 @@ import pytest
 
 from infra.naming import JOB_LABEL
 from infra.platform.job_controller.in_pod import controller, health, mirror
-from infra.platform.job_controller.in_pod.api import ApiError, resource_path
+from infra.platform.job_controller.in_pod.api import ApiError, build_resource_path
 from infra.platform.job_controller.in_pod.following import Following
 from infra.platform.job_controller.in_pod.health import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Guard, Health
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.mirror import Mirror
-from tests.pure.controlled_jobs import Controlled, at, condition, job, main
-from tests.pure.controller_world import NAMESPACES, Leader, LocalApi, World, namespace_of
+from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_main_object, timestamp_at
+from tests.pure.controller_world import NAMESPACES, Leader, LocalApi, World, parse_namespace
 
 
 class Ended(BaseException):
@@ -41,55 +41,57 @@ class Lists:
         return iter(())
 
 
-def run(found: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> list[float]:
+def run_mirror(found: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> list[float]:
     """Run a mirror's thread until it has paused that often, and return the pauses."""
     slept: list[float] = []
 
-    def sleep(seconds: float) -> None:
+    def record_sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) == pauses:
             raise Ended
 
-    monkeypatch.setattr(mirror.time, "sleep", sleep)
+    monkeypatch.setattr(mirror.time, "sleep", record_sleep)
     with pytest.raises(Ended):
         found.run()
     return [one for one in slept if one]
 
 
-def mirror_of(*answers: Any, trim: Any = dict) -> Mirror:
+def make_mirror(*answers: Any, trim: Any = dict) -> Mirror:
     api: Any = Lists(*answers)
     return Mirror(api, "api/v1/namespaces/team-a/pods", "Pod", lambda: None, trim)
 
 
 @pytest.mark.parametrize("error", [RecursionError(), KeyError("metadata"), ValueError("not JSON"), MemoryError()])
-def test_a_mirror_goes_on_after_an_error_and_is_not_synced_until_then(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = mirror_of({"one": {}}, error, {"one": {}, "two": {}})
+def test_watch_cache_recovers_after_an_error_and_is_unsynced_until_then(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = make_mirror({"one": {}}, error, {"one": {}, "two": {}})
     found.is_synced.set()
     api: Any = found._api
     api.watch = lambda path, query: (_ for _ in ()).throw(error)
-    run(found, monkeypatch, 3)
+    run_mirror(found, monkeypatch, 3)
     assert not found.is_synced.is_set() and [one["metadata"]["uid"] for one in found.objects()] == ["one"]
     api.watch = lambda path, query: iter(())
-    run(found, monkeypatch, 2)
+    run_mirror(found, monkeypatch, 2)
     assert found.is_synced.is_set() and len(found.objects()) == 2
 
 
-def test_an_object_that_cannot_be_read_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trim(found: Any) -> Any:
+def test_unreadable_object_does_not_hide_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trim_object(found: Any) -> Any:
         return {**found, "data": found["data"]["key"]}
 
-    found = mirror_of({"bad": {}, "good": {"key": 1}}, trim=trim)
-    run(found, monkeypatch, 2)
+    found = make_mirror({"bad": {}, "good": {"key": 1}}, trim=trim_object)
+    run_mirror(found, monkeypatch, 2)
     assert [one["metadata"]["uid"] for one in found.objects()] == ["good"] and found.is_synced.is_set()
 
 
-def test_a_mirror_pauses_between_watches_and_after_an_expired_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(mirror_of({}), monkeypatch, 6) == [mirror.PAUSE_SECONDS] * 5
+def test_watch_cache_pauses_between_watches_and_after_expired_resource_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_mirror(make_mirror({}), monkeypatch, 6) == [mirror.PAUSE_SECONDS] * 5
     expired = [ApiError(410, "Expired", "too old resource version")] * 3
-    assert run(mirror_of(*expired), monkeypatch, 3) == [1.0, 2.0, 4.0]
+    assert run_mirror(make_mirror(*expired), monkeypatch, 3) == [1.0, 2.0, 4.0]
 
 
-def test_every_thread_is_part_of_the_health_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_check_covers_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Mirror, "start", lambda self: None)
     monkeypatch.setattr(Logs, "start", lambda self: None)
     now = [0.0]
@@ -113,7 +115,7 @@ def test_every_thread_is_part_of_the_health_check(monkeypatch: pytest.MonkeyPatc
         assert not world.health.is_alive
 
 
-def test_a_log_that_cannot_be_read_does_not_keep_others_from_being_read() -> None:
+def test_unreadable_log_does_not_block_other_logs() -> None:
     class Server:
         def copy(self) -> "Server":
             return self
@@ -139,47 +141,47 @@ def test_a_name_in_a_path_is_quoted(name: str) -> None:
     world = World()
     for names in (("team-a", name), (name, "train-worker-1")):
         with pytest.raises(ApiError, match="404"):
-            LocalApi(world.server).call("DELETE", resource_path(PODS, *names))
+            LocalApi(world.server).call("DELETE", build_resource_path(PODS, *names))
     for _, url in world.server.changes:
         assert url.isascii() and not {"?", "#", " ", "&"} & set(url) and url.count("/") == 6
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../namespaces/team-b/pods/x", "%2e%2e", "team-b%2Fpods%2Fx", "x/.."])
-def test_a_name_of_several_segments_is_not_sent(name: str) -> None:
+def test_object_name_with_slashes_is_refused(name: str) -> None:
     world = World()
     for names in (("team-a", name), (name, "train-worker-1")):
         with pytest.raises(ValueError, match="is not the name of an object"):
-            LocalApi(world.server).call("DELETE", resource_path(PODS, *names))
+            LocalApi(world.server).call("DELETE", build_resource_path(PODS, *names))
     assert world.server.changes == []
 
 
 @pytest.mark.parametrize(
     "path", ["api/v1/namespaces/../nodes/one", "api//v1/nodes", "api/v1/namespaces/team-b%2Fpods%2Fx", "%2e%2e"]
 )
-def test_a_path_that_the_api_server_reads_differently_is_not_sent(path: str) -> None:
+def test_ambiguous_request_path_is_refused(path: str) -> None:
     world = World()
     with pytest.raises(ValueError, match="is not the path of a resource"):
         LocalApi(world.server).call("DELETE", path)
     assert world.server.changes == []
 
 
-def test_a_failing_task_waits_longer_each_time() -> None:
+def test_failing_task_is_retried_with_longer_delays() -> None:
     now = [0.0]
     guard, calls = Guard(lambda: now[0]), list[float]()
 
-    def fail() -> None:
+    def fail_task() -> None:
         calls.append(now[0])
         raise RuntimeError
 
     for second in range(2000):
         now[0] = float(second)
-        guard.run("task", fail)
+        guard.run("task", fail_task)
         assert guard.run("another", lambda: 1) == 1
     pauses = [later - earlier for earlier, later in pairwise(calls)]
     assert pauses == [PAUSE_SECONDS * 2**number for number in range(6)] + [LONGEST_PAUSE_SECONDS] * (len(pauses) - 6)
     now[0] += LONGEST_PAUSE_SECONDS
     assert guard.run("task", lambda: 2) == 2
-    assert guard.run("task", fail) is None and calls[-1] == now[0]
+    assert guard.run("task", fail_task) is None and calls[-1] == now[0]
 
 
 class SlowWorld(World):
@@ -189,28 +191,28 @@ class SlowWorld(World):
         super().__init__()
         self.now = 1000.0
         monkeypatch.setattr(controller.time, "monotonic", lambda: self.now)
-        self.server.refuse = self._refuse
+        self.server.refuse = self._refuse_reads
         for number in range(5):
-            found = copy.deepcopy(self.job("team-a"))
+            found = copy.deepcopy(self.make_job("team-a"))
             found["metadata"] |= {"name": f"other-{number}", "uid": f"{number}-uid"}
             found["metadata"]["labels"]["gpumpi.io/job"] = f"other-{number}"
             self.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
 
-    def _refuse(self, method: str, url: str) -> int | None:
+    def _refuse_reads(self, method: str, url: str) -> int | None:
         if method == "GET" or "/team-a/" not in url:
             return None
         self.now += 30
         return 500
 
-    def sent(self, namespace: str) -> int:
-        return sum(namespace_of(one) == namespace for one in self.server.changes)
+    def count_changes(self, namespace: str) -> int:
+        return sum(parse_namespace(one) == namespace for one in self.server.changes)
 
 
 def test_a_slow_namespace_delays_others_by_one_request_per_round(monkeypatch: pytest.MonkeyPatch) -> None:
     world = SlowWorld(monkeypatch)
     world.start()
     world.run()
-    assert world.sent("team-a") == 1
+    assert world.count_changes("team-a") == 1
     assert ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1") in world.server.changes
 
 
@@ -230,23 +232,23 @@ def test_a_controller_that_lost_its_lease_during_a_round_stops_acting(monkeypatc
     world.start()
     assert world.controller._is_leader()
     world.run()
-    assert (world.sent("team-a"), world.sent("team-b")) == (1, 0)
+    assert (world.count_changes("team-a"), world.count_changes("team-b")) == (1, 0)
     assert not any("/nodes/" in url for _, url in world.server.changes)
 
 
-def test_a_new_controller_ends_workers_that_its_predecessor_has_left() -> None:
+def test_new_controller_deletes_workers_left_by_its_predecessor() -> None:
     """The predecessor was killed after it had recorded the end of the job, whose workers wait in the queue."""
     world, namespace, path = World(), NAMESPACES[0], f"apis/batch/v1/namespaces/{NAMESPACES[0]}/jobs"
-    failed = main("standalone", conditions=[condition("Failed", 40)])
+    failed = make_main_object("standalone", conditions=[make_condition("Failed", 40)])
     failed["metadata"] |= {"namespace": namespace}
-    workers_set = {"name": "train-worker", "labels": {JOB_LABEL: "train"}, "creationTimestamp": at(0)}
+    workers_set = {"name": "train-worker", "labels": {JOB_LABEL: "train"}, "creationTimestamp": timestamp_at(0)}
     world.server.objects[path] = {}
     world.server.add(path, failed)
     world.server.add(f"apis/apps/v1/namespaces/{namespace}/statefulsets", {"metadata": workers_set, "spec": {"replicas": 2}})
     world.server.objects[f"api/v1/namespaces/{namespace}/pods"] = {}
     controlled = Controlled()
-    controlled.look(job(failed, []), 41)
+    controlled.look(make_job(failed, []), 41)
     assert controlled.record is not None
-    world.record(namespace, controlled.record)
+    world.add_record(namespace, controlled.record)
     world.start()
     assert ("PATCH", f"/apis/apps/v1/namespaces/{namespace}/statefulsets/train-worker") in world.run()

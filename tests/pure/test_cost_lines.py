@@ -7,10 +7,10 @@ import pytest
 from cli.stacks.cost import lines
 from infra.jobs.cluster import ClusterDescription, PoolDescription
 from infra.jobs.model import Job
-from tests.pure.bill_world import prices, stack
+from tests.pure.bill_world import load_stack, make_prices
 
 
-def cluster(market: str = "on-demand", region: str = "us-west-2", instance_type: str = "p4d.24xlarge") -> ClusterDescription:
+def make_cluster(market: str = "on-demand", region: str = "us-west-2", instance_type: str = "p4d.24xlarge") -> ClusterDescription:
     pool = PoolDescription(
         name="train",
         instance_type=instance_type,
@@ -24,7 +24,7 @@ def cluster(market: str = "on-demand", region: str = "us-west-2", instance_type:
     return ClusterDescription(cluster="gpumpi-x", region=region, pools=(pool,))
 
 
-def job(**more: Any) -> Job:
+def make_job(**more: Any) -> Job:
     return Job.model_validate({"name": "j", "pool": "train", "image": "mpi:1", "command": ["hello"], "workers": 2, **more})
 
 
@@ -39,20 +39,20 @@ def job(**more: Any) -> Job:
         ({}, {"instance_type": ""}, None),
     ],
 )
-def test_submit_says_what_the_nodes_of_a_job_cost(options: dict[str, Any], where: dict[str, str], text: str | None) -> None:
-    assert lines.of_job(job(**options), cluster(**where)) == text
+def test_submit_prints_the_cost_of_the_jobs_nodes(options: dict[str, Any], where: dict[str, str], text: str | None) -> None:
+    assert lines.format_job_cost(make_job(**options), make_cluster(**where)) == text
 
 
 def test_a_spot_pool_costs_the_spot_price() -> None:
-    line = lines.of_job(job(), cluster(market="spot"))
+    line = lines.format_job_cost(make_job(), make_cluster(market="spot"))
     assert line is not None and line.startswith("cost: 2 x p4d.24xlarge, spot: 16.00 USD per hour")
 
 
-def test_init_says_what_the_stack_costs() -> None:
-    line = lines.of_stack(stack("02-p4d-efa"), None, prices())
+def test_init_prints_the_cost_of_the_stack() -> None:
+    line = lines.format_stack_cost(load_stack("02-p4d-efa"), None, make_prices())
     assert line == "cost in USD per hour: 0.37 idle, 44.30 configured, 88.35 maximum (AWS Price List, 2026-11-22)"
 
 
-def test_init_names_the_unknown_parts_of_the_cost() -> None:
-    line = lines.of_stack(stack("07-targeted-odcr"), None, prices())
+def test_init_lists_cost_items_without_known_prices() -> None:
+    line = lines.format_stack_cost(load_stack("07-targeted-odcr"), None, make_prices())
     assert "idle unknown (the size of cr-0fedcba9876543210)" in line

@@ -9,26 +9,26 @@ from typing import Any, get_args
 
 import pytest
 
-from cli.clusters.dashboard.page_data import Seen, page
+from cli.clusters.dashboard.page_data import Seen, build_page
 from cli.clusters.dashboard.server import PAGE
 from cli.clusters.status.cluster_status import PoolStatus, Status
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS
 from cli.nodes.health.node_health import SEVERITIES, State
 from cli.stacks.cost.spending import Spending
-from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, node
+from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, make_node
 
 BROKEN = replace(NODES[4], state="broken", taken_out=None, next="EKS replaces it at 12:07 UTC, 10 min after the fault")
 REASON = "context ada may not list Nodes; ask for access"
 
 
-def shown(snapshot: Seen = SEEN) -> dict[str, Any]:
+def render_document(snapshot: Seen = SEEN) -> dict[str, Any]:
     """Return the page's JSON document as a browser receives it."""
-    document: dict[str, Any] = json.loads(json.dumps(page(snapshot, NOW)))
+    document: dict[str, Any] = json.loads(json.dumps(build_page(snapshot, NOW)))
     return document
 
 
-def row(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
+def read_row(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
     """Return the cells of the row whose first cell is `name`."""
     (match,) = [row["cells"] for row in document[section]["rows"] if next(iter(row["cells"].values()))["text"] == name]
     cells: dict[str, Any] = match
@@ -53,7 +53,7 @@ class Columns(HTMLParser):
 
 
 def test_every_column_of_the_page_has_a_cell_in_every_row() -> None:
-    document = shown()
+    document = render_document()
     for section, columns in Columns().found.items():
         assert document[section]["rows"], f"the sample has no {section}"
         for row in document[section]["rows"]:
@@ -61,15 +61,15 @@ def test_every_column_of_the_page_has_a_cell_in_every_row() -> None:
             assert all(set(value) >= {"text", "note", "tone"} for value in row["cells"].values())
 
 
-def test_rows_have_keys_that_identify_them() -> None:
-    document = shown()
+def test_row_keys_are_unique() -> None:
+    document = render_document()
     for section in Columns().found:
         keys = [row["key"] for row in document[section]["rows"]]
         assert len(set(keys)) == len(keys), section
 
 
-def test_a_job_shows_its_phases_progress_and_why_it_restarted() -> None:
-    cells = row(shown(), "jobs", "llm-pretrain")
+def test_job_row_shows_phases_progress_and_restart_reason() -> None:
+    cells = read_row(render_document(), "jobs", "llm-pretrain")
     assert (cells["phase"]["text"], cells["restarts"]["text"], cells["progress"]["text"]) == ("Running", "1", "step 41,250")
     assert cells["phase"]["note"].startswith("restarted: llm-pretrain-worker-1: its node ip-10-0-1-17")
     assert cells["time"]["note"].partition("; ")[2] == (
@@ -79,67 +79,69 @@ def test_a_job_shows_its_phases_progress_and_why_it_restarted() -> None:
     assert cells["hours"]["text"] == "46.93"
 
 
-def test_goodput_and_phases_of_a_job_are_those_of_the_goodput_command() -> None:
+def test_goodput_and_phases_of_a_job_match_the_goodput_command() -> None:
     assert not isinstance(SEEN.records, str)
-    document = shown()
+    document = render_document()
     for section, record in [("jobs", SEEN.records[0]), ("ended", SEEN.records[3])]:
-        spent = time_account.account_for(record.content, NOW)
-        cell = row(document, section, record.content["name"])["time"]
-        assert f"goodput {spent.share}" in cell["note"].split("; ")
+        spent = time_account.compute_account(record.content, NOW)
+        cell = read_row(document, section, record.content["name"])["time"]
+        assert f"goodput {spent.goodput_percentage}" in cell["note"].split("; ")
         assert {part["name"]: part["seconds"] for part in cell["parts"]} == {
             phase: spent.spent[phase].total_seconds() for phase in PARTS if spent.spent[phase]
         }
 
 
 def test_phases_have_the_same_order_in_every_job() -> None:
-    document = shown()
+    document = render_document()
     for row in (*document["jobs"]["rows"], *document["ended"]["rows"]):
         names = [part["name"] for part in row["cells"]["time"]["parts"]]
         assert names == [phase for phase in PARTS if phase in names] and names
 
 
-def test_lost_time_of_a_job_without_steps_is_unknown() -> None:
-    document = shown()
-    assert row(document, "jobs", "allreduce-bench")["time"]["note"].endswith("training 4m0s, lost ?")
-    assert row(document, "jobs", "mnist")["time"]["note"] == "queued 1m0s", "in the queue, nothing can be lost"
-    assert "goodput 77.8 %; " in row(document, "ended", "resnet-b")["time"]["note"]
+def test_lost_time_is_unknown_for_job_without_steps() -> None:
+    document = render_document()
+    assert read_row(document, "jobs", "allreduce-bench")["time"]["note"].endswith("training 4m0s, lost ?")
+    assert read_row(document, "jobs", "mnist")["time"]["note"] == "queued 1m0s", "in the queue, nothing can be lost"
+    assert "goodput 77.8 %; " in read_row(document, "ended", "resnet-b")["time"]["note"]
 
 
-def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
+def test_total_goodput_covers_running_and_ended_jobs() -> None:
     assert not isinstance(SEEN.records, str)
-    (note,) = shown()["jobs"]["notes"]
-    total = time_account.sum_accounts([time_account.account_for(record.content, NOW) for record in SEEN.records])
-    assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.share}, weighted by GPUs.")
+    (note,) = render_document()["jobs"]["notes"]
+    total = time_account.sum_accounts([time_account.compute_account(record.content, NOW) for record in SEEN.records])
+    assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.goodput_percentage}, weighted by GPUs.")
     assert note.endswith("Lost time is unknown for 2 of 4 jobs, and counts as training.")
-    assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"
+    assert render_document(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"
 
 
-def test_a_job_that_hung_is_named_in_its_row_also_after_it_ended() -> None:
+def test_job_row_still_shows_a_hang_after_the_job_ended() -> None:
     assert not isinstance(SEEN.records, str)
-    cells = row(shown(), "ended", "resnet-a")
+    cells = read_row(render_document(), "ended", "resnet-a")
     assert cells["phase"]["note"] == "restarted after a hang: no new step for 630 s after step 8120"
     assert (cells["restarts"]["text"], cells["restarts"]["note"]) == ("1", "1 failed attempt, 1 hang")
     hung = {**SEEN.records[3].content, "ended": None, "phase": "Running", "name": "mnist"}
     record = replace(SEEN.records[3], content={**hung, "created": SEEN.records[2].content["created"]})
-    assert row(shown(replace(SEEN, records=[record])), "jobs", "mnist")["restarts"]["note"] == "1 hang"
+    assert read_row(render_document(replace(SEEN, records=[record])), "jobs", "mnist")["restarts"]["note"] == "1 hang"
 
 
-def test_a_job_that_failed_without_a_reason_shows_why_its_last_attempt_failed() -> None:
+def test_job_that_failed_without_a_reason_shows_cause_of_last_failed_attempt() -> None:
     assert not isinstance(SEEN.records, str)
     record = replace(SEEN.records[4], content={**SEEN.records[4].content, "reason": ""})
-    cells = row(shown(replace(SEEN, records=[record])), "ended", "resnet-b")
+    cells = read_row(render_document(replace(SEEN, records=[record])), "ended", "resnet-b")
     assert cells["phase"]["note"] == "resnet-b-launcher-1: exit code 1"
 
 
-def test_a_waiting_job_shows_what_it_waits_for_below_the_running_ones() -> None:
-    document = shown()
-    assert row(document, "jobs", "mnist")["phase"]["note"] == "waits in the queue: 8 more nvidia.com/gpu of pool train needed"
+def test_waiting_job_shows_its_reason_below_the_running_jobs() -> None:
+    document = render_document()
+    assert (
+        read_row(document, "jobs", "mnist")["phase"]["note"] == "waits in the queue: 8 more nvidia.com/gpu of pool train needed"
+    )
     assert [row["cells"]["phase"]["text"] for row in document["jobs"]["rows"]] == ["Running", "Running", "Queued"]
 
 
-def test_what_no_source_reports_is_not_invented() -> None:
-    document = shown(replace(SEEN, records=[], spending="cost so far: unknown without a stack"))
-    job = row(document, "jobs", "llm-pretrain")
+def test_unreported_values_are_shown_as_unknown() -> None:
+    document = render_document(replace(SEEN, records=[], spending="cost so far: unknown without a stack"))
+    job = read_row(document, "jobs", "llm-pretrain")
     assert (job["restarts"]["text"], job["hours"]["text"], job["progress"]["text"]) == ("?", "?", "not reported")
     assert job["time"]["parts"] == []
     assert document["pools"]["notes"][0].startswith("GPU utilization: no data source.")
@@ -147,25 +149,25 @@ def test_what_no_source_reports_is_not_invented() -> None:
     assert document["tiles"][3]["value"] == "?"
 
 
-def test_what_the_caller_may_not_read_is_shown_with_the_reason() -> None:
+def test_data_the_caller_may_not_read_is_replaced_by_the_reason() -> None:
     unread = Status("gpumpi-mine", pools=(PoolStatus("train", "p5.48xlarge", max_size=4),), unknown=(REASON,))
-    document = shown(Seen(NOW, unread, REASON, REASON, REASON, unknown=(REASON,)))
+    document = render_document(Seen(NOW, unread, REASON, REASON, REASON, unknown=(REASON,)))
     assert document["unknown"] == [REASON]
     assert (document["nodes"]["rows"], document["nodes"]["empty"]) == ([], REASON)
     assert document["jobs"]["notes"] == [f"phases, goodput, restarts, progress and GPU hours: {REASON}"]
     assert [tile["value"] for tile in document["tiles"]] == ["?", "?", "0", "?"]
-    assert row(document, "pools", "train")["gpus"]["text"] == "?"
+    assert read_row(document, "pools", "train")["gpus"]["text"] == "?"
 
 
 @pytest.mark.parametrize("status", [Status(""), Status("mine", unknown=("ada may not list MPIJobs in namespace a",))])
-def test_jobs_that_could_not_be_read_are_not_zero_jobs(status: Status) -> None:
-    document = shown(Seen(NOW, status, REASON, REASON, REASON))
+def test_unreadable_jobs_are_not_shown_as_zero_jobs(status: Status) -> None:
+    document = render_document(Seen(NOW, status, REASON, REASON, REASON))
     assert document["tiles"][2]["value"] == "?"
     assert document["jobs"]["empty"] == "no jobs could be read" and document["ended"]["empty"] == REASON
 
 
-def test_a_broken_node_comes_first_with_its_fault_and_what_is_next() -> None:
-    document = shown(replace(SEEN, nodes=(*NODES[:4], BROKEN, *NODES[5:])))
+def test_broken_node_comes_first_with_its_fault_and_next_action() -> None:
+    document = render_document(replace(SEEN, nodes=(*NODES[:4], BROKEN, *NODES[5:])))
     first = document["nodes"]["rows"][0]["cells"]
     assert (first["state"]["text"], first["state"]["tone"], first["gpus"]["text"]) == ("broken, cordoned", "bad", "7 of 8")
     assert first["what"]["text"].startswith("NvidiaXID79Error: NVRM: Xid")
@@ -175,95 +177,95 @@ def test_a_broken_node_comes_first_with_its_fault_and_what_is_next() -> None:
     assert (tile["value"], tile["note"], tile["tone"]) == ("5 of 6", "1 broken", "bad")
 
 
-def test_the_page_knows_every_state_that_a_node_can_have() -> None:
+def test_page_supports_every_node_state() -> None:
     assert set(SEVERITIES) == set(get_args(State))
 
 
-def test_nodes_that_the_job_controller_took_out_come_before_healthy_ones_with_what_is_next() -> None:
+def test_nodes_taken_out_of_service_by_the_job_controller_precede_healthy_nodes() -> None:
     states: tuple[State, ...] = ("healthy", "verifying", "draining", "not ready")
-    document = shown(replace(SEEN, nodes=[node(number, state=state) for number, state in enumerate(states)]))
+    document = render_document(replace(SEEN, nodes=[make_node(number, state=state) for number, state in enumerate(states)]))
     cells = [row["cells"]["state"] for row in document["nodes"]["rows"]]
     assert [cell["text"] for cell in cells] == ["not ready", "draining", "verifying", "healthy"]
     assert [cell["tone"] for cell in cells] == ["bad", "doubtful", "doubtful", "good"]
     assert NODES[4].taken_out is not None
     recovered = replace(NODES[4], state="verifying", faults=(), next="accepts jobs again at 12:00:30 UTC")
-    what = row(shown(replace(SEEN, nodes=[recovered])), "nodes", recovered.name)["what"]
+    what = read_row(render_document(replace(SEEN, nodes=[recovered])), "nodes", recovered.name)["what"]
     assert (what["text"], what["note"]) == ("NvidiaXID79Error, no fault now", "accepts jobs again at 12:00:30 UTC")
 
 
-def test_thousands_of_nodes_leave_out_only_healthy_ones() -> None:
-    many = [node(number) for number in range(1000)] + [replace(BROKEN, name=f"broken-{number}") for number in range(3)]
-    section = shown(replace(SEEN, nodes=many))["nodes"]
+def test_only_healthy_nodes_are_omitted_from_a_long_list() -> None:
+    many = [make_node(number) for number in range(1000)] + [replace(BROKEN, name=f"broken-{number}") for number in range(3)]
+    section = render_document(replace(SEEN, nodes=many))["nodes"]
     assert [row["cells"]["state"]["text"] for row in section["rows"][:4]] == ["broken, cordoned"] * 3 + ["healthy"]
     assert (len(section["rows"]), section["more"]) == (100, "903 more nodes, all of them healthy")
 
 
 def test_the_cost_is_a_lower_bound_if_a_price_is_unknown() -> None:
     spent = replace(SPENDING, total=replace(SPENDING.total, unknown=True), unknown=["the spot price of p5.48xlarge"])
-    document = shown(replace(SEEN, spending=spent))
+    document = render_document(replace(SEEN, spending=spent))
     assert document["tiles"][3]["value"] == "at least 1,312.40"
     assert document["cost"]["notes"][1:] == ["unknown: the spot price of p5.48xlarge"]
-    assert row(document, "cost", "pool train")["gpu"]["note"] == "18.72 without a job"
+    assert read_row(document, "cost", "pool train")["gpu"]["note"] == "18.72 without a job"
 
 
-def test_a_pool_whose_every_price_is_unknown_has_no_lower_bound() -> None:
+def test_cost_of_a_pool_without_any_known_price_is_unknown() -> None:
     unknown = replace(SPENDING.pools["train"], usd=Decimal(0), unknown=True)
-    document = shown(replace(SEEN, spending=replace(SPENDING, pools={"train": unknown})))
-    assert row(document, "cost", "pool train")["usd"] == {"text": "unknown", "note": "", "tone": "doubtful"}
+    document = render_document(replace(SEEN, spending=replace(SPENDING, pools={"train": unknown})))
+    assert read_row(document, "cost", "pool train")["usd"] == {"text": "unknown", "note": "", "tone": "doubtful"}
 
 
-def test_a_stack_without_instances_has_cost_nothing() -> None:
-    document = shown(replace(SEEN, spending=Spending(NOW, NOW)))
+def test_stack_without_instances_has_zero_cost() -> None:
+    document = render_document(replace(SEEN, spending=Spending(NOW, NOW)))
     assert (document["cost"]["rows"], document["cost"]["empty"]) == ([], "no instance has run")
 
 
 def test_jobs_that_ended_come_from_their_records_newest_first() -> None:
-    document = shown()
+    document = render_document()
     assert [row["cells"]["job"]["text"] for row in document["ended"]["rows"]] == ["resnet-a", "resnet-b"]
-    assert row(document, "ended", "resnet-b")["phase"]["note"].startswith("BackoffLimitExceeded")
+    assert read_row(document, "ended", "resnet-b")["phase"]["note"].startswith("BackoffLimitExceeded")
     assert document["ended"]["notes"] == ["ended and not deleted: 7 succeeded, 1 failed"]
 
 
 def test_a_failed_launch_is_shown_until_a_later_one_succeeds() -> None:
-    note = row(shown(), "pools", "spare")["notes"]
+    note = read_row(render_document(), "pools", "spare")["notes"]
     assert note["text"].startswith("last failed launch 3m0s ago: InsufficientInstanceCapacity") and note["tone"] == "bad"
     launch = STATUS.pools[2].last_failed_launch
     assert launch is not None
     over = replace(STATUS, pools=(replace(STATUS.pools[2], last_failed_launch=replace(launch, later_launch_succeeded=True)),))
-    assert row(shown(replace(SEEN, status=over)), "pools", "spare")["notes"]["text"] == ""
+    assert read_row(render_document(replace(SEEN, status=over)), "pools", "spare")["notes"]["text"] == ""
 
 
-def test_an_ec2_cluster_names_the_commands_for_its_runs_and_nodes() -> None:
+def test_ec2_cluster_page_names_commands_for_runs_and_nodes() -> None:
     status = Status("gpumpi-mine", "ec2", "ready", pools=(PoolStatus("workers", "g5.xlarge", ready=2, nodes=2, wanted=2),))
-    document = shown(Seen(NOW, status, "see hosts", [], SPENDING))
+    document = render_document(Seen(NOW, status, "see hosts", [], SPENDING))
     assert "jobs -s STACK" in document["jobs"]["empty"]
     assert (document["tiles"][0]["value"], document["nodes"]["empty"]) == ("2 of 2", "see hosts")
     assert (document["tiles"][1]["value"], document["tiles"][2]["value"]) == ("?", "?")
 
 
-def test_a_log_that_cannot_be_watched_is_named_where_the_step_would_be() -> None:
+def test_unwatchable_log_is_reported_in_place_of_the_step() -> None:
     assert not isinstance(SEEN.records, str)
     problem = "progress.pattern takes too long, so the job is not watched"
     records = [replace(record, content={**record.content, "progressProblem": problem}) for record in SEEN.records]
-    document = shown(replace(SEEN, records=records))
-    assert row(document, "jobs", "llm-pretrain")["progress"] == {"text": "step 41,250", "note": problem, "tone": "doubtful"}
-    assert row(document, "jobs", "mnist")["progress"] == {"text": "not reported", "note": problem, "tone": "doubtful"}
+    document = render_document(replace(SEEN, records=records))
+    assert read_row(document, "jobs", "llm-pretrain")["progress"] == {"text": "step 41,250", "note": problem, "tone": "doubtful"}
+    assert read_row(document, "jobs", "mnist")["progress"] == {"text": "not reported", "note": problem, "tone": "doubtful"}
 
 
-def test_why_a_job_is_not_watched_is_written_once_although_status_reports_it_too() -> None:
+def test_reason_for_unwatched_job_is_shown_once_even_if_status_repeats_the_reason() -> None:
     assert not isinstance(SEEN.records, str)
     problem = "progress.pattern takes too long, so the job is not watched"
     records = [replace(record, content={**record.content, "progressProblem": problem}) for record in SEEN.records]
     jobs = tuple(replace(line, waits_for=problem) for line in STATUS.jobs)
-    document = shown(replace(SEEN, records=records, status=replace(STATUS, jobs=jobs)))
+    document = render_document(replace(SEEN, records=records, status=replace(STATUS, jobs=jobs)))
     assert [row["cells"]["phase"]["note"] for row in document["jobs"]["rows"][1:]] == ["", ""]
-    assert row(document, "jobs", "allreduce-bench")["progress"]["note"] == problem
+    assert read_row(document, "jobs", "allreduce-bench")["progress"]["note"] == problem
 
 
 # --- colors -------------------------------------------------------------------------------------------------------------
 
 
-def luminance(color: str) -> float:
+def compute_luminance(color: str) -> float:
     """https://www.w3.org/TR/WCAG22/#dfn-relative-luminance"""
     parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
@@ -271,12 +273,12 @@ def luminance(color: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_every_phase_has_a_color_of_its_own_that_stands_out(scheme: int) -> None:
+def test_every_phase_has_a_distinct_visible_color(scheme: int) -> None:
     """At least 3:1, https://www.w3.org/TR/WCAG22/#non-text-contrast"""
     style = (PAGE / "page.css").read_text()
     colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", style.split(":root {")[1 + scheme]))
     assert len({colors[phase] for phase in PARTS}) == len(PARTS)
     for phase in PARTS:
         assert f'.bar i[data-phase="{phase}"] {{\n  background: var(--{phase});' in style
-        low, high = sorted(luminance(colors[name]) for name in (phase, "box"))
+        low, high = sorted(compute_luminance(colors[name]) for name in (phase, "box"))
         assert (high + 0.05) / (low + 0.05) >= 3, phase

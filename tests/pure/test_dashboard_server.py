@@ -39,7 +39,7 @@ def server() -> Iterator[DashboardServer]:
         thread.join()
 
 
-def ask(server: DashboardServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+def send_request(server: DashboardServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPConnection(*server.server_address, timeout=20)
     connection.request(method, path, headers=headers)
     answer = connection.getresponse()
@@ -51,22 +51,22 @@ def ask(server: DashboardServer, path: str, method: str = "GET", **headers: str)
 # --- which clients get a response
 
 
-def test_the_url_of_the_command_gets_the_page_and_its_data(server: DashboardServer) -> None:
+def test_printed_url_serves_page_and_data(server: DashboardServer) -> None:
     path = server.url.removeprefix(f"http://127.0.0.1:{server.port}")
     assert path == f"/{server.token}/"
-    status, headers, body = ask(server, path)
+    status, headers, body = send_request(server, path)
     assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8") and body.startswith("<!doctype html>")
     for name, (_, kind) in FILES.items():
-        assert ask(server, path + name)[:2][1]["content-type"] == kind
-    assert json.loads(ask(server, f"{path}data.json")[2]) == DOCUMENT
+        assert send_request(server, path + name)[:2][1]["content-type"] == kind
+    assert json.loads(send_request(server, f"{path}data.json")[2]) == DOCUMENT
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/data.json", "/wrong/data.json", "/{token}", "/{part}/data.json", "/{token}x/data.json", "/?{token}"]
 )
-def test_without_the_token_there_is_no_answer(server: DashboardServer, path: str) -> None:
+def test_request_without_the_token_gets_no_content(server: DashboardServer, path: str) -> None:
     asked = path.format(token=server.token, part=server.token[:-1])
-    status, _, body = ask(server, asked)
+    status, _, body = send_request(server, asked)
     assert status == 403 and "secret" not in body and server.token not in body
 
 
@@ -76,45 +76,45 @@ def test_the_token_is_long_random_and_compared_in_constant_time(server: Dashboar
     compared: list[tuple[bytes, bytes]] = []
     real = hmac.compare_digest
     monkeypatch.setattr(module.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
-    ask(server, "/guess/data.json")
+    send_request(server, "/guess/data.json")
     assert compared == [(b"guess", server.token.encode())]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "user@127.0.0.1", "[bad", ""])
-def test_another_host_name_gets_no_answer_even_with_the_token(server: DashboardServer, host: str) -> None:
-    status, _, body = ask(server, f"/{server.token}/data.json", Host=host)
+def test_foreign_host_header_is_refused_even_with_the_token(server: DashboardServer, host: str) -> None:
+    status, _, body = send_request(server, f"/{server.token}/data.json", Host=host)
     assert status == 403 and "secret" not in body
 
 
 def test_an_ssh_tunnel_may_use_another_port(server: DashboardServer) -> None:
-    assert ask(server, f"/{server.token}/data.json", Host="localhost:9999")[0] == 200
+    assert send_request(server, f"/{server.token}/data.json", Host="localhost:9999")[0] == 200
 
 
 @pytest.mark.parametrize(
     "name", ["../server.py", "page/index.html", "index.html", "%2e%2e/server.py", "data.json/", "/etc/passwd"]
 )
-def test_nothing_but_the_files_of_the_page_is_served(server: DashboardServer, name: str) -> None:
-    assert ask(server, f"/{server.token}/{name}")[0] == 404
+def test_only_files_of_the_page_are_served(server: DashboardServer, name: str) -> None:
+    assert send_request(server, f"/{server.token}/{name}")[0] == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-def test_the_server_only_reads(server: DashboardServer, method: str) -> None:
-    status, headers, body = ask(server, f"/{server.token}/data.json", method, Origin="https://evil.example")
+def test_server_rejects_writing_methods(server: DashboardServer, method: str) -> None:
+    status, headers, body = send_request(server, f"/{server.token}/data.json", method, Origin="https://evil.example")
     assert status == 501 and "secret" not in body and "access-control-allow-origin" not in headers
 
 
-def test_head_has_the_headers_without_the_body(server: DashboardServer) -> None:
-    status, headers, body = ask(server, f"/{server.token}/data.json", "HEAD")
+def test_head_response_has_headers_but_no_body(server: DashboardServer) -> None:
+    status, headers, body = send_request(server, f"/{server.token}/data.json", "HEAD")
     assert (status, body) == (200, "") and int(headers["content-length"]) == len(json.dumps(DOCUMENT))
 
 
-def test_only_the_loopback_address_listens(server: DashboardServer) -> None:
+def test_server_listens_only_on_the_loopback_address(server: DashboardServer) -> None:
     assert server.server_address[0] == "127.0.0.1"
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.2", server.port), timeout=20).close()
 
 
-def test_a_port_in_use_is_one_sentence_with_the_fix(server: DashboardServer) -> None:
+def test_port_in_use_gets_one_line_error_with_the_fix(server: DashboardServer) -> None:
     fix = re.escape(f"--port: cannot listen on 127.0.0.1:{server.port} (Address already in use). Choose another one: --port ")
     with pytest.raises(CommandError, match=fix):
         DashboardServer(server.port, lambda: DOCUMENT)
@@ -124,8 +124,8 @@ def test_a_port_in_use_is_one_sentence_with_the_fix(server: DashboardServer) -> 
 
 
 @pytest.mark.parametrize("path", ["/{token}/", "/{token}/data.json", "/{token}/page.js", "/{token}/absent", "/", "/wrong/"])
-def test_every_answer_forbids_everything_from_elsewhere(server: DashboardServer, path: str) -> None:
-    _, headers, _ = ask(server, path.format(token=server.token), Origin="https://evil.example")
+def test_every_response_forbids_external_content(server: DashboardServer, path: str) -> None:
+    _, headers, _ = send_request(server, path.format(token=server.token), Origin="https://evil.example")
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy.pop("default-src") == "'none'"
     assert {name: policy.pop(name) for name in ("script-src", "style-src", "connect-src", "img-src")} == dict.fromkeys(
@@ -143,7 +143,7 @@ def test_every_answer_forbids_everything_from_elsewhere(server: DashboardServer,
     assert headers["server"] == "gpumpi"
 
 
-def test_the_page_turns_data_into_text_only() -> None:
+def test_page_scripts_never_insert_data_as_html() -> None:
     scripts = "".join((PAGE / name).read_text() for name in ("page.js", "table.js"))
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setAttribute\(\"on", scripts
@@ -151,7 +151,7 @@ def test_the_page_turns_data_into_text_only() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(PAGE.iterdir()), ids=lambda path: path.name)
-def test_the_page_needs_nothing_from_elsewhere(path: Path) -> None:
+def test_page_loads_no_external_resources(path: Path) -> None:
     text = path.read_text().replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?:|@import|@font-face|url\(", text)
     assert not re.search(r"<style|<script(?![^>]*\bsrc=)|\bstyle=|\son\w+=", text) or path.suffix == ".js"
@@ -177,44 +177,44 @@ class World:
             raise self.error
         return STATUS, 0
 
-    def reader(self) -> Reader:
+    def make_reader(self) -> Reader:
         return Reader(self.look, None, SpendingReader(None, None), self.clock)
 
 
-def test_several_pages_share_what_was_read() -> None:
+def test_several_open_pages_share_one_read_of_the_cluster() -> None:
     world = World()
-    reader = world.reader()
+    reader = world.make_reader()
     reader.start()
-    assert [reader.page()["title"] for _ in range(5)] == ["gpumpi-mine"] * 5 and world.looks == 1
+    assert [reader.build_page()["title"] for _ in range(5)] == ["gpumpi-mine"] * 5 and world.looks == 1
     world.now = EVERY_SECONDS
-    reader.page()
+    reader.build_page()
     assert world.looks == 2
 
 
-def test_a_cluster_that_stops_answering_keeps_its_last_data_and_the_reason() -> None:
+def test_last_data_stays_with_the_reason_when_the_cluster_stops_responding() -> None:
     world = World()
-    reader = world.reader()
+    reader = world.make_reader()
     reader.start()
     world.now, world.error = EVERY_SECONDS, CommandError("no cluster answers at https://a", UNREACHABLE)
-    page = reader.page()
+    page = reader.build_page()
     assert (page["stale"], page["title"], len(page["jobs"]["rows"])) == ("no cluster answers at https://a", "gpumpi-mine", 3)
     world.now, world.error = 2 * EVERY_SECONDS, None
-    assert reader.page()["stale"] == ""
+    assert reader.build_page()["stale"] == ""
 
 
-def test_a_cluster_that_never_answered_ends_the_command() -> None:
+def test_cluster_that_never_responded_ends_the_command() -> None:
     world = World()
     world.error = CommandError("no cluster answers at https://a", UNREACHABLE)
     with pytest.raises(CommandError, match="no cluster answers"):
-        world.reader().start()
+        world.make_reader().start()
 
 
-def test_a_caller_who_may_read_nothing_gets_a_page_with_the_reason() -> None:
+def test_caller_without_any_permission_gets_a_page_with_the_reason() -> None:
     world = World()
     world.error = Forbidden("ada may not read ConfigMap gpumpi-cluster", UNREACHABLE)
-    reader = world.reader()
+    reader = world.make_reader()
     reader.start()
-    page = reader.page()
+    page = reader.build_page()
     assert (page["title"], page["unknown"]) == ("unknown cluster", ["ada may not read ConfigMap gpumpi-cluster"])
 
 
@@ -225,56 +225,56 @@ class Permitted:
         self.allowed = allowed
 
     def description(self) -> Any:
-        self._check("ConfigMap")
+        self._check_permission("ConfigMap")
         return type("Described", (), {"namespaces": [type("N", (), {"name": name}) for name in ("red", "blue")]})
 
     def list(self, kind: str, fields: Any = None) -> Sequence[Any]:
-        self._check(kind)
+        self._check_permission(kind)
         condition = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error"}
         status = {"conditions": [{"type": "Ready", "status": "True"}, condition]}
         return [{"metadata": {"name": "one"}, "spec": {}, "status": status}] if kind == "Node" else []
 
     def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Any]:
-        self._check(f"{kind} {namespace}")
+        self._check_permission(f"{kind} {namespace}")
         return []
 
     def find(self, kind: str, name: str, namespace: str) -> Any:
-        self._check(name)
+        self._check_permission(name)
         journal = {"version": 1, "entries": [], "held": ["one"]}
         return {"data": {"nodes.json": json.dumps(journal)}}
 
-    def _check(self, what: str) -> None:
+    def _check_permission(self, what: str) -> None:
         if what not in self.allowed:
             raise Forbidden(f"ada may not list {what}", UNREACHABLE)
 
 
-def kubernetes(*allowed: str) -> Kubernetes:
+def make_kubernetes(*allowed: str) -> Kubernetes:
     cluster: Any = Permitted(*allowed)
     return Kubernetes(lambda: cluster)
 
 
-def test_records_of_one_namespace_are_read_if_another_is_forbidden() -> None:
-    reader = kubernetes("ConfigMap", "ConfigMap blue")
+def test_forbidden_namespace_does_not_hide_records_of_others() -> None:
+    reader = make_kubernetes("ConfigMap", "ConfigMap blue")
     assert reader.records() == [] and reader.unknown == ["records of jobs: ada may not list ConfigMap red"]
 
 
-def test_no_readable_records_are_not_an_empty_list() -> None:
-    assert kubernetes("ConfigMap").records() == "; ".join(
+def test_unreadable_records_are_not_an_empty_list() -> None:
+    assert make_kubernetes("ConfigMap").records() == "; ".join(
         f"records of jobs: ada may not list ConfigMap {name}" for name in ("red", "blue")
     )
-    assert kubernetes().records() == "ada may not list ConfigMap"
+    assert make_kubernetes().records() == "ada may not list ConfigMap"
 
 
-def test_nodes_need_no_events_and_no_records() -> None:
-    reader = kubernetes("Node")
+def test_nodes_are_shown_without_access_to_events_and_records() -> None:
+    reader = make_kubernetes("Node")
     nodes = reader.nodes(reader.records(), NOW)
     assert not isinstance(nodes, str) and [node.name for node in nodes] == ["one"]
     assert reader.unknown == ["events of nodes: ada may not list Event", "journal of nodes: ada may not list gpumpi-node-health"]
-    assert kubernetes().nodes([], NOW) == "ada may not list Node"
+    assert make_kubernetes().nodes([], NOW) == "ada may not list Node"
 
 
-def test_what_the_job_controller_does_about_a_broken_node_comes_from_its_journal() -> None:
-    (node,) = kubernetes("Node", "Event", "gpumpi-node-health").nodes([], NOW)
+def test_actions_on_a_broken_node_come_from_the_job_controllers_journal() -> None:
+    (node,) = make_kubernetes("Node", "Event", "gpumpi-node-health").nodes([], NOW)
     assert not isinstance(node, str) and node.next == repair_rows.HELD
 
 
@@ -282,68 +282,68 @@ def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pyt
     world, read = World(), threading.Semaphore(0)
     answers: list[int] = []
 
-    def so_far(self: SpendingReader, raw: RawStack) -> Any:
+    def read_spending(self: SpendingReader, raw: RawStack) -> Any:
         read.acquire()
         answers.append(1)
         return SPENDING
 
-    monkeypatch.setattr(SpendingReader, "_read", so_far)
+    monkeypatch.setattr(SpendingReader, "_read_spending", read_spending)
     reader = SpendingReader(RawStack("mine", "us-west-2", {"target": {"kind": "eks"}}), None, world.clock)
-    assert reader.latest() == "cost so far: reading prices" == reader.latest()
+    assert reader.latest_spending() == "cost so far: reading prices" == reader.latest_spending()
     read.release()
     assert reader._thread is not None
     reader._thread.join()
-    assert reader.latest() is SPENDING and len(answers) == 1
+    assert reader.latest_spending() is SPENDING and len(answers) == 1
     world.now = SPENDING_SECONDS
     read.release()
-    reader.latest()
+    reader.latest_spending()
     reader._thread.join()
     assert len(answers) == 2
 
 
 @pytest.mark.parametrize(("kind", "words"), [(None, "Start the dashboard with -s STACK"), ("existing", "not in AWS")])
-def test_a_cluster_without_prices_says_why_there_is_no_cost(kind: str | None, words: str) -> None:
+def test_cluster_without_prices_shows_why_the_cost_is_unknown(kind: str | None, words: str) -> None:
     raw = RawStack("mine", "", {"target": {"kind": kind}}) if kind else None
-    assert words in str(SpendingReader(raw, None).latest())
+    assert words in str(SpendingReader(raw, None).latest_spending())
 
 
 # --- the verb -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> World:
+def fake_cluster(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
-    monkeypatch.setattr(dashboard_command, "look_at", lambda *_, **__: world.look)
-    nothing = kubernetes()
-    monkeypatch.setattr(dashboard_command.stack_cluster, "connect", lambda *_: nothing.cluster())
+    monkeypatch.setattr(dashboard_command, "make_status_query", lambda *_, **__: world.look)
+    nothing = make_kubernetes()
+    monkeypatch.setattr(dashboard_command.stack_cluster, "connect_to_stack", lambda *_: nothing.cluster())
     return world
 
 
-def interrupted(server: DashboardServer) -> None:
-    assert ask_once(server)["title"] == "gpumpi-mine"
+def interrupt_server(server: DashboardServer) -> None:
+    assert fetch_data_once(server)["title"] == "gpumpi-mine"
     signal.raise_signal(signal.SIGINT)
 
 
-def ask_once(server: DashboardServer) -> Any:
+def fetch_data_once(server: DashboardServer) -> Any:
     thread = threading.Thread(target=server.handle_request)
     thread.start()
-    data = json.loads(ask(server, f"/{server.token}/data.json")[2])
+    data = json.loads(send_request(server, f"/{server.token}/data.json")[2])
     thread.join()
     return data
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["text", "json"])
-def test_the_verb_prints_its_url_and_serves_until_it_is_interrupted(
-    cluster: World, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+def test_dashboard_command_prints_its_url_and_serves_until_interrupted(
+    fake_cluster: World, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    monkeypatch.setattr(DashboardServer, "serve_forever", interrupted)
+    monkeypatch.setattr(DashboardServer, "serve_forever", interrupt_server)
     done = CliRunner().invoke(main.app, ["dashboard", *arguments])
     assert (done.exit_code, done.stderr) == (130, ""), done.output
     url = json.loads(done.stdout)["url"] if arguments else done.stdout.splitlines()[0]
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", url)
 
 
-def test_the_verb_ends_with_the_reason_if_the_cluster_does_not_answer(cluster: World) -> None:
-    cluster.error = CommandError("no cluster answers at https://a", UNREACHABLE)
+def test_dashboard_command_fails_with_the_reason_if_the_cluster_does_not_respond(fake_cluster: World) -> None:
+    fake_cluster.error = CommandError("no cluster answers at https://a", UNREACHABLE)
     done = CliRunner().invoke(main.app, ["dashboard"])
     assert (done.exit_code, done.stdout, done.stderr) == (5, "", "cluster dashboard: no cluster answers at https://a\n")

@@ -21,7 +21,7 @@ from localcloud import instance
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.state import ClusterState
 from localcloud.machine.supervisor import Crash
-from localcloud.processes import Server, save
+from localcloud.processes import Server, save_servers
 
 ETCD_IS_DEAD = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/start-informers ok\nreadyz check failed"
 NO_KUEUE = (
@@ -32,18 +32,18 @@ NO_KUEUE = (
 
 
 @contextmanager
-def api_server(folder: Path, readyz: tuple[int, str] = (200, "ok"), creation: tuple[int, str] = (500, "")) -> Iterator[Cluster]:
+def serve_api(folder: Path, readyz: tuple[int, str] = (200, "ok"), creation: tuple[int, str] = (500, "")) -> Iterator[Cluster]:
     """API server with fixed responses to `/readyz` and to the creation of objects."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.answer(*readyz)
+            self.send_answer(*readyz)
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.answer(creation[0], json.dumps({"reason": "InternalError", "message": creation[1]}))
+            self.send_answer(creation[0], json.dumps({"reason": "InternalError", "message": creation[1]}))
 
-        def answer(self, status: int, text: str) -> None:
+        def send_answer(self, status: int, text: str) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
@@ -55,13 +55,13 @@ def api_server(folder: Path, readyz: tuple[int, str] = (200, "ok"), creation: tu
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield Cluster(kubeconfig(folder, f"http://127.0.0.1:{server.server_port}"), None)
+            yield Cluster(write_kubeconfig(folder, f"http://127.0.0.1:{server.server_port}"), None)
         finally:
             server.shutdown()
             thread.join()
 
 
-def kubeconfig(folder: Path, server: str) -> Path:
+def write_kubeconfig(folder: Path, server: str) -> Path:
     entry = {"clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": {"token": "t"}}]}
     contexts = [{"name": "here", "context": {"cluster": "c", "user": "u"}}]
     file = folder / "kubeconfig"
@@ -76,28 +76,28 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cloud"
 
 
-def record(home: Path, server: str, *dead: str) -> LocalCloud:
+def write_state_files(home: Path, server: str, *dead: str) -> LocalCloud:
     """Write the state files of a local cloud with a cluster in which the `dead` processes have crashed."""
     folder = home / "kubernetes" / "1-gpumpi-local"
     folder.mkdir(parents=True)
     crashes = [Crash(name, -9, "/log", "") for name in dead]
     ClusterState("gpumpi-local", "us-west-2", "ready", server, crashes=crashes).save(folder)
     started = psutil.Process().create_time()
-    save([Server(name, os.getpid(), started, 1, "") for name in instance.SERVERS], home / "servers.json")
+    save_servers([Server(name, os.getpid(), started, 1, "") for name in instance.SERVERS], home / "servers.json")
     return LocalCloud(home)
 
 
-def test_an_api_server_without_etcd_is_not_asked_further(tmp_path: Path) -> None:
-    with api_server(tmp_path, (500, ETCD_IS_DEAD)) as cluster, pytest.raises(CommandError) as raised:
+def test_api_server_without_etcd_gets_no_further_requests(tmp_path: Path) -> None:
+    with serve_api(tmp_path, (500, ETCD_IS_DEAD)) as cluster, pytest.raises(CommandError) as raised:
         cluster.list("Pod")
     assert str(raised.value).startswith(f"the API server at {cluster.server} is not ready: etcd; ")
     assert str(raised.value).endswith("scripts/cluster local start` restarts its dead parts")
 
 
-def test_a_dead_part_of_a_local_cluster_is_named_with_the_command_that_restarts_it(tmp_path: Path, home: Path) -> None:
+def test_error_names_dead_local_component_and_the_restart_command(tmp_path: Path, home: Path) -> None:
     server = "https://127.0.0.1:1"
-    cluster = Cluster(kubeconfig(tmp_path, server), None)
-    record(home, server, "etcd", "kube-apiserver")
+    cluster = Cluster(write_kubeconfig(tmp_path, server), None)
+    write_state_files(home, server, "etcd", "kube-apiserver")
     with pytest.raises(CommandError) as raised:
         cluster.list("Pod")
     parts = "etcd of cluster gpumpi-local, kube-apiserver of cluster gpumpi-local"
@@ -105,19 +105,22 @@ def test_a_dead_part_of_a_local_cluster_is_named_with_the_command_that_restarts_
     assert str(raised.value).endswith(f"scripts/cluster local start --home {home}")
 
 
-def test_a_dead_node_matters_only_to_verbs_that_start_pods_or_change_the_stack(home: Path) -> None:
+def test_dead_node_matters_only_to_commands_that_start_pods_or_change_the_stack(home: Path) -> None:
     server = "https://127.0.0.1:1"
-    cloud = record(home, server, "containerd-ip-10-0-0-7")
-    crashed_parts.refuse_dead_cluster(server)
-    crashed_parts.refuse_dead_cluster("https://127.0.0.1:2", nodes=True)
-    for refuse in (lambda: crashed_parts.refuse_dead_cluster(server, nodes=True), lambda: crashed_parts.refuse_dead(cloud)):
+    cloud = write_state_files(home, server, "containerd-ip-10-0-0-7")
+    crashed_parts.check_control_plane_runs(server)
+    crashed_parts.check_control_plane_runs("https://127.0.0.1:2", nodes=True)
+    for refuse in (
+        lambda: crashed_parts.check_control_plane_runs(server, nodes=True),
+        lambda: crashed_parts.check_no_crashed_process(cloud),
+    ):
         with pytest.raises(CommandError, match=r"^not running: containerd-ip-10-0-0-7 of cluster gpumpi-local"):
             refuse()
 
 
-def test_without_the_queue_s_controller_creating_a_job_fails_with_a_sentence(tmp_path: Path) -> None:
+def test_creating_a_job_without_the_queue_controller_fails_with_a_clear_error(tmp_path: Path) -> None:
     job = {"kind": "MPIJob", "metadata": {"name": "a", "namespace": "mpi-jobs"}}
-    with api_server(tmp_path, creation=(500, NO_KUEUE)) as cluster, pytest.raises(CommandError) as raised:
+    with serve_api(tmp_path, creation=(500, NO_KUEUE)) as cluster, pytest.raises(CommandError) as raised:
         cluster.create(job)
     assert str(raised.value) == (
         "cannot create MPIJob a in namespace mpi-jobs: the webhook mmpijob.kb.io of service kueue-webhook-service in namespace "

@@ -13,7 +13,7 @@ from cli.main import app
 from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 from infra.platform.job_controller.in_pod import record
-from tests.pure.job_world import cluster
+from tests.pure.job_world import make_cluster
 from tests.pure.job_world import placed as placed_job
 
 NAME, NAMESPACE, ID = "mnist", "mpi-jobs", "0123abcd"
@@ -29,7 +29,7 @@ class Cluster:
         self.created: list[Object] = []
 
     def description(self) -> ClusterDescription:
-        return cluster()
+        return make_cluster()
 
     def find(self, kind: str, name: str, namespace: str) -> None:
         return None
@@ -50,30 +50,30 @@ class Cluster:
         self.config_maps.remove(gone)
 
 
-def files_of(name: str) -> Object:
+def make_files_record(name: str) -> Object:
     """Return the ConfigMap that lists a job's folder and logs."""
     placed = placed_job(name=name)
-    located = files.locate(placed, "1")
+    located = files.find_job_files(placed, "1")
     assert located is not None
-    return files.build_record(placed, ID)
+    return files.build_folder_record(placed, ID)
 
 
-def record_of(name: str) -> Object:
-    return record.config_map(record.new(f"uid-{name}", name, NAMESPACE, "2026-11-23T12:00:00Z"))
+def make_job_record(name: str) -> Object:
+    return record.build_config_map(record.create_record(f"uid-{name}", name, NAMESPACE, "2026-11-23T12:00:00Z"))
 
 
-def delete(running: Cluster, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
+def run_delete(running: Cluster, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
     monkeypatch.setattr(Access, "connect", lambda _: running)
     return CliRunner().invoke(app, ["delete", NAME, *options])
 
 
-@pytest.mark.parametrize("records", [[record_of(NAME)], []], ids=["with a record", "without a record"])
-def test_delete_removes_folder_and_logs_of_a_job_that_is_already_gone(
+@pytest.mark.parametrize("records", [[make_job_record(NAME)], []], ids=["with a record", "without a record"])
+def test_delete_removes_folder_and_logs_of_a_job_that_no_longer_exists(
     records: list[Object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unrelated = [files_of("other"), record_of("other")]
-    running = Cluster(files_of(NAME), *records, *unrelated)
-    done = delete(running, monkeypatch)
+    unrelated = [make_files_record("other"), make_job_record("other")]
+    running = Cluster(make_files_record(NAME), *records, *unrelated)
+    done = run_delete(running, monkeypatch)
     assert done.exit_code == OK, done.output
     assert running.config_maps == unrelated
     (remover,) = running.created
@@ -82,14 +82,14 @@ def test_delete_removes_folder_and_logs_of_a_job_that_is_already_gone(
 
 
 def test_delete_reports_how_many_records_it_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert delete(Cluster(record_of(NAME)), monkeypatch).output == f"job {NAME} deleted, with 1 record\n"
-    done = delete(Cluster(files_of(NAME)), monkeypatch, "--json")
+    assert run_delete(Cluster(make_job_record(NAME)), monkeypatch).output == f"job {NAME} deleted, with 1 record\n"
+    done = run_delete(Cluster(make_files_record(NAME)), monkeypatch, "--json")
     assert json.loads(done.output) == {"name": NAME, "namespace": NAMESPACE, "records": 0}
 
 
-def test_delete_of_a_job_that_left_nothing_suggests_a_similar_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = Cluster(files_of("other"), record_of("mnist2"))
-    done = delete(running, monkeypatch)
+def test_delete_of_unknown_job_suggests_a_similar_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Cluster(make_files_record("other"), make_job_record("mnist2"))
+    done = run_delete(running, monkeypatch)
     assert done.exit_code == NOT_FOUND
     assert "there is no job or record mnist in namespace mpi-jobs. Did you mean mnist2?" in done.output
     assert len(running.config_maps) == 2 and running.created == []

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cli.demo.steps import Steps, StepSkipped, must
+from cli.demo.steps import Steps, StepSkipped, require
 
-pytestmark = pytest.mark.usefixtures("restored_process")
+pytestmark = pytest.mark.usefixtures("restore_process_state")
 
 
 class Three(Steps):
@@ -19,14 +19,14 @@ class Three(Steps):
 
     def steps(self) -> None:
         self.step("first", lambda: "done")
-        self.step("second", self.second)
-        self.step("third", self.third)
+        self.step("second", self.skip_second_step)
+        self.step("third", self.run_third_step)
 
-    def second(self) -> str:
+    def skip_second_step(self) -> str:
         raise StepSkipped("this machine has no GPU")
 
-    def third(self) -> str:
-        must(not self.fails, "broken")
+    def run_third_step(self) -> str:
+        require(not self.fails, "broken")
         return "done"
 
 
@@ -34,14 +34,14 @@ class Failing(Three):
     fails = True
 
 
-def shown(steps: type[Steps], folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]], str]:
+def show_steps(steps: type[Steps], folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]], str]:
     code = steps.show(as_json=True, folder=folder)
     said = capsys.readouterr()
     return code, json.loads(said.out), said.err
 
 
-def test_a_skipped_step_is_not_ok_and_the_demo_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, steps, said = shown(Three, tmp_path, capsys)
+def test_demo_continues_after_a_skipped_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, steps, said = show_steps(Three, tmp_path, capsys)
     assert [(step["step"], step["ok"], step["skipped"]) for step in steps] == [
         ("first", True, False),
         ("second", False, True),
@@ -52,6 +52,6 @@ def test_a_skipped_step_is_not_ok_and_the_demo_goes_on(tmp_path: Path, capsys: p
     assert rows[-1][:2] == ["second", "skipped"]
 
 
-def test_a_failed_step_after_a_skipped_one_fails_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, steps, _ = shown(Failing, tmp_path, capsys)
+def test_failed_step_after_a_skipped_step_fails_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, steps, _ = show_steps(Failing, tmp_path, capsys)
     assert (code, steps[2]["ok"], steps[2]["skipped"]) == (1, False, False)

@@ -14,8 +14,8 @@ import grpc
 import pytest
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from localcloud.kubernetes.csi.messages import csi, registration
-from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, serve
+from localcloud.kubernetes.csi.messages import get_csi_class, get_registration_class
+from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, serve_driver
 from localcloud.kubernetes.efs_csi import handles
 from localcloud.kubernetes.efs_csi.handles import Handle, InvalidHandle
 from localcloud.kubernetes.efs_csi.volumes import EfsVolumes
@@ -32,7 +32,7 @@ IN_MOVED_TO, IN_CREATE = 0x80, 0x100
         ("fs-12ab:/data:fsap-34cd", Handle("fs-12ab", "fsap-34cd", "/data")),
     ],
 )
-def test_a_volume_handle_names_file_system_path_and_access_point(text: str, handle: Handle) -> None:
+def test_volume_handle_contains_file_system_path_and_access_point(text: str, handle: Handle) -> None:
     assert handles.parse(text) == handle
     assert str(handle) == text
 
@@ -45,7 +45,7 @@ def test_a_volume_handle_names_file_system_path_and_access_point(text: str, hand
         ("fs-1::ap-1", "volume ID 'fs-1::ap-1' has an invalid access point ID 'ap-1': expected 'fsap-...'"),
     ],
 )
-def test_another_handle_is_refused_with_the_reason(text: str, message: str) -> None:
+def test_invalid_volume_handle_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(InvalidHandle) as caught:
         handles.parse(text)
     assert str(caught.value) == message
@@ -73,44 +73,46 @@ class Scene:
     def unmount(self, target: Path) -> None:
         self.mounted.pop(str(target), None)
 
-    def call(self, name: str, request: Any = None, answer: str = "csi.v1.Nothing") -> Any:
+    def call_driver(self, name: str, request: Any = None, answer: str = "csi.v1.Nothing") -> Any:
         package, kind = answer.rsplit(".", 1)
-        parse = (csi if package == "csi.v1" else registration)(kind).FromString
+        parse = (get_csi_class if package == "csi.v1" else get_registration_class)(kind).FromString
         make = self.channel.unary_unary(f"/{name}", lambda message: message.SerializeToString(), parse)
-        return make(csi("Nothing")() if request is None else request, timeout=10)
+        return make(get_csi_class("Nothing")() if request is None else request, timeout=10)
 
     def publish(self, handle: str = "fs-1::fsap-2", **settings: Any) -> None:
-        capability = csi("VolumeCapability")(mount=csi("MountVolume")(mount_flags=settings.pop("mount_flags", [])))
+        capability = get_csi_class("VolumeCapability")(
+            mount=get_csi_class("MountVolume")(mount_flags=settings.pop("mount_flags", []))
+        )
         request = {"volume_id": handle, "target_path": "/pods/x/mount", "volume_capability": capability} | settings
-        self.call("csi.v1.Node/NodePublishVolume", csi("NodePublishVolumeRequest")(**request))
+        self.call_driver("csi.v1.Node/NodePublishVolume", get_csi_class("NodePublishVolumeRequest")(**request))
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def running_driver(tmp_path: Path) -> Iterator[Scene]:
     socket, registry = tmp_path / "plugins" / "csi.sock", tmp_path / "registry" / "reg.sock"
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         scene = Scene(channel)
-        server = serve(Driver("i-1", socket, registry, EfsVolumes(scene.resolve), scene))
+        server = serve_driver(Driver("i-1", socket, registry, EfsVolumes(scene.resolve), scene))
         yield scene
         server.stop(0).wait()
 
 
-def test_the_kubelet_learns_the_drivers_name_and_where_it_listens(tmp_path: Path, scene: Scene) -> None:
+def test_kubelet_learns_driver_name_and_socket(tmp_path: Path, running_driver: Scene) -> None:
     with grpc.insecure_channel(f"unix:{tmp_path / 'registry' / 'reg.sock'}") as channel:
-        scene.channel = channel
-        info = scene.call("pluginregistration.Registration/GetInfo", answer="pluginregistration.PluginInfo")
+        running_driver.channel = channel
+        info = running_driver.call_driver("pluginregistration.Registration/GetInfo", answer="pluginregistration.PluginInfo")
     assert (info.type, info.name, info.endpoint) == ("CSIPlugin", "efs.csi.aws.com", str(tmp_path / "plugins" / "csi.sock"))
     assert list(info.supported_versions) == ["1.0.0"]
 
 
 @contextmanager
-def watched(folder: Path) -> Iterator[Callable[[], list[str]]]:
+def watch_folder(folder: Path) -> Iterator[Callable[[], list[str]]]:
     """Yield a function that returns the file names that inotify reported for the folder since its last call."""
     libc = ctypes.CDLL(None)
     descriptor = libc.inotify_init1(os.O_NONBLOCK)
     assert libc.inotify_add_watch(descriptor, os.fsencode(folder), IN_CREATE | IN_MOVED_TO) >= 0
 
-    def appeared() -> list[str]:
+    def list_new_names() -> list[str]:
         names = []
         with suppress(BlockingIOError):
             events = os.read(descriptor, 4096)
@@ -121,67 +123,72 @@ def watched(folder: Path) -> Iterator[Callable[[], list[str]]]:
         return names
 
     try:
-        yield appeared
+        yield list_new_names
     finally:
         os.close(descriptor)
 
 
 @pytest.mark.parametrize(("registered", "appearances"), [(True, []), (False, ["reg.sock"])])
-def test_a_driver_that_the_kubelet_could_not_register_appears_again(
-    tmp_path: Path, scene: Scene, registered: bool, appearances: list[str]
+def test_driver_registers_again_after_the_kubelet_failed_to_register(
+    tmp_path: Path, running_driver: Scene, registered: bool, appearances: list[str]
 ) -> None:
     """The kubelet tries to register a driver only once, when the driver's socket appears in the watched folder."""
     socket = tmp_path / "registry" / "reg.sock"
-    status = registration("RegistrationStatus")(plugin_registered=registered, error="" if registered else "API server away")
-    with watched(socket.parent) as appeared:
+    status = get_registration_class("RegistrationStatus")(
+        plugin_registered=registered, error="" if registered else "API server away"
+    )
+    with watch_folder(socket.parent) as appeared:
         for _ in range(2):
             with grpc.insecure_channel(f"unix:{socket}") as channel:
-                scene.channel = channel
+                running_driver.channel = channel
                 name = "pluginregistration.Registration/NotifyRegistrationStatus"
-                scene.call(name, status, "pluginregistration.RegistrationStatusResponse")
+                running_driver.call_driver(name, status, "pluginregistration.RegistrationStatusResponse")
             assert [name for name in appeared() if not name.startswith(".")] == appearances
 
 
-def test_the_driver_tells_who_it_is_and_what_it_can(scene: Scene) -> None:
-    assert scene.call("csi.v1.Identity/GetPluginInfo", answer="csi.v1.GetPluginInfoResponse").name == "efs.csi.aws.com"
-    assert scene.call("csi.v1.Identity/Probe", answer="csi.v1.ProbeResponse").ready.value
-    assert scene.call("csi.v1.Node/NodeGetInfo", answer="csi.v1.NodeGetInfoResponse").node_id == "i-1"
-    able = scene.call("csi.v1.Node/NodeGetCapabilities", answer="csi.v1.NodeGetCapabilitiesResponse")
+def test_driver_reports_its_identity_and_capabilities(running_driver: Scene) -> None:
+    assert (
+        running_driver.call_driver("csi.v1.Identity/GetPluginInfo", answer="csi.v1.GetPluginInfoResponse").name
+        == "efs.csi.aws.com"
+    )
+    assert running_driver.call_driver("csi.v1.Identity/Probe", answer="csi.v1.ProbeResponse").ready.value
+    assert running_driver.call_driver("csi.v1.Node/NodeGetInfo", answer="csi.v1.NodeGetInfoResponse").node_id == "i-1"
+    able = running_driver.call_driver("csi.v1.Node/NodeGetCapabilities", answer="csi.v1.NodeGetCapabilitiesResponse")
     assert [capability.rpc.type for capability in able.capabilities] == [2], "statistics, and no staging"
 
 
-def test_a_request_has_the_bytes_that_kubernetes_sends() -> None:
+def test_request_matches_bytes_sent_by_kubernetes() -> None:
     """Field numbers in csi.proto: volume_id 1, target_path 4, volume_capability 5, readonly 6, volume_context 8."""
     sent = b"\x0a\x04fs-1\x22\x02/t\x2a\x02\x12\x00\x30\x01\x42\x06\x0a\x01k\x12\x01v"
-    request = csi("NodePublishVolumeRequest").FromString(sent)
+    request = get_csi_class("NodePublishVolumeRequest").FromString(sent)
     assert (request.volume_id, request.target_path, request.readonly) == ("fs-1", "/t", True)
     assert request.volume_capability.HasField("mount") and dict(request.volume_context) == {"k": "v"}
 
 
-def test_a_volume_is_mounted_and_unmounted(scene: Scene) -> None:
-    scene.publish()
-    assert scene.asked == [(Handle("fs-1", "fsap-2"), True)]
-    assert scene.mounted == {"/pods/x/mount": ("/files/fs-1", False)}
-    request = csi("NodeUnpublishVolumeRequest")(volume_id="fs-1", target_path="/pods/x/mount")
-    scene.call("csi.v1.Node/NodeUnpublishVolume", request)
-    assert scene.mounted == {}
+def test_a_volume_is_mounted_and_unmounted(running_driver: Scene) -> None:
+    running_driver.publish()
+    assert running_driver.asked == [(Handle("fs-1", "fsap-2"), True)]
+    assert running_driver.mounted == {"/pods/x/mount": ("/files/fs-1", False)}
+    request = get_csi_class("NodeUnpublishVolumeRequest")(volume_id="fs-1", target_path="/pods/x/mount")
+    running_driver.call_driver("csi.v1.Node/NodeUnpublishVolume", request)
+    assert running_driver.mounted == {}
 
 
 @pytest.mark.parametrize("settings", [{"readonly": True}, {"mount_flags": ["ro"]}])
-def test_a_volume_is_read_only_when_the_pod_or_the_volume_is(scene: Scene, settings: dict[str, Any]) -> None:
-    scene.publish(**settings)
-    assert scene.mounted["/pods/x/mount"] == ("/files/fs-1", True)
+def test_volume_is_mounted_read_only_if_pod_or_volume_requests_read_only(running_driver: Scene, settings: dict[str, Any]) -> None:
+    running_driver.publish(**settings)
+    assert running_driver.mounted["/pods/x/mount"] == ("/files/fs-1", True)
 
 
-def test_a_volume_is_read_only_when_the_file_systems_policy_lets_only_read(scene: Scene) -> None:
-    scene.read_only = True
-    scene.publish()
-    assert scene.mounted["/pods/x/mount"] == ("/files/fs-1", True)
+def test_volume_is_read_only_if_file_system_policy_allows_only_reads(running_driver: Scene) -> None:
+    running_driver.read_only = True
+    running_driver.publish()
+    assert running_driver.mounted["/pods/x/mount"] == ("/files/fs-1", True)
 
 
-def test_encryption_can_be_turned_off_by_the_volume(scene: Scene) -> None:
-    scene.publish(volume_context={"encryptInTransit": "false"})
-    assert scene.asked == [(Handle("fs-1", "fsap-2"), False)]
+def test_volume_can_disable_encryption(running_driver: Scene) -> None:
+    running_driver.publish(volume_context={"encryptInTransit": "false"})
+    assert running_driver.asked == [(Handle("fs-1", "fsap-2"), False)]
 
 
 @pytest.mark.parametrize(
@@ -192,33 +199,35 @@ def test_encryption_can_be_turned_off_by_the_volume(scene: Scene) -> None:
         ({"volume_context": {"encryptInTransit": "maybe"}}, grpc.StatusCode.INVALID_ARGUMENT, "must be a boolean value"),
     ],
 )
-def test_what_makes_no_sense_is_refused(scene: Scene, settings: dict[str, Any], code: grpc.StatusCode, text: str) -> None:
+def test_invalid_volume_request_is_refused(
+    running_driver: Scene, settings: dict[str, Any], code: grpc.StatusCode, text: str
+) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        scene.publish(**settings)
+        running_driver.publish(**settings)
     assert caught.value.code() == code and text in caught.value.details()
-    assert scene.mounted == {}
+    assert running_driver.mounted == {}
 
 
-def test_why_a_mount_was_refused_reaches_the_kubelet(scene: Scene) -> None:
-    scene.refusal = "file system fs-1 does not exist"
+def test_reason_for_refused_mount_reaches_the_kubelet(running_driver: Scene) -> None:
+    running_driver.refusal = "file system fs-1 does not exist"
     with pytest.raises(grpc.RpcError) as caught:
-        scene.publish()
+        running_driver.publish()
     assert caught.value.code() == grpc.StatusCode.INTERNAL
     assert caught.value.details() == "Could not mount 'fs-1::fsap-2' at '/pods/x/mount': file system fs-1 does not exist"
 
 
-def test_volume_statistics_are_those_of_the_folder(scene: Scene, tmp_path: Path) -> None:
-    request = csi("NodeGetVolumeStatsRequest")(volume_id="fs-1", volume_path=str(tmp_path))
-    (usage,) = scene.call("csi.v1.Node/NodeGetVolumeStats", request, "csi.v1.NodeGetVolumeStatsResponse").usage
+def test_volume_statistics_describe_its_directory(running_driver: Scene, tmp_path: Path) -> None:
+    request = get_csi_class("NodeGetVolumeStatsRequest")(volume_id="fs-1", volume_path=str(tmp_path))
+    (usage,) = running_driver.call_driver("csi.v1.Node/NodeGetVolumeStats", request, "csi.v1.NodeGetVolumeStatsResponse").usage
     assert usage.unit == 1 and usage.total == usage.used + usage.available > 0
 
 
-def test_a_successor_takes_over_the_sockets(scene: Scene, tmp_path: Path) -> None:
+def test_restarted_driver_takes_over_the_sockets(running_driver: Scene, tmp_path: Path) -> None:
     socket = tmp_path / "again.sock"
     socket.touch()
-    server = serve(Driver("i-2", socket, tmp_path / "again-reg.sock", EfsVolumes(scene.resolve), scene))
-    with grpc.insecure_channel(f"unix:{socket}") as scene.channel:
-        assert scene.call("csi.v1.Node/NodeGetInfo", answer="csi.v1.NodeGetInfoResponse").node_id == "i-2"
+    server = serve_driver(Driver("i-2", socket, tmp_path / "again-reg.sock", EfsVolumes(running_driver.resolve), running_driver))
+    with grpc.insecure_channel(f"unix:{socket}") as running_driver.channel:
+        assert running_driver.call_driver("csi.v1.Node/NodeGetInfo", answer="csi.v1.NodeGetInfoResponse").node_id == "i-2"
     server.stop(0).wait()
 
 
@@ -245,7 +254,7 @@ print(mounts.is_mounted(target))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
-def test_a_folder_is_shown_in_another_mount_namespace_and_nowhere_else(tmp_path: Path) -> None:
+def test_folder_is_bind_mounted_only_in_the_target_mount_namespace(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
     with subprocess.Popen(["unshare", "--mount", "--propagation=private", "sleep", "60"]) as node:

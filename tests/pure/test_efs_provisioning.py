@@ -10,7 +10,7 @@ from localcloud.kubernetes.efs_csi.provisioning import Unprovisionable
 UID = "0f2c4a86-1111-4222-8333-444455556666"
 
 
-def storage_class(**parameters: str) -> dict[str, Any]:
+def make_storage_class(**parameters: str) -> dict[str, Any]:
     merged = {"provisioningMode": "efs-ap", "fileSystemId": "fs-1", "directoryPerms": "700"} | parameters
     return {
         "metadata": {"name": "efs"},
@@ -20,7 +20,7 @@ def storage_class(**parameters: str) -> dict[str, Any]:
     }
 
 
-def claim(**metadata: Any) -> dict[str, Any]:
+def make_claim(**metadata: Any) -> dict[str, Any]:
     annotations = {provisioning.STORAGE_PROVISIONER: "efs.csi.aws.com"}
     return {
         "metadata": {"name": "data", "namespace": "jobs", "uid": UID, "annotations": annotations} | metadata,
@@ -28,8 +28,8 @@ def claim(**metadata: Any) -> dict[str, Any]:
     }
 
 
-def test_a_claim_gets_an_access_point_with_a_directory_and_a_group_of_its_own() -> None:
-    assert provisioning.wanted(storage_class(), claim(), {50000, 50001}).request() == {
+def test_claim_gets_an_access_point_with_its_own_directory_and_group() -> None:
+    assert provisioning.plan_access_point(make_storage_class(), make_claim(), {50000, 50001}).request() == {
         "ClientToken": f"pvc-{UID}",
         "FileSystemId": "fs-1",
         "PosixUser": {"Uid": 50002, "Gid": 50002},
@@ -54,7 +54,7 @@ def test_a_claim_gets_an_access_point_with_a_directory_and_a_group_of_its_own() 
     ],
 )
 def test_the_directory_follows_base_path_and_pattern(parameters: dict[str, str], path: str) -> None:
-    assert provisioning.wanted(storage_class(**parameters), claim(), ()).path == path
+    assert provisioning.plan_access_point(make_storage_class(**parameters), make_claim(), ()).path == path
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_the_directory_follows_base_path_and_pattern(parameters: dict[str, str],
         ({"uid": "0", "gid": "0"}, 0, 0),
     ],
 )
-def test_user_and_group_are_those_of_the_class_or_the_next_free_one(parameters: dict[str, str], uid: int, gid: int) -> None:
-    volume = provisioning.wanted(storage_class(**parameters), claim(), {7})
+def test_user_and_group_come_from_storage_class_or_next_free_id(parameters: dict[str, str], uid: int, gid: int) -> None:
+    volume = provisioning.plan_access_point(make_storage_class(**parameters), make_claim(), {7})
     assert (volume.uid, volume.gid) == (uid, gid)
 
 
@@ -90,14 +90,14 @@ def test_user_and_group_are_those_of_the_class_or_the_next_free_one(parameters: 
         ({"basePath": "/a/b/c/d"}, f"Proposed path '/a/b/c/d/pvc-{UID}' exceeds EFS limits: 100 characters and 4 directories"),
     ],
 )
-def test_what_cannot_be_provisioned_is_refused_with_the_reason(parameters: dict[str, str], message: str) -> None:
+def test_unprovisionable_claim_is_refused_with_the_reason(parameters: dict[str, str], message: str) -> None:
     with pytest.raises(Unprovisionable) as caught:
-        provisioning.wanted(storage_class(**parameters), claim(), {1, 2})
+        provisioning.plan_access_point(make_storage_class(**parameters), make_claim(), {1, 2})
     assert str(caught.value) == message
 
 
-def test_the_volume_is_for_the_claim_alone() -> None:
-    volume = provisioning.volume(storage_class(), claim(), "fs-1::fsap-2")
+def test_provisioned_volume_is_bound_to_its_claim() -> None:
+    volume = provisioning.build_volume(make_storage_class(), make_claim(), "fs-1::fsap-2")
     assert volume["metadata"] == {
         "name": f"pvc-{UID}",
         "annotations": {"pv.kubernetes.io/provisioned-by": "efs.csi.aws.com"},
@@ -109,14 +109,14 @@ def test_the_volume_is_for_the_claim_alone() -> None:
     assert (spec["persistentVolumeReclaimPolicy"], spec["mountOptions"]) == ("Delete", ["tls"])
 
 
-def test_only_claims_that_kubernetes_gives_to_the_driver_are_served() -> None:
-    assert provisioning.is_ours(claim())
-    assert not provisioning.is_ours(claim(annotations={}))
-    assert not provisioning.is_ours(claim(annotations={provisioning.STORAGE_PROVISIONER: "ebs.csi.aws.com"}))
-    assert not provisioning.is_ours(claim(deletionTimestamp="2026-01-01T00:00:00Z"))
-    bound = claim()
+def test_driver_serves_only_claims_assigned_to_the_driver() -> None:
+    assert provisioning.must_provision(make_claim())
+    assert not provisioning.must_provision(make_claim(annotations={}))
+    assert not provisioning.must_provision(make_claim(annotations={provisioning.STORAGE_PROVISIONER: "ebs.csi.aws.com"}))
+    assert not provisioning.must_provision(make_claim(deletionTimestamp="2026-01-01T00:00:00Z"))
+    bound = make_claim()
     bound["spec"]["volumeName"] = "pvc-x"
-    assert not provisioning.is_ours(bound)
+    assert not provisioning.must_provision(bound)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_only_claims_that_kubernetes_gives_to_the_driver_are_served() -> None:
         ({"by": "another"}, False),
     ],
 )
-def test_only_released_volumes_of_its_own_go(change: dict[str, str], goes: bool) -> None:
-    volume = provisioning.volume(storage_class(), claim(), "fs-1::fsap-2")
+def test_only_released_volumes_of_the_driver_are_deleted(change: dict[str, str], goes: bool) -> None:
+    volume = provisioning.build_volume(make_storage_class(), make_claim(), "fs-1::fsap-2")
     volume["status"] = {"phase": change.get("phase", "Released")}
     volume["spec"]["persistentVolumeReclaimPolicy"] = change.get("policy", "Delete")
     volume["metadata"]["annotations"][provisioning.PROVISIONED_BY] = change.get("by", "efs.csi.aws.com")
-    assert provisioning.is_done_with(volume) == goes
+    assert provisioning.must_delete(volume) == goes

@@ -10,9 +10,9 @@ from infra import preflight
 from infra.config import stack_file
 from infra.config.problems import SettingsError
 from infra.facts.model import AddonVersions, CapacityReservation, Facts
-from infra.preflight import examine_aws
+from infra.preflight import examine_aws_stack
 from infra.settings.stack import Settings
-from tests.pure.world import ADDON_VERSIONS, facts
+from tests.pure.world import ADDON_VERSIONS, account_facts
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 ERRORS = sorted(CONFIGS.glob("error.*.yaml"))
@@ -21,7 +21,7 @@ STACKS = [
 ]
 
 
-def everything_exists(settings: Settings) -> Facts:
+def make_complete_facts(settings: Settings) -> Facts:
     """Return the facts of an account in which every resource that the stack refers to exists."""
     by_id = {pool.reservation_id: pool for pool in settings.pools if pool.reservation_id}
     reservations = {
@@ -37,7 +37,7 @@ def everything_exists(settings: Settings) -> Facts:
         for one, pool in by_id.items()
     }
     overrides = settings.eks.addon_versions if settings.is_eks else {}
-    return facts(
+    return account_facts(
         settings,
         addon_versions={
             **ADDON_VERSIONS,
@@ -50,69 +50,71 @@ def everything_exists(settings: Settings) -> Facts:
 
 
 @pytest.fixture(autouse=True)
-def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "gather", everything_exists)
+def fake_aws_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "gather_facts", make_complete_facts)
 
 
-def read(path: Path) -> stack_file.RawStack:
-    return replace(stack_file.read(path), stack="test")
+def read_stack(path: Path) -> stack_file.RawStack:
+    return replace(stack_file.read_stack_file(path), stack="test")
 
 
-def test_there_are_error_files() -> None:
+def test_error_config_files_exist() -> None:
     assert len(ERRORS) >= 10
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.stem)
-def test_a_file_with_mistakes_gets_the_text_beside_it(path: Path) -> None:
+def test_invalid_file_produces_its_expected_error_text(path: Path) -> None:
     expected = path.with_suffix(".txt").read_text(encoding="utf-8")
-    problems = examine_aws(read(path)).problems
+    problems = examine_aws_stack(read_stack(path)).problems
     assert "".join(f"{problem}\n" for problem in problems) == expected
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.stem)
-def test_a_program_gets_the_same_text(path: Path) -> None:
+def test_pulumi_program_reports_the_same_error_text(path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
-        _ = examine_aws(read(path)).whole
+        _ = examine_aws_stack(read_stack(path)).settings_and_facts
     assert f"{caught.value}\n" == path.with_suffix(".txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["minimal", "full", "full-ec2"])
-def test_the_least_and_the_most_are_fine(name: str) -> None:
-    settings, _ = examine_aws(read(CONFIGS / f"Pulumi.{name}.yaml")).whole
+def test_minimal_and_full_configs_are_valid(name: str) -> None:
+    settings, _ = examine_aws_stack(read_stack(CONFIGS / f"Pulumi.{name}.yaml")).settings_and_facts
     assert settings.region == "us-west-2"
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
-def test_every_stack_of_the_project_is_fine_by_itself(path: Path) -> None:
-    examined = examine_aws(stack_file.read(path), offline=True)
+def test_every_stack_file_of_the_repository_is_valid_offline(path: Path) -> None:
+    examined = examine_aws_stack(stack_file.read_stack_file(path), offline=True)
     assert examined.problems == ()
     assert examined.not_queried == "only the file was checked"
 
 
-def test_the_full_files_say_everything_that_can_be_said() -> None:
-    def settable(model: Any) -> set[str]:
+def test_full_config_files_cover_every_setting() -> None:
+    def list_settable_fields(model: Any) -> set[str]:
         from pydantic import BaseModel
 
-        from infra.config.models import leaf_types
+        from infra.config.models import list_leaf_types
 
         found = set()
         for field in model.model_fields.values():
             if field.exclude:
                 continue
             found.add(field.alias)
-            for leaf in leaf_types(field.annotation):
+            for leaf in list_leaf_types(field.annotation):
                 for inner in (leaf, *getattr(leaf, "__args__", ())):
-                    for one in leaf_types(inner):
+                    for one in list_leaf_types(inner):
                         if isinstance(one, type) and issubclass(one, BaseModel):
-                            found |= settable(one)
+                            found |= list_settable_fields(one)
         return found
 
-    def said(value: object) -> set[str]:
+    def list_used_keys(value: object) -> set[str]:
         if isinstance(value, dict):
-            return set(value).union(*map(said, value.values()))
-        return set().union(*map(said, value)) if isinstance(value, list) else set()
+            return set(value).union(*map(list_used_keys, value.values()))
+        return set().union(*map(list_used_keys, value)) if isinstance(value, list) else set()
 
-    full = said(read(CONFIGS / "Pulumi.full.yaml").values) | said(read(CONFIGS / "Pulumi.full-ec2.yaml").values)
+    full = list_used_keys(read_stack(CONFIGS / "Pulumi.full.yaml").values) | list_used_keys(
+        read_stack(CONFIGS / "Pulumi.full-ec2.yaml").values
+    )
     alternatives = {"vpcId", "subnetIds", "fileSystemId", "addIngressRule", "imageRepository", "file"}
     only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}  # infra.validation.jobs: `pulumi up` sends no folders
-    assert settable(Settings) - full == alternatives | only_existing_clusters | rejected
+    assert list_settable_fields(Settings) - full == alternatives | only_existing_clusters | rejected

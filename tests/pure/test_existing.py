@@ -11,38 +11,38 @@ from cli.stacks.validate import validate_command
 from infra import preflight
 from infra.config import stack_file
 from infra.facts import existing_cluster
-from infra.facts.existing_cluster import ClusterFacts, node_of
+from infra.facts.existing_cluster import ClusterFacts, convert_node
 from infra.naming import Taint
-from infra.validation.existing_cluster import nodes_without_reported_gpus
-from tests.program.existing_world import LEAST, POOL, RACK, cluster, examined, node
+from infra.validation.existing_cluster import list_nodes_without_gpus
+from tests.program.existing_world import LEAST, POOL, RACK, make_cluster_facts, make_node, validate_values
 
 ROOT = Path(__file__).parents[2]
 TAINTED = Taint("nvidia.com/gpu", "present")
 
 
-def problems(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> list[str]:
-    return [str(problem) for problem in examined({**LEAST, **values}, facts).problems]
+def find_problems(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> list[str]:
+    return [str(problem) for problem in validate_values({**LEAST, **values}, facts).problems]
 
 
-def pool(**more: Any) -> dict[str, Any]:
+def pool_values(**more: Any) -> dict[str, Any]:
     return {"pools": [{**POOL, **more}]}
 
 
-INFINIBAND: dict[str, Any] = {**pool(rdmaResource="rdma/ib"), "platform": {"transport": "infiniband"}}
+INFINIBAND: dict[str, Any] = {**pool_values(rdmaResource="rdma/ib"), "platform": {"transport": "infiniband"}}
 
 
-def kubeconfig(**values: Any) -> dict[str, Any]:
+def kubeconfig_values(**values: Any) -> dict[str, Any]:
     return {"target": {"kind": "existing", "kubeconfig": values}}
 
 
 ALONE: dict[str, tuple[dict[str, Any], str]] = {
     "a relative path": (
-        kubeconfig(path="admin.conf"),
+        kubeconfig_values(path="admin.conf"),
         'target.kubeconfig.path: "admin.conf" depends on the working directory of `pulumi`. Use an absolute path, or '
         "one that starts with ~/",
     ),
     "number as the kubeconfig context": (
-        kubeconfig(context=1),
+        kubeconfig_values(context=1),
         'target.kubeconfig.context: 1 is a number. Write it in quotes: "1"',
     ),
     "setting for AWS only": (
@@ -64,15 +64,15 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
         "target.system.nodeSelector.a b: is not a valid label key. Use one such as team or example.com/team.",
     ),
     "no labels": (
-        pool(nodeSelector={}),
+        pool_values(nodeSelector={}),
         "pools[0].nodeSelector: is empty, which selects every node. Set it to labels that only this pool's nodes have, such as "
         '{example.com/rack: "1"}.',
     ),
     "invalid label value": (
-        pool(nodeSelector={"rack": "a/b"}),
+        pool_values(nodeSelector={"rack": "a/b"}),
         'pools[0].nodeSelector.rack: "a/b" is not a valid label value. Use at most 63 letters, digits and inner - _ .',
     ),
-    "too many GPUs": (pool(gpusPerNode=800), "pools[0].gpusPerNode: 800 is out of range. Use 0 to 64."),
+    "too many GPUs": (pool_values(gpusPerNode=800), "pools[0].gpusPerNode: 800 is out of range. Use 0 to 64."),
     "InfiniBand without a resource": (
         {"platform": {"transport": "infiniband"}},
         "pools[0].rdmaResource: is missing, but platform.transport is infiniband. Set a resource that `kubectl describe node` "
@@ -83,16 +83,16 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
         "platform.transport: is infiniband, but no pool has an rdmaResource. Add one to a pool, or use tcp.",
     ),
     "invalid RDMA resource": (
-        {**pool(rdmaResource="mellanox/ib"), "platform": {"transport": "infiniband"}},
+        {**pool_values(rdmaResource="mellanox/ib"), "platform": {"transport": "infiniband"}},
         'pools[0].rdmaResource: "mellanox/ib" is not a resource of an RDMA plugin. Use one such as rdma/hca_shared_devices_a.',
     ),
-    "no node": (pool(nodes=0), "pools[0].nodes: 0 is too small. Use at least 1, or remove the pool."),
+    "no node": (pool_values(nodes=0), "pools[0].nodes: 0 is too small. Use at least 1, or remove the pool."),
     "missing number of nodes": (
         {"pools": [{key: value for key, value in POOL.items() if key != "nodes"}]},
         "pools[0].nodes: is missing. Add it, for example `nodes: 4`.",
     ),
     "invalid pool name": (
-        pool(name="Rack1"),
+        pool_values(name="Rack1"),
         'pools[0].name: "Rack1" is not a DNS label. Use lowercase letters, digits and inner hyphens, starting with a letter.',
     ),
     "unknown kind of storage": (
@@ -145,119 +145,123 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
 IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "old Kubernetes version": (
         {},
-        cluster(version="1.29"),
+        make_cluster_facts(version="1.29"),
         "target.kubeconfig: the cluster at https://10.0.0.1:6443 has Kubernetes 1.29, but the platform needs 1.33 or "
         "newer. Upgrade the cluster.",
     ),
     "no RDMA device": (
         INFINIBAND,
-        cluster(node("gpu1", rdma={"rdma/ib": 8}), node("gpu2")),
+        make_cluster_facts(make_node("gpu1", rdma={"rdma/ib": 8}), make_node("gpu2")),
         "pools[0].rdmaResource: is rdma/ib, missing on gpu2. Check the RDMA device plugin there.",
     ),
     "no RDMA device plugin": (
         INFINIBAND,
-        cluster(),
+        make_cluster_facts(),
         "pools[0].rdmaResource: is rdma/ib, missing on gpu1 and gpu2. Check the RDMA device plugin there.",
     ),
     "another RDMA resource": (
         INFINIBAND,
-        cluster(node("gpu1", rdma={"rdma/hca": 8}), node("gpu2", rdma={"rdma/hca": 8})),
+        make_cluster_facts(make_node("gpu1", rdma={"rdma/hca": 8}), make_node("gpu2", rdma={"rdma/hca": 8})),
         "pools[0].rdmaResource: is rdma/ib, missing on gpu1 and gpu2. Did you mean rdma/hca?",
     ),
     "no node with the pool's labels": (
         {},
-        cluster(node("gpu1", {})),
+        make_cluster_facts(make_node("gpu1", {})),
         "pools[0].nodeSelector: no node of the cluster has the label example.com/rack=1. Label the pool's nodes: "
         "kubectl label nodes NAME example.com/rack=1",
     ),
     "too few nodes": (
-        pool(nodes=3),
-        cluster(),
+        pool_values(nodes=3),
+        make_cluster_facts(),
         "pools[0].nodes: is 3, but only 2 (gpu1 and gpu2) of the cluster's nodes have the label example.com/rack=1. "
         "Set 2, or join and label more nodes.",
     ),
     "a node in two pools": (
         {"pools": [POOL, {**POOL, "name": "big", "nodeSelector": {"size": "big"}, "nodes": 1}]},
-        cluster(node("gpu1", {**RACK, "size": "big"}), node("gpu2")),
+        make_cluster_facts(make_node("gpu1", {**RACK, "size": "big"}), make_node("gpu2")),
         "pools[1].nodeSelector: selects node gpu1, which pools[0] also selects. Give the two pools different labels.",
     ),
     "device plugin that finds no GPU": (
         {},
-        cluster(node("gpu1", gpus=8), node("gpu2", has_plugin=True)),
+        make_cluster_facts(make_node("gpu1", gpus=8), make_node("gpu2", has_plugin=True)),
         "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU: the device plugin there finds none. Check the driver "
         "there with `nvidia-smi`, or remove the label.",
     ),
     "fewer GPUs": (
         {},
-        cluster(node("gpu1", gpus=8), node("gpu2", gpus=4)),
+        make_cluster_facts(make_node("gpu1", gpus=8), make_node("gpu2", gpus=4)),
         "pools[0].gpusPerNode: is 8, but gpu2 offers 4. Set 4, or put that node into its own pool.",
     ),
     "device plugin disabled and not installed": (
         {"platform": {"devicePlugin": False}},
-        cluster(),
+        make_cluster_facts(),
         "pools[0].gpusPerNode: is 8, but no device plugin offers GPUs on gpu1 and gpu2. Remove platform.devicePlugin: "
         "false, or install a device plugin there.",
     ),
     "only tainted nodes for operators": (
         {},
-        cluster(nodes=(node("gpu1", taints=(TAINTED,)), node("gpu2", taints=(TAINTED,)))),
+        make_cluster_facts(nodes=(make_node("gpu1", taints=(TAINTED,)), make_node("gpu2", taints=(TAINTED,)))),
         "target.system.nodeSelector: all selected nodes (gpu1 and gpu2) have taints. Select other nodes, or remove the "
         "taint from one (`kubectl taint nodes NAME KEY-`).",
     ),
     "nodes for operators without room for launchers": (
         {},
-        cluster(node("gpu1"), node("gpu2"), node("small", {}, cpu_millis=1900, memory_mib=1900)),
+        make_cluster_facts(make_node("gpu1"), make_node("gpu2"), make_node("small", {}, cpu_millis=1900, memory_mib=1900)),
         "target.system.nodeSelector: a launcher needs 250m CPU and 1024 MiB, but the smallest selected node has only 1100m and "
         "950 MiB left. Select larger nodes.",
     ),
     "no node for operators": (
         {"target": {"kind": "existing", "system": {"nodeSelector": {"role": "ops"}}}},
-        cluster(),
+        make_cluster_facts(),
         "target.system.nodeSelector: no node has the label role=ops. Label a node, or remove the key.",
     ),
     "storage class that does not exist": (
         {"storage": {"kind": "storage-class", "name": "ceph"}},
-        cluster(),
+        make_cluster_facts(),
         'storage.name: "ceph" is not a StorageClass of the cluster. Did you mean cephfs?',
     ),
     "short image name without a repository": (
         {"jobs": [{"name": "a", "pool": "rack1", "workers": 2, "image": "i:1", "command": ["x"]}]},
-        cluster(),
+        make_cluster_facts(),
         'jobs[0].image: "i:1" has no registry, and gpumpi-test has no image repository. Write the full name, such as '
         "docker.io/library/ubuntu:24.04, or set platform.imageRepositories (target eks) or platform.imageRepository and run "
         "`pulumi up`.",
     ),
     "job that is too large for its pool": (
         {"jobs": [{"name": "a", "pool": "rack1", "workers": 3, "image": "registry.example.com/i:1", "command": ["x"]}]},
-        cluster(),
+        make_cluster_facts(),
         "jobs[0].workers",
     ),
 }
 
 
 @pytest.mark.parametrize("case", ALONE)
-def test_what_a_file_says_wrong_is_one_sentence(case: str) -> None:
+def test_each_mistake_in_a_file_gets_one_line_error(case: str) -> None:
     values, expected = ALONE[case]
-    assert problems(values) == [expected]
+    assert find_problems(values) == [expected]
 
 
 @pytest.mark.parametrize("case", IN_CLUSTER)
-def test_each_setting_that_does_not_fit_the_cluster_gets_one_sentence(case: str) -> None:
+def test_each_setting_that_does_not_fit_the_cluster_gets_one_error(case: str) -> None:
     values, facts, expected = IN_CLUSTER[case]
-    (problem,) = problems(values, facts)
+    (problem,) = find_problems(values, facts)
     assert problem == expected or problem.startswith(f"{expected}: ")
 
 
-def test_the_least_that_one_can_write_is_fine() -> None:
-    assert problems({}) == []
+def test_minimal_settings_are_valid() -> None:
+    assert find_problems({}) == []
 
 
-def test_what_pulumi_fills_in_for_stacks_in_aws_is_no_mistake() -> None:
-    values = {**LEAST, **{key: {} for key in ("network", "storage", "platform", "tags")}, **kubeconfig(path="/nonexistent")}
-    assert preflight.examine_existing(stack_file.RawStack("test", "", values)).problems == ()
+def test_empty_sections_added_by_pulumi_are_accepted() -> None:
+    values = {
+        **LEAST,
+        **{key: {} for key in ("network", "storage", "platform", "tags")},
+        **kubeconfig_values(path="/nonexistent"),
+    }
+    assert preflight.examine_existing_stack(stack_file.RawStack("test", "", values)).problems == ()
 
 
-def test_node_facts_match_the_node_object_of_kubernetes() -> None:
+def test_node_facts_match_the_kubernetes_node_object() -> None:
     taints = [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
@@ -267,32 +271,32 @@ def test_node_facts_match_the_node_object_of_kubernetes() -> None:
         "spec": {"taints": taints},
         "status": {"allocatable": {"cpu": "63900m", "memory": "528Mi", "nvidia.com/gpu": "8"}},
     }
-    parsed = node_of(shown, ["gpu1"])
+    parsed = convert_node(shown, ["gpu1"])
     assert (parsed.cpu_millis, parsed.memory_mib, parsed.gpus, parsed.has_plugin) == (63_900, 528, 8, True)
     assert parsed.taints == (TAINTED,), "a temporary not-ready taint must not become a toleration"
 
 
-def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_runs() -> None:
+def test_gpus_are_not_checked_while_the_device_plugin_restarts() -> None:
     """After `pulumi destroy` removes the plugin, the kubelet reports 0 GPUs until the kubelet restarts."""
-    lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
-    examination = examined(LEAST, lost)
+    lost = make_cluster_facts(make_node("gpu1", gpus=0), make_node("gpu2", gpus=8))
+    examination = validate_values(LEAST, lost)
     assert examination.settings is not None
-    assert (examination.problems, nodes_without_reported_gpus(examination.settings, lost)) == ((), ["gpu1"])
-    (problem,) = problems({"platform": {"devicePlugin": False}}, lost)
+    assert (examination.problems, list_nodes_without_gpus(examination.settings, lost)) == ((), ["gpu1"])
+    (problem,) = find_problems({"platform": {"devicePlugin": False}}, lost)
     assert problem.startswith("pools[0].gpusPerNode: is 8, but gpu1 offers no GPU")
 
 
-def test_aws_is_not_told_a_region(tmp_path: Path) -> None:
+def test_aws_region_is_refused_for_an_existing_cluster(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.mine.yaml"
     file.write_text("config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: existing}\n")
-    (problem,) = preflight.examine_existing(stack_file.read(file), offline=True).problems
+    (problem,) = preflight.examine_existing_stack(stack_file.read_stack_file(file), offline=True).problems
     assert str(problem) == "aws:region: is ignored, because a stack on an existing cluster does not query AWS; remove it"
 
 
 # --- an unreachable cluster
 
 
-def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> Path:
+def write_kubeconfig(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> Path:
     """Write a kubeconfig and return its path."""
     file = folder / "admin.conf"
     content = {
@@ -307,46 +311,48 @@ def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> 
     return file
 
 
-def not_asked(path: Path, **more: Any) -> str:
-    values = {**LEAST, **kubeconfig(path=str(path), **more)}
-    return preflight.examine_existing(stack_file.RawStack("test", "", values)).not_queried or ""
+def explain_missing_query(path: Path, **more: Any) -> str:
+    values = {**LEAST, **kubeconfig_values(path=str(path), **more)}
+    return preflight.examine_existing_stack(stack_file.RawStack("test", "", values)).not_queried or ""
 
 
-def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_error_names_missing_kubeconfig(tmp_path: Path) -> None:
     gone = tmp_path / "gone.conf"
-    assert not_asked(gone) == f"target.kubeconfig.path: {gone} does not exist. Set it to the cluster's kubeconfig"
+    assert explain_missing_query(gone) == f"target.kubeconfig.path: {gone} does not exist. Set it to the cluster's kubeconfig"
 
 
-def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path) -> None:
+def test_error_names_file_with_invalid_kubeconfig(tmp_path: Path) -> None:
     (file := tmp_path / "admin.conf").write_text("a: [")
-    assert not_asked(file).startswith(f"target.kubeconfig: {file} is not a usable kubeconfig: ")
+    assert explain_missing_query(file).startswith(f"target.kubeconfig: {file} is not a usable kubeconfig: ")
 
 
-def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
-    file = write(tmp_path)
+def test_error_names_missing_context(tmp_path: Path) -> None:
+    file = write_kubeconfig(tmp_path)
     expected = f'target.kubeconfig: {file} has no context "admn". Did you mean admin? It has admin'
-    assert not_asked(file, context="admn") == expected
+    assert explain_missing_query(file, context="admn") == expected
 
 
-def test_an_address_at_which_nobody_answers_is_named(tmp_path: Path) -> None:
+def test_error_names_unreachable_api_server(tmp_path: Path) -> None:
     expected = (
         "target.kubeconfig: https://127.0.0.1:1 does not respond (connection refused). "
         "Check that the cluster is up and that its address in the kubeconfig is current"
     )
-    assert not_asked(write(tmp_path)) == expected
+    assert explain_missing_query(write_kubeconfig(tmp_path)) == expected
 
 
 # --- the command
 
 
-def test_validate_shows_the_pools_and_asks_nothing_of_aws(
+def test_validate_shows_pools_without_querying_aws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(existing_cluster, "gather", lambda _: cluster(node("gpu1", gpus=8), node("gpu2")))
+    monkeypatch.setattr(
+        existing_cluster, "gather_cluster_facts", lambda _: make_cluster_facts(make_node("gpu1", gpus=8), make_node("gpu2"))
+    )
     (tmp_path / "Pulumi.mine.yaml").write_text(
         yaml.safe_dump({"config": {f"gpumpi:{key}": value for key, value in LEAST.items()}})
     )
-    assert validate_command.run("mine", tmp_path, offline=False, as_json=False) == 0
+    assert validate_command.validate_stack("mine", tmp_path, offline=False, as_json=False) == 0
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "gpumpi-mine: Kubernetes 1.35 at https://10.0.0.1:6443",
         "pool    GPUs  nodes  labels",
@@ -358,12 +364,12 @@ def test_validate_shows_the_pools_and_asks_nothing_of_aws(
     ]
 
 
-def test_the_example_is_fine_by_itself() -> None:
-    raw = stack_file.read(ROOT / "stacks" / "Pulumi.09-on-premises.yaml")
-    assert preflight.examine_existing(raw, offline=True).problems == ()
+def test_example_stack_file_is_valid_offline() -> None:
+    raw = stack_file.read_stack_file(ROOT / "stacks" / "Pulumi.09-on-premises.yaml")
+    assert preflight.examine_existing_stack(raw, offline=True).problems == ()
 
 
-def test_an_rdma_resource_that_nothing_uses_is_a_warning() -> None:
-    (warning,) = examined({**LEAST, **pool(rdmaResource="rdma/ib")}).warnings
+def test_unused_rdma_resource_gets_a_warning() -> None:
+    (warning,) = validate_values({**LEAST, **pool_values(rdmaResource="rdma/ib")}).warnings
     assert warning.path == "pools[0].rdmaResource"
     assert warning.message.startswith("has no effect, because platform.transport is tcp. ")

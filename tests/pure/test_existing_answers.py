@@ -66,7 +66,7 @@ def server() -> Iterator[Answering]:
         thread.join()
 
 
-def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> preflight.Examined[Any, Any]:
+def examine_stack(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> preflight.Examined[Any, Any]:
     """Validate a stack whose kubeconfig contains this address and user."""
     content = {
         "current-context": "admin",
@@ -77,7 +77,7 @@ def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> p
     (file := folder / "admin.conf").write_text(yaml.safe_dump(content))
     platform = {"devicePlugin": False, "mpiOperator": False, "queue": False}  # nothing to fetch
     target = {"kind": "existing", "kubeconfig": {"path": str(file)}}
-    return preflight.examine_existing(RawStack("mine", "", {"target": target, "pools": [POOL], "platform": platform}))
+    return preflight.examine_existing_stack(RawStack("mine", "", {"target": target, "pools": [POOL], "platform": platform}))
 
 
 TOKEN = {"token": "of a user"}
@@ -108,39 +108,39 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_responses_from_something_other_than_the_cluster_are_reported(server: Answering, tmp_path: Path, case: str) -> None:
+def test_responses_from_a_server_other_than_kubernetes_are_reported(server: Answering, tmp_path: Path, case: str) -> None:
     server.status, server.answers["/version"], user, expected = ANSWERS[case]
-    answer = asked(tmp_path, f"http://{server.address}", user)
+    answer = examine_stack(tmp_path, f"http://{server.address}", user)
     assert (answer.not_queried, answer.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
 
 
-def test_an_old_kubernetes_is_reported_with_the_one_that_is_needed(server: Answering, tmp_path: Path) -> None:
+def test_outdated_kubernetes_is_reported_with_the_required_version(server: Answering, tmp_path: Path) -> None:
     server.answers |= {
         "/version": {"major": "1", "minor": "29+"},
         "/api/v1/nodes": {"items": [NODE]},
         "/api/v1/namespaces/kube-system/pods": NOTHING,
         "/apis/storage.k8s.io/v1/storageclasses": {"items": None},  # an empty list may be null
     }
-    (problem,) = asked(tmp_path, f"http://{server.address}", TOKEN).problems
+    (problem,) = examine_stack(tmp_path, f"http://{server.address}", TOKEN).problems
     assert str(problem) == (
         f"target.kubeconfig: the cluster at http://{server.address} has Kubernetes 1.29, but the platform needs 1.33 or newer. "
         "Upgrade the cluster."
     )
 
 
-def test_a_server_that_accepts_a_request_and_never_responds_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_accepts_requests_but_never_responds_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfigs, "TIMEOUT", (5, 0.05))
     with Answering() as silent:  # listens, but never answers
-        reason = asked(tmp_path, f"http://{silent.address}", TOKEN).not_queried
+        reason = examine_stack(tmp_path, f"http://{silent.address}", TOKEN).not_queried
         assert reason == (
             f"target.kubeconfig: http://{silent.address} does not respond (timeout). "
             "Check that the cluster is up and that its address in the kubeconfig is current"
         )
 
 
-def test_an_address_that_is_none_is_reported(tmp_path: Path) -> None:
+def test_invalid_server_address_is_reported(tmp_path: Path) -> None:
     for address, shown in (("10.0.0.1:6443", '"10.0.0.1:6443"'), ("", "nothing")):
-        assert asked(tmp_path, address, TOKEN).not_queried == (
+        assert examine_stack(tmp_path, address, TOKEN).not_queried == (
             f'target.kubeconfig: the server of context "admin" is {shown}. Set it to an address such as https://10.0.0.1:6443'
         )
 
@@ -152,7 +152,7 @@ def test_an_address_that_is_none_is_reported(tmp_path: Path) -> None:
         (timedelta(days=1), "another", "its certificate does not match the certificate authority in the kubeconfig"),
     ],
 )
-def test_a_certificate_that_cannot_be_trusted_is_reported(
+def test_untrusted_certificate_is_reported(
     server: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lifetime: timedelta, authority: str, reason: str
 ) -> None:
     authorities = {name: pki.Authority(tmp_path / name) for name in ("own", "another")}
@@ -163,7 +163,7 @@ def test_a_certificate_that_cannot_be_trusted_is_reported(
     context.load_cert_chain(issued.file, issued.key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     trusted = {"certificate-authority": str(authorities[authority].certificate.file)}
-    assert asked(tmp_path, f"https://{server.address}", TOKEN, **trusted).not_queried == (
+    assert examine_stack(tmp_path, f"https://{server.address}", TOKEN, **trusted).not_queried == (
         f"target.kubeconfig: https://{server.address} does not respond ({reason}). "
         "Check that the cluster is up and that its address in the kubeconfig is current"
     )

@@ -11,18 +11,18 @@ from botocore.stub import Stubber
 
 from infra.facts import account, ec2, eks
 from infra.facts.clients import Clients
-from infra.facts.gather import gather
+from infra.facts.gather import gather_facts
 from infra.facts.model import AddonVersions, Caller, CapacityReservation, FactsError, FileSystem, Subnet, Vpc, Zone
-from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, answer, aws, credentials
+from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, aws_account, aws_credentials, set_answer
 from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool, settings, subnet_id
 
-__all__ = ["answer", "aws", "credentials"]
+__all__ = ["aws_account", "aws_credentials", "set_answer"]
 
 
-@pytest.mark.usefixtures("aws")
-def test_facts_of_a_new_stack(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
-    found = gather(settings(pool(instance_type="p5.48xlarge")))
+@pytest.mark.usefixtures("aws_account")
+def test_facts_of_a_new_stack_are_gathered(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
+    found = gather_facts(settings(pool(instance_type="p5.48xlarge")))
     assert found.caller == Caller(ACCOUNT, USER, USER)
     assert (found.region, found.partition) == (REGION, "aws")
     assert found.zones[0] == Zone("us-west-2a", "usw2-az2")
@@ -38,17 +38,17 @@ def test_facts_of_a_new_stack(answer: Callable[..., None]) -> None:
     assert found.unchecked == {}
 
 
-@pytest.mark.usefixtures("aws")
-def test_an_unknown_type_brings_the_names_of_all(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
-    found = gather(settings(pool(instance_type="g5.*")))
+@pytest.mark.usefixtures("aws_account")
+def test_unknown_instance_type_returns_all_type_names(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
+    found = gather_facts(settings(pool(instance_type="g5.*")))
     assert sorted(found.instance_types) == ["m7i.large"], "a name must not act as a wildcard"
     assert {"g5.xlarge", "p5.48xlarge"} <= found.type_names
 
 
-@pytest.mark.usefixtures("aws")
-def test_zones_where_eks_has_no_control_plane_are_left_out() -> None:
-    zones = ec2.zones(Clients("us-east-1"))
+@pytest.mark.usefixtures("aws_account")
+def test_zones_without_eks_control_plane_are_excluded() -> None:
+    zones = ec2.list_zones(Clients("us-east-1"))
     assert "use1-az3" not in {zone.id for zone in zones}
     assert len(zones) == 5
 
@@ -56,7 +56,7 @@ def test_zones_where_eks_has_no_control_plane_are_left_out() -> None:
 # --- resources named in the stack --------------------------------------------------------------------------------------
 
 
-def network(client: Any) -> tuple[str, str, str]:
+def create_network(client: Any) -> tuple[str, str, str]:
     """Create a VPC with a private and a public subnet."""
     vpc_id = client.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
     private, public = (
@@ -71,13 +71,13 @@ def network(client: Any) -> tuple[str, str, str]:
     return vpc_id, private["SubnetId"], public["SubnetId"]
 
 
-@pytest.mark.usefixtures("aws")
-def test_an_existing_vpc_is_read(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
+@pytest.mark.usefixtures("aws_account")
+def test_an_existing_vpc_is_read(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
     client = boto3.client("ec2", REGION)
-    vpc_id, private, public = network(client)
+    vpc_id, private, public = create_network(client)
     client.associate_vpc_cidr_block(VpcId=vpc_id, CidrBlock="100.64.0.0/16")
-    found = gather(settings(network={"vpcId": vpc_id, "subnetIds": [private, public, subnet_id("a")]}))
+    found = gather_facts(settings(network={"vpcId": vpc_id, "subnetIds": [private, public, subnet_id("a")]}))
     assert found.vpc == Vpc(vpc_id, ("10.9.0.0/16", "100.64.0.0/16"), dns_support=True, dns_hostnames=False)
     assert found.subnets == {
         private: Subnet(private, vpc_id, "us-west-2a", "10.9.0.0/24", 251, is_public=False, has_route_out=False),
@@ -86,10 +86,10 @@ def test_an_existing_vpc_is_read(answer: Callable[..., None]) -> None:
     assert found.not_found == {subnet_id("a")}
 
 
-@pytest.mark.usefixtures("aws")
-def test_a_subnet_without_a_table_of_its_own_follows_the_main_one() -> None:
+@pytest.mark.usefixtures("aws_account")
+def test_subnet_without_route_table_uses_the_main_table() -> None:
     client = boto3.client("ec2", REGION)
-    vpc_id, private, _ = network(client)
+    vpc_id, private, _ = create_network(client)
     main = next(
         table["RouteTableId"]
         for table in client.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["RouteTables"]
@@ -97,32 +97,32 @@ def test_a_subnet_without_a_table_of_its_own_follows_the_main_one() -> None:
     )
     gateway = client.describe_internet_gateways(Filters=[{"Name": "attachment.vpc-id", "Values": [vpc_id]}])
     gateway_id = gateway["InternetGateways"][0]["InternetGatewayId"]
-    assert not ec2.subnets(Clients(REGION), [private])[private].is_public
+    assert not ec2.read_subnets(Clients(REGION), [private])[private].is_public
     client.create_route(RouteTableId=main, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway_id)
-    assert ec2.subnets(Clients(REGION), [private])[private].is_public
+    assert ec2.read_subnets(Clients(REGION), [private])[private].is_public
 
 
-@pytest.mark.usefixtures("aws")
-def test_a_route_to_an_appliance_or_gateway_leads_out_and_a_blackhole_does_not() -> None:
-    def leads_out(**route: str) -> bool:
+@pytest.mark.usefixtures("aws_account")
+def test_route_to_gateway_or_appliance_counts_as_egress_but_blackhole_does_not() -> None:
+    def has_route_out(**route: str) -> bool:
         table = {"VpcId": "vpc-1", "Associations": [{"Main": True}], "Routes": [{"State": "active", **route}]}
-        return any(ec2._leads_out(one) for one in ec2._routes({"VpcId": "vpc-1", "SubnetId": "subnet-1"}, [table]))
+        return any(ec2._leaves_vpc(one) for one in ec2._find_subnet_routes({"VpcId": "vpc-1", "SubnetId": "subnet-1"}, [table]))
 
-    assert all(leads_out(**{target: "some-id"}) for target in ("NatGatewayId", "TransitGatewayId", "NetworkInterfaceId"))
-    assert leads_out(GatewayId="vgw-1") and leads_out(VpcPeeringConnectionId="pcx-1")
-    assert not leads_out(GatewayId="local") and not leads_out(GatewayId="vpce-1")
-    assert not leads_out(NatGatewayId="nat-1", State="blackhole")
+    assert all(has_route_out(**{target: "some-id"}) for target in ("NatGatewayId", "TransitGatewayId", "NetworkInterfaceId"))
+    assert has_route_out(GatewayId="vgw-1") and has_route_out(VpcPeeringConnectionId="pcx-1")
+    assert not has_route_out(GatewayId="local") and not has_route_out(GatewayId="vpce-1")
+    assert not has_route_out(NatGatewayId="nat-1", State="blackhole")
 
 
-@pytest.mark.usefixtures("aws")
-def test_endpoints_of_an_existing_vpc_are_read(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
+@pytest.mark.usefixtures("aws_account")
+def test_endpoints_of_an_existing_vpc_are_read(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
     client = boto3.client("ec2", REGION)
-    vpc_id, private, _ = network(client)
+    vpc_id, private, _ = create_network(client)
     client.create_vpc_endpoint(
         VpcId=vpc_id, ServiceName=f"com.amazonaws.{REGION}.ecr.api", VpcEndpointType="Interface", PrivateDnsEnabled=False
     )
-    assert gather(settings(network={"vpcId": vpc_id, "subnetIds": [private]})).endpoints == {"ecr.api"}
+    assert gather_facts(settings(network={"vpcId": vpc_id, "subnetIds": [private]})).endpoints == {"ecr.api"}
 
 
 TRUST = {
@@ -134,41 +134,41 @@ this process.
 """
 
 
-@pytest.mark.usefixtures("aws")
-def test_admins_are_looked_up_in_iam(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
+@pytest.mark.usefixtures("aws_account")
+def test_admins_are_looked_up_in_iam(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
     iam = boto3.client("iam", REGION)
     found = iam.create_role(RoleName="Ops", Path="/team/", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
     account_id = found.split(":")[4]
-    answer(GetCallerIdentity={"Account": account_id, "Arn": USER, "UserId": "AIDA"})
+    set_answer(GetCallerIdentity={"Account": account_id, "Arn": USER, "UserId": "AIDA"})
     moved, gone = f"arn:aws:iam::{account_id}:role/Ops", f"arn:aws:iam::{account_id}:user/nobody"
     foreign = "arn:aws:iam::999999999999:role/Admin"
-    facts = gather(settings(target={"admins": [found, moved, gone, foreign]}))
+    facts = gather_facts(settings(target={"admins": [found, moved, gone, foreign]}))
     assert (facts.admins, facts.not_found) == ({found: found, moved: found}, {gone})
 
 
-@pytest.mark.usefixtures("aws")
-def test_admins_that_may_not_be_looked_up_are_unchecked(answer: Callable[..., None]) -> None:
+@pytest.mark.usefixtures("aws_account")
+def test_admins_are_unchecked_without_permission_to_look_them_up(set_answer: Callable[..., None]) -> None:
     admin = f"arn:aws:iam::{ACCOUNT}:role/Admin"
-    answer(**IDENTITY, **OFFERED, GetRole="AccessDenied")
-    facts = gather(settings(target={"admins": [admin]}))
+    set_answer(**IDENTITY, **OFFERED, GetRole="AccessDenied")
+    facts = gather_facts(settings(target={"admins": [admin]}))
     assert (facts.not_found, facts.unchecked_sentences) == (
         frozenset(),
         (f"whether {admin} exists: {USER} may not call iam:GetRole",),
     )
 
 
-@pytest.mark.usefixtures("aws")
-def test_the_quota_of_node_groups_is_read_only_where_it_matters(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
-    assert gather(settings()).node_groups_allowed == 30
-    assert gather(settings(*(pool(f"p{number}") for number in range(30)))).node_groups_allowed == 96
+@pytest.mark.usefixtures("aws_account")
+def test_node_group_quota_is_read_only_for_stacks_near_the_default_limit(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
+    assert gather_facts(settings()).node_groups_allowed == 30
+    assert gather_facts(settings(*(pool(f"p{number}") for number in range(30)))).node_groups_allowed == 96
 
 
-@pytest.mark.usefixtures("aws")
-def test_an_existing_file_system_is_read(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
-    vpc_id, private, public = network(boto3.client("ec2", REGION))
+@pytest.mark.usefixtures("aws_account")
+def test_an_existing_file_system_is_read(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
+    vpc_id, private, public = create_network(boto3.client("ec2", REGION))
     client = boto3.client("efs", REGION)
     file_system = client.create_file_system(CreationToken="x")["FileSystemId"]
     ec2 = boto3.client("ec2", REGION)
@@ -196,16 +196,16 @@ def test_an_existing_file_system_is_read(answer: Callable[..., None]) -> None:
     admitted = frozenset({nodes, "10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24"})
     zone = "us-west-2a"
     expected = FileSystem(file_system, "available", {zone: vpc_id}, {zone: {group: admitted}}, frozenset({nodes}))
-    assert gather(stack).efs == {file_system: expected}
+    assert gather_facts(stack).efs == {file_system: expected}
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("aws_account")
 @pytest.mark.parametrize("adds_rule", [False, True])
-def test_unreadable_groups_of_mount_targets_stop_only_a_stack_that_adds_rules_to_them(
-    answer: Callable[..., None], adds_rule: bool
+def test_unreadable_mount_target_security_groups_fail_only_stacks_that_add_rules(
+    set_answer: Callable[..., None], adds_rule: bool
 ) -> None:
-    answer(**IDENTITY, **OFFERED, DescribeMountTargetSecurityGroups="AccessDeniedException")
-    vpc_id, private, public = network(boto3.client("ec2", REGION))
+    set_answer(**IDENTITY, **OFFERED, DescribeMountTargetSecurityGroups="AccessDeniedException")
+    vpc_id, private, public = create_network(boto3.client("ec2", REGION))
     client = boto3.client("efs", REGION)
     file_system = client.create_file_system(CreationToken=f"unreadable-{adds_rule}")["FileSystemId"]
     client.create_mount_target(FileSystemId=file_system, SubnetId=private)
@@ -213,22 +213,22 @@ def test_unreadable_groups_of_mount_targets_stop_only_a_stack_that_adds_rules_to
     stack = settings(network={"vpcId": vpc_id, "subnetIds": [private, public]}, storage={"efs": efs})
     if adds_rule:
         with pytest.raises(FactsError, match="DescribeMountTargetSecurityGroups, which planning requires"):
-            gather(stack)
+            gather_facts(stack)
     else:
-        facts = gather(stack)
+        facts = gather_facts(stack)
         assert facts.efs[file_system].admitted is None
         assert [one for one in facts.unchecked_sentences if one.startswith(f"security groups of {file_system}'s mount targets: ")]
 
 
-@pytest.mark.usefixtures("aws")
-def test_what_does_not_exist_is_reported(answer: Callable[..., None]) -> None:
-    answer(
+@pytest.mark.usefixtures("aws_account")
+def test_missing_resources_are_reported(set_answer: Callable[..., None]) -> None:
+    set_answer(
         **IDENTITY,
         **OFFERED,
         DescribePlacementGroups={"PlacementGroups": []},
         DescribeCapacityReservations="InvalidCapacityReservationId.NotFound",
     )
-    found = gather(
+    found = gather_facts(
         settings(
             pool("a", amiId=IMAGE, placementGroup="mine"),
             pool("b", capacity={"kind": "targeted-odcr", "reservationId": RESERVATION}),
@@ -255,7 +255,7 @@ def test_what_does_not_exist_is_reported(answer: Callable[..., None]) -> None:
         ),
     ],
 )
-def test_a_reservation_is_read(described: dict[str, Any], expected: CapacityReservation) -> None:
+def test_capacity_reservation_is_read(described: dict[str, Any], expected: CapacityReservation) -> None:
     clients = Clients(REGION)
     answer = {
         "CapacityReservationId": RESERVATION,
@@ -269,7 +269,7 @@ def test_a_reservation_is_read(described: dict[str, Any], expected: CapacityRese
     with Stubber(clients.ec2) as stub:
         asked = {"CapacityReservationIds": [RESERVATION]}
         stub.add_response("describe_capacity_reservations", {"CapacityReservations": [answer]}, asked)
-        assert ec2.reservations(clients, [RESERVATION]).get(RESERVATION) == expected
+        assert ec2.read_reservations(clients, [RESERVATION]).get(RESERVATION) == expected
 
 
 def test_placement_groups_are_read() -> None:
@@ -280,16 +280,16 @@ def test_placement_groups_are_read() -> None:
     ]
     with Stubber(clients.ec2) as stub:
         stub.add_response("describe_placement_groups", {"PlacementGroups": groups})
-        assert ec2.placement_groups(clients, ["mine", "gone"]) == {"mine": "cluster"}
+        assert ec2.read_placement_groups(clients, ["mine", "gone"]) == {"mine": "cluster"}
 
 
-def test_versions_and_default_of_each_addon_are_read() -> None:
+def test_available_and_default_addon_versions_are_read() -> None:
     clients = Clients(REGION)
 
-    def describe(version: str, *, default: bool) -> dict[str, Any]:
+    def describe_addon_version(version: str, *, default: bool) -> dict[str, Any]:
         return {"addonVersion": version, "compatibilities": [{"clusterVersion": "1.35", "defaultVersion": default}]}
 
-    releases = [describe("v2", default=False), describe("v1", default=True)]
+    releases = [describe_addon_version("v2", default=False), describe_addon_version("v1", default=True)]
     with (
         patch.object(eks, "ADDONS", ("coredns", "metrics-server")),
         patch.object(eks, "PARALLEL", 1),
@@ -298,7 +298,7 @@ def test_versions_and_default_of_each_addon_are_read() -> None:
         for name, answers in (("coredns", releases), ("metrics-server", [])):
             addons = [{"addonName": name, "addonVersions": answers}]
             stub.add_response("describe_addon_versions", {"addons": addons}, {"kubernetesVersion": "1.35", "addonName": name})
-        assert eks.addon_versions(clients, "1.35") == {"coredns": AddonVersions(frozenset({"v1", "v2"}), "v1")}
+        assert eks.read_addon_versions(clients, "1.35") == {"coredns": AddonVersions(frozenset({"v1", "v2"}), "v1")}
 
 
 # --- the caller --------------------------------------------------------------------------------------------------------
@@ -318,12 +318,12 @@ def test_versions_and_default_of_each_addon_are_read() -> None:
         (f"arn:aws:sts::{ACCOUNT}:federated-user/ada", None, None),
     ],
 )
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("aws_account")
 def test_the_caller_is_resolved_to_a_user_or_role(
-    arn: str, role: str | None, principal: str | None, answer: Callable[..., None]
+    arn: str, role: str | None, principal: str | None, set_answer: Callable[..., None]
 ) -> None:
-    answer(GetCallerIdentity={"Account": ACCOUNT, "Arn": arn}, GetRole={"Role": {"Arn": principal}}, **OFFERED)
-    assert account.role_name(arn) == role
-    found = gather(settings())
+    set_answer(GetCallerIdentity={"Account": ACCOUNT, "Arn": arn}, GetRole={"Role": {"Arn": principal}}, **OFFERED)
+    assert account.parse_role_name(arn) == role
+    found = gather_facts(settings())
     assert found.caller.principal_arn == principal
     assert found.caller.is_root is arn.endswith(":root")

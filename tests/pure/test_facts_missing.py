@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from infra.facts.gather import gather
+from infra.facts.gather import gather_facts
 from infra.facts.model import FactsError
-from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, answer, aws, credentials
+from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, aws_account, aws_credentials, set_answer
 from tests.pure.world import pool, settings
 
-__all__ = ["answer", "aws", "credentials"]
+__all__ = ["aws_account", "aws_credentials", "set_answer"]
 
 
-@pytest.mark.usefixtures("aws")
-def test_denied_optional_queries_are_listed_as_not_checked(answer: Callable[..., None]) -> None:
-    answer(
+@pytest.mark.usefixtures("aws_account")
+def test_denied_optional_queries_are_listed_as_not_checked(set_answer: Callable[..., None]) -> None:
+    set_answer(
         GetCallerIdentity={"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"},
         GetServiceQuota="AccessDeniedException",
         DescribeClusterVersions="AccessDeniedException",
@@ -24,7 +24,7 @@ def test_denied_optional_queries_are_listed_as_not_checked(answer: Callable[...,
         GetRole="AccessDenied",
         GetEbsDefaultKmsKeyId="UnauthorizedOperation",
     )
-    facts = gather(settings())
+    facts = gather_facts(settings())
     who = f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"
     assert (facts.quotas, facts.kubernetes_versions, facts.addon_versions, facts.caller.principal_arn) == ({}, (), {}, None)
     versions, addons, *further = facts.unchecked_sentences
@@ -40,42 +40,42 @@ def test_denied_optional_queries_are_listed_as_not_checked(answer: Callable[...,
     }
 
 
-@pytest.mark.usefixtures("aws")
-def test_what_may_not_be_read_ends_it_where_one_cannot_do_without(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED, DescribeSubnets="UnauthorizedOperation")
+@pytest.mark.usefixtures("aws_account")
+def test_denied_required_query_ends_planning(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED, DescribeSubnets="UnauthorizedOperation")
     with pytest.raises(FactsError) as caught:
-        gather(settings())
+        gather_facts(settings())
     assert str(caught.value) == f"{USER} may not call ec2:DescribeSubnets, which planning requires. Allow it"
 
 
-@pytest.mark.usefixtures("aws")
-def test_a_quota_that_no_list_names_is_reported(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
-    observed = gather(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
+@pytest.mark.usefixtures("aws_account")
+def test_quota_missing_from_every_list_is_reported(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
+    observed = gather_facts(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
     assert observed.unchecked_sentences == ("vCPU quota of p6-b200.48xlarge as spot: not in AWS's list of quotas",)
 
 
-@pytest.mark.usefixtures("aws")
-def test_a_quota_that_the_region_lacks_is_reported(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **{**OFFERED, "GetServiceQuota": "NoSuchResourceException"})
+@pytest.mark.usefixtures("aws_account")
+def test_quota_missing_in_the_region_is_reported(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **{**OFFERED, "GetServiceQuota": "NoSuchResourceException"})
     name = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
-    assert gather(settings()).unchecked_sentences == (f"vCPU quota L-1216C47A ({name}): AWS reports no value",)
+    assert gather_facts(settings()).unchecked_sentences == (f"vCPU quota L-1216C47A ({name}): AWS reports no value",)
 
 
-@pytest.mark.usefixtures("aws")
-def test_expired_credentials_are_reported(answer: Callable[..., None]) -> None:
-    answer(GetCallerIdentity="ExpiredToken")
+@pytest.mark.usefixtures("aws_account")
+def test_expired_credentials_are_reported(set_answer: Callable[..., None]) -> None:
+    set_answer(GetCallerIdentity="ExpiredToken")
     with pytest.raises(FactsError, match=r"^AWS rejects the credentials \(ExpiredToken\)\. Log in "):
-        gather(settings())
+        gather_facts(settings())
 
 
-def test_no_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_missing_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     with pytest.raises(FactsError, match=r"^AWS could not be queried: no credentials found\. Log in "):
-        gather(settings())
+        gather_facts(settings())
 
 
 def test_an_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -84,7 +84,7 @@ def test_an_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(
         FactsError, match=r"^AWS could not be queried: The config profile \(nobody\) could not be found\. Log in "
     ):
-        gather(settings())
+        gather_facts(settings())
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ("us-wst-2", '"us-wst-2" is not a known Region, and AWS accepts no requests there (Could not connect to the endpoint'),
     ],
 )
-def test_an_endpoint_out_of_reach_is_reported_with_the_region(region: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_endpoint_is_reported_with_the_region(region: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(FactsError, match=f"^{re.escape(problem)}"):
-        gather(settings(region=region))
+        gather_facts(settings(region=region))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.recovery.recover_stack import mend_backend
+from infra.recovery.recover_stack import repair_backend
 
 WHOLE = '{"version": 3}'
 
@@ -22,18 +22,18 @@ def write_backend(folder: Path, state: str | None) -> tuple[str, Path]:
 @pytest.mark.parametrize("state", ["", '{"version": ', WHOLE])
 def test_truncated_state_is_restored_from_its_backup(tmp_path: Path, state: str) -> None:
     url, file = write_backend(tmp_path, state)
-    mend_backend(url, "gpumpi", "organization/gpumpi/dev")
+    repair_backend(url, "gpumpi", "organization/gpumpi/dev")
     assert file.read_text() == WHOLE
 
 
 def test_removed_stack_is_not_restored(tmp_path: Path) -> None:
     """`pulumi stack rm` renames the state file to the backup."""
     url, file = write_backend(tmp_path, None)
-    mend_backend(url, "gpumpi", "dev")
+    repair_backend(url, "gpumpi", "dev")
     assert not file.exists()
 
 
-def test_other_backends_are_left_alone(tmp_path: Path) -> None:
+def test_remote_backends_are_not_repaired(tmp_path: Path) -> None:
     _, file = write_backend(tmp_path, "")
-    mend_backend(f"s3://{tmp_path}", "gpumpi", "dev")
+    repair_backend(f"s3://{tmp_path}", "gpumpi", "dev")
     assert file.read_text() == ""

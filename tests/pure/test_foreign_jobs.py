@@ -6,13 +6,13 @@ import pytest
 
 from cli.jobs import foreign_jobs
 from cli.jobs.follow_log import select_log_pods
-from cli.jobs.state import derive_foreign_state, explain_stuck, explain_wait
+from cli.jobs.state import derive_foreign_state, explain_stuck_job, explain_waiting_job
 
 CREATED = "2026-11-21T10:00:00Z"
 END = "2026-11-21T10:01:00Z"
 
 
-def condition(kind: str) -> dict[str, Any]:
+def make_status(kind: str) -> dict[str, Any]:
     return {"conditions": [{"type": kind, "status": "True", "message": f"{kind}!", "lastTransitionTime": END}]}
 
 
@@ -35,18 +35,18 @@ READY = [{"name": "node", "ready": 1}]
 PHASES = [
     (make_job("PyTorchJob", PYTORCH), "Starting"),
     (make_job("PyTorchJob", {**PYTORCH, "runPolicy": {"suspend": True}}), "Queued"),
-    (make_job("PyTorchJob", PYTORCH, condition("Running")), "Running"),
-    (make_job("PyTorchJob", PYTORCH, {**condition("Succeeded"), "completionTime": END}), "Succeeded"),
-    (make_job("PyTorchJob", PYTORCH, condition("Failed")), "Failed"),
+    (make_job("PyTorchJob", PYTORCH, make_status("Running")), "Running"),
+    (make_job("PyTorchJob", PYTORCH, {**make_status("Succeeded"), "completionTime": END}), "Succeeded"),
+    (make_job("PyTorchJob", PYTORCH, make_status("Failed")), "Failed"),
     (make_job("TrainJob", TRAIN), "Starting"),
     (make_job("TrainJob", {**TRAIN, "suspend": True}), "Queued"),
     (make_job("TrainJob", TRAIN, {"jobsStatus": [{"name": "node", "ready": 0, "active": 1}]}), "Starting"),
     (make_job("TrainJob", TRAIN, {"jobsStatus": READY}), "Running"),
-    (make_job("TrainJob", TRAIN, condition("Complete")), "Succeeded"),
-    (make_job("TrainJob", TRAIN, condition("Failed")), "Failed"),
+    (make_job("TrainJob", TRAIN, make_status("Complete")), "Succeeded"),
+    (make_job("TrainJob", TRAIN, make_status("Failed")), "Failed"),
     (make_job("JobSet", JOB_SET, {"replicatedJobsStatus": READY}), "Running"),
     (make_job("JobSet", JOB_SET, {"replicatedJobsStatus": [*READY, {"name": "launcher", "ready": 0}]}), "Starting"),
-    (make_job("JobSet", JOB_SET, condition("Completed")), "Succeeded"),
+    (make_job("JobSet", JOB_SET, make_status("Completed")), "Succeeded"),
     (make_job("RayJob", RAY, {"jobDeploymentStatus": "Initializing"}), "Starting"),
     (make_job("RayJob", RAY, {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}), "Running"),
     (make_job("RayJob", RAY, {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "endTime": END}), "Succeeded"),
@@ -55,7 +55,7 @@ PHASES = [
 
 
 @pytest.mark.parametrize(("job", "phase"), PHASES, ids=[f"{spec['kind']}-{number}" for number, (spec, _) in enumerate(PHASES)])
-def test_every_kind_has_the_phases_of_our_jobs(job: dict[str, Any], phase: str) -> None:
+def test_every_job_kind_maps_to_our_phases(job: dict[str, Any], phase: str) -> None:
     state = derive_foreign_state(job)
     assert (state.phase, state.workers, state.launcher) == (phase, 4, job["kind"].lower())
     assert state.reason == ("Failed!" if phase == "Failed" else "")
@@ -72,11 +72,11 @@ def test_every_kind_has_the_phases_of_our_jobs(job: dict[str, Any], phase: str) 
     ],
     ids=["alone", "part of a TrainJob", "with an owner that does not control it", "from submit"],
 )
-def test_parts_of_other_jobs_are_no_jobs(metadata: dict[str, Any], foreign: bool) -> None:
+def test_child_objects_of_other_jobs_are_not_listed_as_jobs(metadata: dict[str, Any], foreign: bool) -> None:
     assert foreign_jobs.is_foreign(make_job("JobSet", JOB_SET, **metadata)) == foreign
 
 
-def pod(name: str, labels: dict[str, str], index: str | None = None, **status: Any) -> dict[str, Any]:
+def make_pod(name: str, labels: dict[str, str], index: str | None = None, **status: Any) -> dict[str, Any]:
     annotations = {} if index is None else {"batch.kubernetes.io/job-completion-index": index}
     metadata = {"name": name, "labels": labels, "annotations": annotations, "creationTimestamp": CREATED}
     return {"metadata": metadata, "spec": {}, "status": status}
@@ -89,8 +89,8 @@ PODS = {
     "PyTorchJob": (
         PYTORCH,
         [
-            pod("a-worker-0", {**PYTORCH_LABELS, "training.kubeflow.org/replica-type": "worker"}),
-            pod(
+            make_pod("a-worker-0", {**PYTORCH_LABELS, "training.kubeflow.org/replica-type": "worker"}),
+            make_pod(
                 "a-master-0",
                 {
                     **PYTORCH_LABELS,
@@ -101,30 +101,30 @@ PODS = {
         ],
         "a-master-0",
     ),
-    "TrainJob": (TRAIN, [pod("a-node-0-1", NODE, "1"), pod("a-node-0-0", NODE, "0")], "a-node-0-0"),
+    "TrainJob": (TRAIN, [make_pod("a-node-0-1", NODE, "1"), make_pod("a-node-0-0", NODE, "0")], "a-node-0-0"),
     "JobSet": (
         JOB_SET,
         [
-            pod("a-node-0-0", NODE, "0"),
-            pod("a-launcher-0-0", {**JOB_SET_LABELS, "jobset.sigs.k8s.io/replicatedjob-name": "launcher"}, "0"),
+            make_pod("a-node-0-0", NODE, "0"),
+            make_pod("a-launcher-0-0", {**JOB_SET_LABELS, "jobset.sigs.k8s.io/replicatedjob-name": "launcher"}, "0"),
         ],
         "a-launcher-0-0",
     ),
-    "Job": ({"template": {"spec": {}}}, [pod("a-x", {"batch.kubernetes.io/job-name": "a"})], "a-x"),
+    "Job": ({"template": {"spec": {}}}, [make_pod("a-x", {"batch.kubernetes.io/job-name": "a"})], "a-x"),
 }
 
 
 @pytest.mark.parametrize("kind", PODS)
-def test_the_log_is_that_of_the_first_rank(kind: str) -> None:
+def test_job_log_comes_from_the_first_rank(kind: str) -> None:
     spec, pods, first = PODS[kind]
     state = derive_foreign_state(make_job(kind, spec))
-    assert {foreign_jobs.find_job_name(pod) for pod in pods} == {"a"} and {foreign_jobs.find_role(pod) for pod in pods} == {
+    assert {foreign_jobs.get_job_name(pod) for pod in pods} == {"a"} and {foreign_jobs.get_pod_role(pod) for pod in pods} == {
         "worker"
     }
     assert [pod["metadata"]["name"] for pod in select_log_pods(pods, state)] == [first]
 
 
-def test_the_reason_why_pods_are_refused_comes_from_the_jobs_of_a_job_set() -> None:
+def test_pod_rejection_of_a_job_set_is_read_from_its_jobs() -> None:
     refused = {
         "involvedObject": {"kind": "Job", "name": "a-node-0"},
         "type": "Warning",
@@ -134,14 +134,14 @@ def test_the_reason_why_pods_are_refused_comes_from_the_jobs_of_a_job_set() -> N
         "metadata": {},
     }
     state = derive_foreign_state(make_job("TrainJob", TRAIN))
-    assert explain_wait(state, [], None, [refused]).startswith("0 of 4 workers ready: Job a-node-0: FailedCreate: pods ")
-    assert "violates PodSecurity" in explain_stuck(state, [], [refused])
+    assert explain_waiting_job(state, [], None, [refused]).startswith("0 of 4 workers ready: Job a-node-0: FailedCreate: pods ")
+    assert "violates PodSecurity" in explain_stuck_job(state, [], [refused])
     other = {**refused, "involvedObject": {"kind": "Job", "name": "b-node-0"}}
-    assert explain_stuck(state, [], [other]) == ""
+    assert explain_stuck_job(state, [], [other]) == ""
 
 
-def test_an_image_that_cannot_be_pulled_is_the_reason() -> None:
+def test_image_pull_failure_is_the_reported_reason() -> None:
     waiting = {"state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
     state = derive_foreign_state(make_job("PyTorchJob", PYTORCH))
-    bad = pod("a-worker-0", {**PYTORCH_LABELS, "training.kubeflow.org/replica-type": "worker"}, containerStatuses=[waiting])
-    assert explain_stuck(state, [bad], []) == "a-worker-0: ErrImagePull: not found"
+    bad = make_pod("a-worker-0", {**PYTORCH_LABELS, "training.kubeflow.org/replica-type": "worker"}, containerStatuses=[waiting])
+    assert explain_stuck_job(state, [bad], []) == "a-worker-0: ErrImagePull: not found"

@@ -32,7 +32,7 @@ main.main()
 FREE = "Free space on this disk, or write to another one."
 
 
-def run(command: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
+def run_script(command: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
     """Run a shell script; `"$@"` is the command line with the arguments."""
     words = ["sh", "-c", command, "sh", sys.executable, "-c", PROGRAM, *map(str, arguments)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -50,7 +50,7 @@ WRITERS: dict[str, tuple[list[str], str]] = {
     subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0, reason="needs a mount namespace"
 )
 @pytest.mark.parametrize("verb", WRITERS)
-def test_a_full_file_system_is_reported_in_one_line_and_keeps_its_files(tmp_path: Path, verb: str) -> None:
+def test_full_file_system_gets_one_line_error_and_files_stay_intact(tmp_path: Path, verb: str) -> None:
     (disk := tmp_path / "disk").mkdir()
     arguments, message = WRITERS[verb]
     before = yaml.safe_dump(OTHER)
@@ -62,7 +62,7 @@ def test_a_full_file_system_is_reported_in_one_line_and_keeps_its_files(tmp_path
         cp {disk}/config {tmp_path}/after; ls -A {disk} > {tmp_path}/listed; exit $code
     """
     filled = [argument.format(disk=disk) for argument in arguments]
-    done = run(f"exec unshare -m sh -c '{script}' sh \"$@\"", *filled)
+    done = run_script(f"exec unshare -m sh -c '{script}' sh \"$@\"", *filled)
     assert done.returncode not in (0, 99) and done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert message.format(disk=disk) in line
@@ -70,9 +70,9 @@ def test_a_full_file_system_is_reported_in_one_line_and_keeps_its_files(tmp_path
     assert (tmp_path / "listed").read_text().split() == ["config", "filler"]
 
 
-def test_a_full_folder_for_temporary_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_full_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(Path, "write_text", failing(errno.ENOSPC))
+    monkeypatch.setattr(Path, "write_text", make_failing_call(errno.ENOSPC))
     done = CliRunner().invoke(app, ["init", *STACK, "--config-dir", str(tmp_path)])
     assert (done.exit_code, done.output) == (
         FAILED,
@@ -97,24 +97,24 @@ PRINTERS: list[list[str]] = [
 
 
 @pytest.mark.parametrize("arguments", PRINTERS, ids=" ".join)
-def test_a_full_disk_behind_standard_output_is_reported_once(arguments: list[str]) -> None:
-    done = run('exec "$@" > /dev/full', *arguments)
+def test_full_disk_behind_stdout_is_reported_once(arguments: list[str]) -> None:
+    done = run_script('exec "$@" > /dev/full', *arguments)
     assert done.returncode == FAILED
     (line,) = done.stderr.splitlines()
     assert line.endswith(f": no space left on device. {FREE}") and ("standard output" in line or "/dev/stdout" in line)
 
 
-def test_a_full_disk_behind_both_streams_still_fails() -> None:
-    assert run('exec "$@" > /dev/full 2> /dev/full', "settings").returncode == FAILED
+def test_full_disk_behind_stdout_and_stderr_still_fails() -> None:
+    assert run_script('exec "$@" > /dev/full 2> /dev/full', "settings").returncode == FAILED
 
 
 @pytest.mark.parametrize("arguments", [["settings"], ["settings", "--json"], ["--help"]], ids=" ".join)
-def test_a_closed_pipe_is_no_error_message(arguments: list[str]) -> None:
-    assert run('"$@" | true', *arguments).stderr == ""
+def test_closed_pipe_prints_no_error(arguments: list[str]) -> None:
+    assert run_script('"$@" | true', *arguments).stderr == ""
 
 
-def test_output_arrives_whole_and_in_order() -> None:
-    printed = run('exec "$@" 2>&1', "kubeconfig", "-s", "local").stdout
+def test_output_arrives_complete_and_in_order() -> None:
+    printed = run_script('exec "$@" 2>&1', "kubeconfig", "-s", "local").stdout
     assert yaml.safe_load(printed) == OWN
 
 
@@ -123,12 +123,12 @@ ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errn
 
 @pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
 @pytest.mark.parametrize("call", ["fsync", "fdopen"])
-def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
+def test_every_disk_error_is_one_line_and_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
 ) -> None:
     (file := tmp_path / "config").write_text(yaml.safe_dump(OTHER))
     monkeypatch.setattr(kubeconfig_command, "build_kubeconfig", lambda *_: OWN)
-    monkeypatch.setattr(whole_files.os, call, failing(number))
+    monkeypatch.setattr(whole_files.os, call, make_failing_call(number))
     done = CliRunner().invoke(app, ["kubeconfig", "-s", "local", "-o", str(file)])
     assert (done.exit_code, done.exception.__class__) == (FAILED, SystemExit)
     assert done.output.startswith(f"cluster kubeconfig: {file}: {os.strerror(number).lower()}.")
@@ -137,13 +137,13 @@ def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
 
 
 def test_a_network_error_is_not_reported_as_a_file_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeconfig_command, "build_kubeconfig", failing(errno.ECONNREFUSED))
+    monkeypatch.setattr(kubeconfig_command, "build_kubeconfig", make_failing_call(errno.ECONNREFUSED))
     done = CliRunner().invoke(app, ["kubeconfig", "-s", "local"])
     assert isinstance(done.exception, ConnectionRefusedError) and "temporary file" not in done.output
 
 
-def failing(number: int) -> Callable[..., Any]:
-    def fail(*_: object, **__: object) -> Any:
+def make_failing_call(number: int) -> Callable[..., Any]:
+    def raise_os_error(*_: object, **__: object) -> Any:
         raise OSError(number, os.strerror(number))
 
-    return fail
+    return raise_os_error

@@ -15,13 +15,13 @@ from localcloud import garbage
 from localcloud.processes import ROOT
 
 
-def test_this_test_process_skips_the_modules_and_collects_later_garbage() -> None:
+def test_pytest_process_freezes_loaded_modules_and_still_collects_later_garbage() -> None:
     assert gc.isenabled()
     assert gc.get_threshold()[0] == garbage.OBJECTS
     assert gc.get_freeze_count() > 10_000
 
 
-def test_the_pulumi_program_is_imported_and_runs_without_collecting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pulumi_program_is_imported_and_runs_without_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     collecting: list[bool] = []
     program = types.ModuleType("infra.program")
     monkeypatch.setattr(program, "run", lambda: collecting.append(gc.isenabled()), raising=False)
@@ -33,7 +33,7 @@ def test_the_pulumi_program_is_imported_and_runs_without_collecting(monkeypatch:
     assert collecting == [False]
 
 
-def test_a_paused_process_collects_nothing_until_it_resumes_and_nothing_at_exit() -> None:
+def test_paused_process_collects_no_garbage_until_resumed_and_none_at_exit() -> None:
     code = """
 import atexit, gc
 atexit.register(lambda: print(gc.get_freeze_count() > 0))
@@ -49,7 +49,7 @@ gc.unfreeze()
     assert done.stdout.split() == ["False", "True", "True"]
 
 
-def test_a_verb_of_the_command_line_seldom_collects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_command_rarely_runs_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     thresholds: list[int] = []
     monkeypatch.setattr(command_line, "app", lambda **_: thresholds.append(gc.get_threshold()[0]))
     before = gc.get_threshold()

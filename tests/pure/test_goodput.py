@@ -17,93 +17,93 @@ from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
-from tests.pure.controlled_jobs import Controlled, at, condition, job, launcher, workers
-from tests.pure.controlled_jobs import main as main_object
+from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_launcher, make_workers, timestamp_at
+from tests.pure.controlled_jobs import make_main_object as main_object
 
 NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
 POLICY = {"progress": {"pattern": r"(\d+)", "within": 60}, "maxRestarts": 50}
 
 
-def seconds(account: Account) -> dict[str, float]:
+def seconds_by_phase(account: Account) -> dict[str, float]:
     return {phase: spent.total_seconds() for phase, spent in account.spent.items() if spent}
 
 
-def run(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved_ms: int = 0) -> Controlled:
+def run_job(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved_ms: int = 0) -> Controlled:
     """Return the controller of a job whose attempts printed these steps (second -> step). All attempts before the last
     one fail at their last step.
     """
     loop = Controlled()
     queued = main_object(policy=POLICY)
     queued["spec"]["runPolicy"] = {"suspend": True}
-    loop.look(job(queued, []), 1)
-    loop.look(job(main_object(policy=POLICY, startTime=at(5)), []), 7)
-    gone, root, pods = [], main_object(policy=POLICY, startTime=at(5)), workers()
+    loop.look(make_job(queued, []), 1)
+    loop.look(make_job(main_object(policy=POLICY, startTime=timestamp_at(5)), []), 7)
+    gone, root, pods = [], main_object(policy=POLICY, startTime=timestamp_at(5)), make_workers()
     for number, steps in enumerate(attempts, 1):
         first, last = min(steps), max(steps)
-        running = launcher(number, since=first - 8)
-        log = Seen(running["metadata"]["uid"], [Step(at(second), step, saved_ms) for second, step in steps.items()])
-        loop.look(job(root, [*pods, *gone, running]), last, seen=log)
+        running = make_launcher(number, since=first - 8)
+        log = Seen(running["metadata"]["uid"], [Step(timestamp_at(second), step, saved_ms) for second, step in steps.items()])
+        loop.look(make_job(root, [*pods, *gone, running]), last, seen=log)
         if number < len(attempts) or ended == "Failed":
-            gone.append(launcher(number, since=first - 8, phase="Failed", code=1, until=last))
-            loop.look(job(root, [*pods, *gone]), last, seen=log)
+            gone.append(make_launcher(number, since=first - 8, phase="Failed", code=1, until=last))
+            loop.look(make_job(root, [*pods, *gone]), last, seen=log)
     if ended == "Succeeded":
-        done = main_object(policy=POLICY, completionTime=at(end), conditions=[condition("Succeeded", end)])
-        loop.look(job(done, [*pods, *gone]), end)
+        done = main_object(policy=POLICY, completionTime=timestamp_at(end), conditions=[make_condition("Succeeded", end)])
+        loop.look(make_job(done, [*pods, *gone]), end)
     elif ended == "Canceled":
-        loop.gone(end)
+        loop.record_deletion(end)
     return loop
 
 
-def account_of(loop: Controlled) -> Account:
+def account_time(loop: Controlled) -> Account:
     assert loop.record is not None
-    return time_account.account_for(loop.record, NOW)
+    return time_account.compute_account(loop.record, NOW)
 
 
-def test_a_job_that_never_restarts_starts_and_trains() -> None:
-    assert seconds(account_of(run({40: 1, 50: 2, 60: 3}, end=70))) == {"queued": 5, "starting": 35, "training": 30}
+def test_job_without_restarts_has_only_queued_starting_and_training_time() -> None:
+    assert seconds_by_phase(account_time(run_job({40: 1, 50: 2, 60: 3}, end=70))) == {"queued": 5, "starting": 35, "training": 30}
 
 
-def test_repeated_steps_are_lost_and_the_way_to_them_is_recovering() -> None:
+def test_repeated_steps_count_as_lost_and_the_restart_as_recovering() -> None:
     """The checkpoint contains step 2. The second attempt completes step 4 again at second 130."""
-    account = account_of(run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
-    assert seconds(account) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
+    account = account_time(run_job({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
+    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
     assert account.goodput == 50 / 145
 
 
 def test_a_job_that_resumes_at_its_last_step_loses_no_time() -> None:
-    account = account_of(run({40: 1, 50: 2}, {120: 2, 130: 3}, end=150))
-    assert seconds(account) == {"queued": 5, "starting": 35, "training": 10 + 30, "recovering": 70}
+    account = account_time(run_job({40: 1, 50: 2}, {120: 2, 130: 3}, end=150))
+    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 10 + 30, "recovering": 70}
 
 
-def test_an_attempt_that_fails_before_it_has_regained_the_steps_adds_to_the_lost_time() -> None:
-    account = account_of(run({40: 0, 70: 30}, {120: 0, 130: 10}, {200: 0, 230: 30, 240: 40}, end=240))
-    assert seconds(account) == {"queued": 5, "starting": 35, "training": 40, "lost": 10 + 30, "recovering": 50 + 70}
+def test_attempt_that_fails_before_catching_up_adds_to_lost_time() -> None:
+    account = account_time(run_job({40: 0, 70: 30}, {120: 0, 130: 10}, {200: 0, 230: 30, 240: 40}, end=240))
+    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 40, "lost": 10 + 30, "recovering": 50 + 70}
 
 
-def test_the_time_of_checkpoints_is_not_training() -> None:
-    account = account_of(run({40: 1, 50: 2, 60: 3}, end=70, saved_ms=1500))
-    assert seconds(account) == {"queued": 5, "starting": 35, "training": 27, "checkpointing": 3}
+def test_checkpoint_time_is_not_training_time() -> None:
+    account = account_time(run_job({40: 1, 50: 2, 60: 3}, end=70, saved_ms=1500))
+    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 27, "checkpointing": 3}
 
 
 @pytest.mark.parametrize("ended", ["Failed", "Canceled"])
-def test_what_comes_after_the_last_step_of_a_job_that_does_not_finish_is_lost(ended: str) -> None:
-    loop = run({40: 1, 50: 2}, ended=ended, end=80)
+def test_time_after_last_step_of_unfinished_job_is_lost(ended: str) -> None:
+    loop = run_job({40: 1, 50: 2}, ended=ended, end=80)
     if ended == "Failed":
-        failed = main_object(policy=POLICY, conditions=[condition("Failed", 80)])
-        loop.look(job(failed, []), 80)
-    assert seconds(account_of(loop)) == {"queued": 5, "starting": 35, "training": 10, "lost": 30}
+        failed = main_object(policy=POLICY, conditions=[make_condition("Failed", 80)])
+        loop.look(make_job(failed, []), 80)
+    assert seconds_by_phase(account_time(loop)) == {"queued": 5, "starting": 35, "training": 10, "lost": 30}
 
 
-def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
+def test_without_steps_phases_determine_goodput_and_lost_time_is_unknown() -> None:
     loop = Controlled()
     root = main_object()
-    loop.look(job(root, []), 1)
-    loop.look(job(root, [*workers(), launcher()]), 20)
-    loop.look(job(root, [*workers(), launcher(phase="Failed", code=1, until=40)]), 41)
-    loop.look(job(root, [*workers(), launcher(phase="Failed", code=1, until=40), launcher(5)]), 60)
-    loop.gone(90)
-    found_account = account_of(loop)
-    assert seconds(found_account) == {"queued": 1, "starting": 14, "training": 25 + 35, "recovering": 15}
+    loop.look(make_job(root, []), 1)
+    loop.look(make_job(root, [*make_workers(), make_launcher()]), 20)
+    loop.look(make_job(root, [*make_workers(), make_launcher(phase="Failed", code=1, until=40)]), 41)
+    loop.look(make_job(root, [*make_workers(), make_launcher(phase="Failed", code=1, until=40), make_launcher(5)]), 60)
+    loop.record_deletion(90)
+    found_account = account_time(loop)
+    assert seconds_by_phase(found_account) == {"queued": 1, "starting": 14, "training": 25 + 35, "recovering": 15}
     assert not found_account.has_steps
 
 
@@ -120,9 +120,7 @@ def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
     ),
     st.sampled_from(["Succeeded", "Canceled", "running"]),
 )
-def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
-    attempts: list[tuple[int, list[int], int]], ended: str
-) -> None:
+def test_lost_and_recovering_time_match_the_programs_steps(attempts: list[tuple[int, list[int], int]], ended: str) -> None:
     """The program prints each step when the step ends. The time of a repeated step is lost."""
     second, step, reached = 40, 0, 0
     printed: list[dict[int, int]] = []
@@ -139,9 +137,9 @@ def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
         reached = max(reached, step)
         printed.append(lines)
     created, spent = datetime(2026, 11, 23, 12, tzinfo=UTC), timedelta(seconds=second)
-    account = time_account.account_for(run(*printed, ended=ended, end=second).record or {}, created + spent)
+    account = time_account.compute_account(run_job(*printed, ended=ended, end=second).record or {}, created + spent)
     assert (account.spent["lost"], account.spent["recovering"]) == (timedelta(seconds=lost), timedelta(seconds=recovering))
-    assert account.wall == spent
+    assert account.wall_time == spent
 
 
 moments = st.integers(0, 10_000_000).map(
@@ -171,7 +169,7 @@ attempts_of_any_kind = st.fixed_dictionaries(
     st.integers(0, 3),
     st.booleans(),
 )
-def test_the_phases_of_any_record_sum_to_the_wall_clock(
+def test_phases_of_any_record_sum_to_wall_clock_time(
     times: list[str], names: list[str], attempts: list[Any], dropped: int, has_ended: bool
 ) -> None:
     """This also holds if the nodes' clocks are wrong, and if the record contains only the sums of its oldest phases."""
@@ -184,9 +182,9 @@ def test_the_phases_of_any_record_sum_to_the_wall_clock(
             sums[str(phase["phase"])] = sums.get(str(phase["phase"]), 0.0) + spent
     phases = phases[min(dropped, len(phases) - 1) :]
     record = {"created": times[0], "phases": phases, "seconds": sums, "attempts": attempts, "workers": []}
-    account = time_account.account_for({**record, "ended": times[-1] if has_ended else None}, NOW)
+    account = time_account.compute_account({**record, "ended": times[-1] if has_ended else None}, NOW)
     end = datetime.fromisoformat(times[-1]) if has_ended else NOW
-    assert account.wall == end - datetime.fromisoformat(times[0])
+    assert account.wall_time == end - datetime.fromisoformat(times[0])
     assert all(spent >= timedelta() for spent in account.spent.values()) and set(account.spent) == set(PARTS)
 
 
@@ -194,19 +192,19 @@ def test_the_phases_of_any_record_sum_to_the_wall_clock(
 
 
 @pytest.fixture
-def two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def recorded_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of a job that lost time, and of a job without steps in another namespace."""
-    first = run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150).record
+    first = run_job({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150).record
     other = Controlled()
-    other.look(job(main_object(), [*workers(), launcher()]), 20)
-    other.gone(115)
+    other.look(make_job(main_object(), [*make_workers(), make_launcher()]), 20)
+    other.record_deletion(115)
     assert first and other.record
     job_records = [JobRecord("a", first), JobRecord("b", {**other.record, "name": "plain", "namespace": "vision"})]
     monkeypatch.setattr(kubernetes_access.Access, "connect", lambda self: None)
-    monkeypatch.setattr(records, "all_records", lambda cluster, namespace: job_records)
+    monkeypatch.setattr(records, "list_records", lambda cluster, namespace: job_records)
 
 
-@pytest.mark.usefixtures("two_jobs")
+@pytest.mark.usefixtures("recorded_jobs")
 def test_the_table_has_jobs_namespaces_and_the_cluster() -> None:
     done = CliRunner().invoke(main.app, ["goodput"])
     assert done.exit_code == 0, done.output
@@ -223,7 +221,7 @@ def test_the_table_has_jobs_namespaces_and_the_cluster() -> None:
     assert rows[1][-4] == "?", "the lost time of a job without steps is unknown"
 
 
-@pytest.mark.usefixtures("two_jobs")
+@pytest.mark.usefixtures("recorded_jobs")
 def test_json_has_the_same_numbers_and_totals_are_weighted_by_gpus() -> None:
     report = json.loads(CliRunner().invoke(main.app, ["goodput", "--json"]).stdout)
     train, plain = report["jobs"]
@@ -236,7 +234,7 @@ def test_json_has_the_same_numbers_and_totals_are_weighted_by_gpus() -> None:
     assert report["total"]["goodput"] == round(useful / admitted, 4)
 
 
-@pytest.mark.usefixtures("two_jobs")
-def test_a_job_without_a_record_is_one_sentence() -> None:
+@pytest.mark.usefixtures("recorded_jobs")
+def test_job_without_a_record_gets_one_line_error() -> None:
     done = CliRunner().invoke(main.app, ["goodput", "other"])
     assert (done.exit_code, done.stderr) == (4, "cluster goodput: job other has no record\n")

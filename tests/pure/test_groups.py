@@ -46,7 +46,7 @@ def test_where(number: int, shared: None) -> None:
 """
 
 
-def run_in_two_processes(folder: Path, *options: str) -> None:
+def run_pytest_in_two_processes(folder: Path, *options: str) -> None:
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", *options]
     command += ["--rootdir", str(folder), str(folder)]
     done = subprocess.run(
@@ -55,20 +55,20 @@ def run_in_two_processes(folder: Path, *options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def processes(folder: Path, names: Sequence[str]) -> list[int]:
+def count_processes(folder: Path, names: Sequence[str]) -> list[int]:
     return [len(list((folder / name).iterdir())) for name in names]
 
 
-def test_the_tests_of_a_group_run_in_one_process(tmp_path: Path) -> None:
+def test_tests_of_an_xdist_group_run_in_one_process(tmp_path: Path) -> None:
     groups = ("one", "other")
     for group in groups:
         (tmp_path / group).mkdir()
         (tmp_path / f"test_{group}.py").write_text(MODULE.format(group=group))
-    run_in_two_processes(tmp_path)
-    assert processes(tmp_path, groups) == [1, 1]
+    run_pytest_in_two_processes(tmp_path)
+    assert count_processes(tmp_path, groups) == [1, 1]
 
 
-def test_a_fixture_of_a_module_or_package_is_set_up_in_one_process(tmp_path: Path) -> None:
+def test_module_and_package_fixtures_are_set_up_in_one_process(tmp_path: Path) -> None:
     scopes = ("module", "package")
     package = tmp_path / "tested"
     package.mkdir()
@@ -76,16 +76,16 @@ def test_a_fixture_of_a_module_or_package_is_set_up_in_one_process(tmp_path: Pat
     for scope in scopes:
         (tmp_path / scope).mkdir()
         (package / f"test_{scope}.py").write_text(SHARES.format(scope=scope, name=scope))
-    run_in_two_processes(tmp_path, "-p", "tests.conftest")
-    assert processes(tmp_path, scopes) == [1, 1]
+    run_pytest_in_two_processes(tmp_path, "-p", "tests.conftest")
+    assert count_processes(tmp_path, scopes) == [1, 1]
 
 
-def test_groups_that_are_begun_first_exist() -> None:
+def test_every_group_scheduled_first_exists() -> None:
     texts = [file.read_text(encoding="utf-8") for file in ROOT.rglob("test_*.py")]
     assert [group for group in LONGEST_FIRST if not any(f'xdist_group("{group}")' in text for text in texts)] == []
 
 
-def test_an_engine_that_a_test_kills_saves_its_state_at_each_step() -> None:
+def test_tests_that_kill_the_pulumi_engine_enable_state_checkpoints() -> None:
     folders = (ROOT / name for name in ("cli", "engine", "hosts", "kubernetes", "stacks"))
     texts = {str(file): file.read_text(encoding="utf-8") for folder in folders for file in folder.rglob("test_*.py")}
     killing = {name for name, text in texts.items() if any(method in text for method in KILLS)}

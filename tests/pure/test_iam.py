@@ -26,37 +26,37 @@ UNSCOPABLE: Mapping[str, str] = {
 on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
-    "deliver_flow_logs": iam.deliver_flow_logs(LOG_GROUP),
-    "write_job_logs": iam.write_job_logs(JOB_LOGS),
-    "exchange_node_keys": iam.exchange_node_keys(BUCKET),
-    "exchange_job_keys": iam.exchange_job_keys(BUCKET),
-    "use_buckets": iam.use_buckets(ACCOUNT, [iam.BucketPath("datasets", "digits", writes=True)]),
-    "find_members": iam.find_members(),
-    "complete_join": iam.complete_join(ACCOUNT, "gpumpi-x-workers"),
-    "mount_through": iam.mount_through(ACCOUNT, "fs-1", "fsap-1"),
-    "scale_groups": iam.scale_groups(ACCOUNT, "gpumpi-x", AUTOSCALER_TAG),
+    "deliver_flow_logs": iam.allow_flow_log_delivery(LOG_GROUP),
+    "write_job_logs": iam.allow_job_log_writes(JOB_LOGS),
+    "exchange_node_keys": iam.allow_node_key_exchange(BUCKET),
+    "exchange_job_keys": iam.allow_job_key_exchange(BUCKET),
+    "use_buckets": iam.allow_bucket_access(ACCOUNT, [iam.BucketPath("datasets", "digits", writes=True)]),
+    "find_members": iam.allow_member_lookup(),
+    "complete_join": iam.allow_join_completion(ACCOUNT, "gpumpi-x-workers"),
+    "mount_through": iam.allow_mount_by_access_point(ACCOUNT, "fs-1", "fsap-1"),
+    "scale_groups": iam.allow_node_group_scaling(ACCOUNT, "gpumpi-x", AUTOSCALER_TAG),
 }
 KEYS: Mapping[str, Policy] = {
-    "secrets_key": iam.secrets_key(ACCOUNT),
-    "logs_key": iam.logs_key(ACCOUNT, ["/aws/eks/gpumpi-x/cluster", "/gpumpi/x/flow-logs"]),
-    "file_system_key": iam.file_system_key(ACCOUNT),
+    "secrets_key": iam.build_secrets_key_policy(ACCOUNT),
+    "logs_key": iam.build_logs_key_policy(ACCOUNT, ["/aws/eks/gpumpi-x/cluster", "/gpumpi/x/flow-logs"]),
+    "file_system_key": iam.build_file_system_key_policy(ACCOUNT),
 }
 TRUST: Mapping[str, Policy] = {
-    "assumed_by_instances": trust_policies.assumed_by_instances(),
-    "assumed_by_cluster": trust_policies.assumed_by_cluster(ACCOUNT, "gpumpi-x"),
-    "assumed_by_flow_logs": trust_policies.assumed_by_flow_logs(ACCOUNT),
-    "assumed_by_pods": trust_policies.assumed_by_pods(ACCOUNT, "gpumpi-x", "mpi-jobs", "mpi-job"),
+    "assumed_by_instances": trust_policies.build_instance_trust_policy(),
+    "assumed_by_cluster": trust_policies.build_cluster_trust_policy(ACCOUNT, "gpumpi-x"),
+    "assumed_by_flow_logs": trust_policies.build_flow_log_trust_policy(ACCOUNT),
+    "assumed_by_pods": trust_policies.build_pod_trust_policy(ACCOUNT, "gpumpi-x", "mpi-jobs", "mpi-job"),
 }
 RESOURCE: Mapping[str, Policy] = {
-    "tls_only_bucket": iam.tls_only_bucket(BUCKET),
-    "encrypted_file_system": iam.encrypted_file_system(FILE_SYSTEM),
+    "tls_only_bucket": iam.build_tls_only_bucket_policy(BUCKET),
+    "encrypted_file_system": iam.build_file_system_policy(FILE_SYSTEM),
 }
-ENDPOINTS: Mapping[str, Policy] = {"s3_endpoint": endpoint_policies.s3_endpoint(ACCOUNT, has_internet=True)}
+ENDPOINTS: Mapping[str, Policy] = {"s3_endpoint": endpoint_policies.build_s3_endpoint_policy(ACCOUNT, has_internet=True)}
 ALL = {**IDENTITY, **KEYS, **TRUST, **RESOURCE, **ENDPOINTS}
 MODULES = (iam, trust_policies, endpoint_policies)
 
 
-def test_every_policy_of_the_program_is_judged_here() -> None:
+def test_every_iam_policy_in_infra_is_tested_here() -> None:
     helpers = {"aws_buckets", "document", "statement", "to_json"}
     written = {
         name
@@ -68,7 +68,7 @@ def test_every_policy_of_the_program_is_judged_here() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_statement_is_one_that_the_judge_understands(name: str) -> None:
+def test_every_statement_has_a_sid_and_only_supported_elements(name: str) -> None:
     assert all(statement.get("Sid") for statement in statements(ALL[name]))
 
 
@@ -76,7 +76,7 @@ def test_every_statement_is_one_that_the_judge_understands(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IDENTITY)
-def test_only_what_aws_cannot_scope_is_allowed_on_everything(name: str) -> None:
+def test_only_actions_without_resource_scope_are_allowed_on_all_resources(name: str) -> None:
     for statement in statements(IDENTITY[name]):
         if "*" in as_list(statement["Resource"]) and statement["Effect"] == "Allow":
             scopable = [act for act in as_list(statement["Action"]) if not any(fnmatchcase(act, glob) for glob in UNSCOPABLE)]
@@ -90,7 +90,7 @@ def test_no_statement_allows_a_wildcard_action(name: str) -> None:
             assert not [action for action in as_list(statement["Action"]) if "*" in action]
 
 
-def test_wildcard_actions_on_a_key_are_those_that_cloudwatch_logs_documents() -> None:
+def test_wildcard_kms_actions_match_cloudwatch_logs_documentation() -> None:
     """In a key policy, the resource `*` means the key that the policy is attached to.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
@@ -125,12 +125,12 @@ POD = {"aws:PrincipalTag/kubernetes-namespace": "mpi-jobs", "aws:PrincipalTag/ku
         ("s3:PutBucketPolicy", "", False),
     ],
 )
-def test_a_node_writes_its_own_keys_and_reads_those_of_all_nodes(action: str, key: str, allowed: bool) -> None:
+def test_node_writes_its_own_keys_and_reads_keys_of_all_nodes(action: str, key: str, allowed: bool) -> None:
     request = Request(action, f"{BUCKET}/{key}" if key else BUCKET, NODE)
     assert allows(request, IDENTITY["exchange_node_keys"]) is allowed
 
 
-def test_a_caller_without_a_node_identity_writes_nowhere() -> None:
+def test_caller_without_node_identity_cannot_write() -> None:
     assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/id.pub"), IDENTITY["exchange_node_keys"])
 
 
@@ -149,7 +149,7 @@ def test_a_caller_without_a_node_identity_writes_nowhere() -> None:
         ("s3:PutObject", "workdirs/mpi-jobs/0f/7.tar.gz", False),
     ],
 )
-def test_a_job_pod_writes_its_own_keys_and_reads_those_of_its_namespace(action: str, key: str, allowed: bool) -> None:
+def test_job_pod_writes_its_own_keys_and_reads_keys_of_its_namespace(action: str, key: str, allowed: bool) -> None:
     assert allows(Request(action, f"{BUCKET}/{key}", POD), IDENTITY["exchange_job_keys"]) is allowed
 
 
@@ -164,12 +164,14 @@ def test_a_job_pod_writes_its_own_keys_and_reads_those_of_its_namespace(action: 
         ("exchange_job_keys", POD, "jobs/", False),
     ],
 )
-def test_listing_shows_only_keys_of_one_s_own_kind(policy: str, who: Mapping[str, str], prefix: str, allowed: bool) -> None:
+def test_node_and_pod_can_list_only_keys_of_their_own_kind(
+    policy: str, who: Mapping[str, str], prefix: str, allowed: bool
+) -> None:
     assert allows(Request("s3:ListBucket", BUCKET, {**who, "s3:prefix": prefix}), IDENTITY[policy]) is allowed
 
 
 @pytest.mark.parametrize(("tls", "decision"), [(True, "allow"), (False, "explicit deny")])
-def test_even_the_owner_needs_tls_for_the_bucket(tls: bool, decision: str) -> None:
+def test_bucket_requires_tls_even_for_the_owner(tls: bool, decision: str) -> None:
     owner = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
     request = Request("s3:GetObject", f"{BUCKET}/nodes/x", {"aws:SecureTransport": tls}, {"AWS": ACCOUNT.root})
     assert decide(request, owner, RESOURCE["tls_only_bucket"]) == decision
@@ -191,7 +193,7 @@ MOUNT = {"elasticfilesystem:AccessedViaMountTarget": True, "aws:SecureTransport"
         ("elasticfilesystem:ClientMount", {"aws:SecureTransport": True}, "implicit deny"),
     ],
 )
-def test_the_file_system_is_for_encrypted_clients_in_the_vpc(action: str, context: Mapping[str, Values], decision: str) -> None:
+def test_file_system_accepts_only_encrypted_clients_in_the_vpc(action: str, context: Mapping[str, Values], decision: str) -> None:
     assert decide(Request(action, FILE_SYSTEM, context), RESOURCE["encrypted_file_system"]) == decision
 
 
@@ -217,7 +219,7 @@ LOG_CONTEXT = "kms:EncryptionContext:aws:logs:arn"
         ("kms:Decrypt", {}, False),
     ],
 )
-def test_administrators_manage_keys_and_read_nothing_with_them(
+def test_administrators_manage_keys_but_cannot_decrypt_with_them(
     name: str, action: str, who: Mapping[str, str], allowed: bool
 ) -> None:
     assert allows(Request(action, "key", {}, who), KEYS[name]) is allowed
@@ -243,7 +245,7 @@ def test_administrators_manage_keys_and_read_nothing_with_them(
         ),
     ],
 )
-def test_a_key_serves_its_one_purpose(name: str, request_: Request, allowed: bool) -> None:
+def test_kms_key_can_be_used_only_for_its_purpose(name: str, request_: Request, allowed: bool) -> None:
     assert allows(request_, KEYS[name]) is allowed
 
 
@@ -273,7 +275,7 @@ PODS = {"Service": "pods.eks.amazonaws.com"}
     ],
 )
 @pytest.mark.parametrize("action", ["sts:AssumeRole", "sts:TagSession"])
-def test_a_pod_role_is_for_one_service_account_of_one_cluster(
+def test_pod_role_can_be_assumed_only_by_its_service_account(
     action: str, context: Mapping[str, str], who: Mapping[str, str], allowed: bool
 ) -> None:
     assert allows(Request(action, "role", context, who), TRUST["assumed_by_pods"]) is allowed
@@ -287,7 +289,7 @@ def test_a_pod_role_is_for_one_service_account_of_one_cluster(
         (("123456789012", "arn:aws:ec2:eu-west-1:123456789012:vpc-flow-log/fl-1"), False),
     ],
 )
-def test_flow_logs_of_others_cannot_borrow_the_delivery_role(context: tuple[str, str], allowed: bool) -> None:
+def test_flow_logs_of_other_accounts_cannot_assume_the_delivery_role(context: tuple[str, str], allowed: bool) -> None:
     request = Request(
         "sts:AssumeRole",
         "role",
@@ -298,7 +300,7 @@ def test_flow_logs_of_others_cannot_borrow_the_delivery_role(context: tuple[str,
 
 
 @pytest.mark.parametrize(("service", "allowed"), [("ec2.amazonaws.com", True), ("eks.amazonaws.com", False)])
-def test_a_node_role_is_for_instances(service: str, allowed: bool) -> None:
+def test_node_role_can_be_assumed_only_by_ec2_instances(service: str, allowed: bool) -> None:
     assert allows(Request("sts:AssumeRole", "role", {}, {"Service": service}), TRUST["assumed_by_instances"]) is allowed
 
 
@@ -312,7 +314,7 @@ def test_a_node_role_is_for_instances(service: str, allowed: bool) -> None:
         ("999999999999", CLUSTER.replace("123456789012", "999999999999"), "eks.amazonaws.com", False),
     ],
 )
-def test_other_clusters_and_accounts_cannot_borrow_the_role_of_the_control_plane(
+def test_other_clusters_and_accounts_cannot_assume_the_control_plane_role(
     account: str, arn: str, service: str, allowed: bool
 ) -> None:
     context = {"aws:SourceAccount": account, "aws:SourceArn": arn}
@@ -346,12 +348,12 @@ DATA_SET = "arn:aws:s3:::public-data-set/images"
         ("s3:DeleteObject", f"{BUCKET}/nodes/x", THEIRS, False, False),
     ],
 )
-def test_only_principals_of_the_account_write_through_the_s3_endpoint(
+def test_s3_endpoint_allows_writes_only_by_principals_of_the_account(
     action: str, resource: str, context: Mapping[str, str], private: bool, connected: bool
 ) -> None:
     request = Request(action, resource, context, {"AWS": ENGINEER["AWS"]} if context else {})
-    assert allows(request, endpoint_policies.s3_endpoint(ACCOUNT, has_internet=False)) is private
-    assert allows(request, endpoint_policies.s3_endpoint(ACCOUNT, has_internet=True)) is connected
+    assert allows(request, endpoint_policies.build_s3_endpoint_policy(ACCOUNT, has_internet=False)) is private
+    assert allows(request, endpoint_policies.build_s3_endpoint_policy(ACCOUNT, has_internet=True)) is connected
 
 
 GROUP = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:6f9e:autoScalingGroupName/eks-train-1"
@@ -375,7 +377,7 @@ OTHERS = {f"aws:ResourceTag/{AUTOSCALER_TAG}/gpumpi-y": "owned"}
         ("eks:DescribeNodegroup", "arn:aws:eks:us-west-2:123456789012:nodegroup/gpumpi-y/train/1", {}, False),
     ],
 )
-def test_the_autoscaler_scales_groups_of_its_own_cluster(
+def test_autoscaler_can_scale_only_groups_of_its_cluster(
     action: str, resource: str, context: Mapping[str, str], allowed: bool
 ) -> None:
     assert allows(Request(action, resource, context), IDENTITY["scale_groups"]) is allowed

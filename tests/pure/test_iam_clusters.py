@@ -24,7 +24,7 @@ WORKERS = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:6f9e:auto
         ("autoscaling:TerminateInstanceInAutoScalingGroup", WORKERS, False),
     ],
 )
-def test_a_worker_completes_the_join_of_its_own_group_and_changes_nothing_else(action: str, resource: str, allowed: bool) -> None:
+def test_worker_can_only_complete_the_join_of_its_own_group(action: str, resource: str, allowed: bool) -> None:
     assert allows(Request(action, resource), IDENTITY["complete_join"]) is allowed
 
 
@@ -39,7 +39,7 @@ def test_a_worker_completes_the_join_of_its_own_group_and_changes_nothing_else(a
         ("ec2:CreateTags", False),
     ],
 )
-def test_a_node_asks_who_belongs_to_the_cluster_and_cannot_make_itself_a_member(action: str, allowed: bool) -> None:
+def test_node_can_list_cluster_members_but_cannot_make_itself_a_member(action: str, allowed: bool) -> None:
     assert allows(Request(action, "*"), IDENTITY["find_members"]) is allowed
 
 
@@ -57,7 +57,7 @@ ACCESS_POINT = "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fs
         ("elasticfilesystem:ClientRootAccess", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, False),
     ],
 )
-def test_a_node_mounts_through_its_access_point_only(
+def test_node_can_mount_only_through_its_access_point(
     action: str, resource: str, context: Mapping[str, str], allowed: bool
 ) -> None:
     assert allows(Request(action, resource, context), IDENTITY["mount_through"]) is allowed
@@ -85,6 +85,6 @@ PATHS = [iam.BucketPath("datasets", "digits/", False), iam.BucketPath("models", 
         ("s3:GetObject", "arn:aws:s3:::others/a", None, False),
     ],
 )
-def test_jobs_use_the_listed_paths_and_no_others(action: str, resource: str, prefix: str | None, allowed: bool) -> None:
+def test_jobs_can_use_only_the_listed_bucket_paths(action: str, resource: str, prefix: str | None, allowed: bool) -> None:
     context = {} if prefix is None else {"s3:prefix": prefix}
-    assert allows(Request(action, resource, context), iam.use_buckets(ACCOUNT, PATHS)) is allowed
+    assert allows(Request(action, resource, context), iam.allow_bucket_access(ACCOUNT, PATHS)) is allowed

@@ -16,7 +16,7 @@ from tests.pure.test_iam import IDENTITY, JOB_LOGS, LOG_GROUP, POD
         ("logs:DeleteLogGroup", LOG_GROUP, False),
     ],
 )
-def test_flow_logs_are_written_into_their_group_only(action: str, resource: str, allowed: bool) -> None:
+def test_flow_logs_can_be_written_only_to_their_log_group(action: str, resource: str, allowed: bool) -> None:
     assert allows(Request(action, resource), IDENTITY["deliver_flow_logs"]) is allowed
 
 

@@ -14,12 +14,12 @@ from cli.main import app
 PLAIN = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def run(folder: Path, content: bytes, *options: str) -> Result:
+def run_import(folder: Path, content: bytes, *options: str) -> Result:
     (folder / "job.txt").write_bytes(content)
     return CliRunner().invoke(app, ["import", str(folder / "job.txt"), *options])
 
 
-def check(done: Result) -> None:
+def check_result(done: Result) -> None:
     assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
     assert done.exit_code in (OK, REFUSED, USAGE), done.output
     assert "Traceback" not in done.output
@@ -80,8 +80,8 @@ SCRIPTS = st.lists(
 @example(text='#SBATCH --job-name="My Job #1"', shebang="#!/bin/bash\n")
 @example(text="#SBATCH --nodes=²", shebang="#!/bin/bash\n")
 @example(text=f"#SBATCH --nodes={'9' * 5000}", shebang="#!/bin/bash\n")
-def test_any_batch_script_ends_without_a_traceback(tmp_path: Path, text: str, shebang: str) -> None:
-    check(run(tmp_path, f"{shebang}{text}\n".encode("utf-8", errors="replace")))
+def test_arbitrary_batch_script_causes_no_traceback(tmp_path: Path, text: str, shebang: str) -> None:
+    check_result(run_import(tmp_path, f"{shebang}{text}\n".encode("utf-8", errors="replace")))
 
 
 @PLAIN
@@ -90,8 +90,8 @@ def test_any_batch_script_ends_without_a_traceback(tmp_path: Path, text: str, sh
     | st.text(max_size=60).map(str.encode)
     | st.binary(max_size=40).map(lambda content: b"#!/bin/sh\n" + content)
 )
-def test_any_bytes_end_without_a_traceback(tmp_path: Path, content: bytes) -> None:
-    check(run(tmp_path, content))
+def test_arbitrary_bytes_cause_no_traceback(tmp_path: Path, content: bytes) -> None:
+    check_result(run_import(tmp_path, content))
 
 
 VALUES = st.recursive(
@@ -110,17 +110,17 @@ SAMPLES: list[Any] = [
 ]
 
 
-def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def list_paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(inner for key, child in items for inner in paths(child, (*path, key)))]
+    return [path, *(inner for key, child in items for inner in list_paths(child, (*path, key)))]
 
 
 @st.composite
-def mutated(draw: Any) -> Any:
+def mutated_documents(draw: Any) -> Any:
     """Return the documents of a real job with one or two values replaced."""
     documents = yaml.safe_load(yaml.safe_dump(draw(st.sampled_from(SAMPLES))))
     for _ in range(draw(st.integers(1, 2))):
-        *parents, last = draw(st.sampled_from([path for path in paths(documents) if path]))
+        *parents, last = draw(st.sampled_from([path for path in list_paths(documents) if path]))
         whole = documents
         for key in parents:
             whole = whole[key]
@@ -129,6 +129,6 @@ def mutated(draw: Any) -> Any:
 
 
 @PLAIN
-@given(documents=mutated())
-def test_any_value_in_a_manifest_ends_without_a_traceback(tmp_path: Path, documents: Any) -> None:
-    check(run(tmp_path, yaml.safe_dump_all(documents).encode()))
+@given(documents=mutated_documents())
+def test_arbitrary_manifest_values_cause_no_traceback(tmp_path: Path, documents: Any) -> None:
+    check_result(run_import(tmp_path, yaml.safe_dump_all(documents).encode()))

@@ -8,9 +8,9 @@ from cli.jobs.importing import formats
 from cli.jobs.importing.source import NotImportable
 
 
-def notes(*lines: str) -> list[str]:
+def read_notes(*lines: str) -> list[str]:
     """Return the notes on a script. Unknown options appear there with their values."""
-    return [str(note) for note in formats.read("\n".join(["#!/bin/bash", *lines, "srun ./train", ""]), {}).notes]
+    return [str(note) for note in formats.import_job("\n".join(["#!/bin/bash", *lines, "srun ./train", ""]), {}).notes]
 
 
 OPTIONS = {
@@ -40,39 +40,39 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("line", OPTIONS)
-def test_options_are_split_as_sbatch_does(line: str) -> None:
-    first = notes(line)[0]
+def test_directive_options_are_split_as_in_sbatch(line: str) -> None:
+    first = read_notes(line)[0]
     assert first == f"line 2: dropped: {OPTIONS[line]}: job files do not have such a field"
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
 @pytest.mark.parametrize("before", ["--comment=don{}t preempt", "--comment={}", "-J {}My Job # {{}}", "--x='a' {}"])
-def test_a_quote_that_is_not_closed_is_refused_with_its_line(before: str, quote: str) -> None:
+def test_unclosed_quote_is_refused_with_its_line(before: str, quote: str) -> None:
     line = before.format(quote).replace("{}", "")
     with pytest.raises(NotImportable, match=f"^line 3: the quote {quote} is not closed, so sbatch refuses the script. Close it"):
-        notes("# a comment", f"#SBATCH {line}")
+        read_notes("# a comment", f"#SBATCH {line}")
 
 
 def test_a_space_before_an_equals_sign_is_refused_with_its_line() -> None:
     with pytest.raises(NotImportable, match=r"^line 2: --nodes has a space before its `=`, which sbatch refuses\. Remove it$"):
-        notes("#SBATCH --nodes = 2")
+        read_notes("#SBATCH --nodes = 2")
 
 
 def test_quotes_in_comments_and_after_the_first_command_are_not_read() -> None:
-    assert notes("# don't", "  # can't", "#SBATCH --nodes=1 # isn't", "echo", "#SBATCH --comment=don't") == []
+    assert read_notes("# don't", "  # can't", "#SBATCH --nodes=1 # isn't", "echo", "#SBATCH --comment=don't") == []
 
 
-def test_an_image_of_enroot_keeps_its_hash() -> None:
+def test_hash_in_enroot_image_name_is_not_a_comment() -> None:
     text = "#!/bin/bash\n#SBATCH --container-image=nvcr.io#nvidia/pytorch:1\nsrun ./train\n"
-    assert formats.read(text, {}).draft.values["image"] == "nvcr.io/nvidia/pytorch:1"
-    assert formats.read(text.replace("=nvcr", " nvcr"), {}).draft.values["image"] == "nvcr.io/nvidia/pytorch:1"
+    assert formats.import_job(text, {}).draft.values["image"] == "nvcr.io/nvidia/pytorch:1"
+    assert formats.import_job(text.replace("=nvcr", " nvcr"), {}).draft.values["image"] == "nvcr.io/nvidia/pytorch:1"
 
 
 @pytest.mark.parametrize("separator", ["\x0c", "\x0b", "\x85", "\u2028", "\x1c"])
 def test_only_a_line_feed_ends_a_line_of_a_script(separator: str) -> None:
     body = f"echo 'a{separator}#SBATCH b'"
     text = f"#!/bin/bash\n#SBATCH --nodes=2\n{body}\nsrun -c 8 ./train\n"
-    imported = formats.read(text, {})
+    imported = formats.import_job(text, {})
     assert imported.draft.values["command"][-1].endswith(f"{body}\nsrun -c 8 ./train\n")
     assert [str(note).partition(":")[0] for note in imported.notes] == ["line 4"]
 
@@ -90,7 +90,7 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize("line", MANIFESTS)
-def test_a_value_of_the_wrong_form_is_refused_with_its_path(line: str) -> None:
+def test_malformed_value_is_refused_with_its_path(line: str) -> None:
     text = f"""
 apiVersion: batch/v1
 kind: Job
@@ -98,22 +98,22 @@ metadata: {{name: a}}
 spec: {{template: {{spec: {{containers: [{{name: a, {line}}}]}}}}}}
 """
     with pytest.raises(NotImportable) as raised:
-        formats.read(text, {})
+        formats.import_job(text, {})
     assert str(raised.value) == f"spec.template.spec.containers[0].{MANIFESTS[line]}"
 
 
 @pytest.mark.parametrize(("script", "line"), [("srun a\0b\n", 3), ("srun a\n\n# \0", 5)])
 def test_a_script_with_a_nul_character_is_refused_with_its_line(script: str, line: int) -> None:
     with pytest.raises(NotImportable, match=f"^line {line}: has a NUL character, so sbatch refuses the script. Remove it$"):
-        formats.read(f"#!/bin/bash\n#SBATCH --nodes=2\n{script}", {})
+        formats.import_job(f"#!/bin/bash\n#SBATCH --nodes=2\n{script}", {})
 
 
 def test_a_byte_order_mark_does_not_hide_the_directives(tmp_path: Path) -> None:
     (tmp_path / "job.sbatch").write_bytes(b"\xef\xbb\xbf#!/bin/bash\n#SBATCH --nodes=2\nsrun ./train\n")
-    assert formats.read(formats.text_of(tmp_path / "job.sbatch"), {}).draft.values["workers"] == 2
+    assert formats.import_job(formats.read_text(tmp_path / "job.sbatch"), {}).draft.values["workers"] == 2
 
 
 @pytest.mark.parametrize("line", ["#SBATCH hetjob", "#SBATCH --nodes=1 packjob"])
 def test_a_heterogeneous_job_is_refused_with_its_line(line: str) -> None:
     with pytest.raises(NotImportable, match=r"^line 3: (hetjob|packjob) adds workers of another kind, but a job has one kind"):
-        notes("#SBATCH --nodes=1", line, "#SBATCH --nodes=7")
+        read_notes("#SBATCH --nodes=1", line, "#SBATCH --nodes=7")

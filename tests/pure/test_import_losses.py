@@ -10,17 +10,17 @@ from hypothesis import given, reject, settings
 from cli.jobs.importing import formats
 from cli.jobs.importing.formats import Imported
 from cli.jobs.importing.source import Path, Source, list_leaves
-from infra.config.problems import path_text
+from infra.config.problems import format_path
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.reading import JobRefused, validate
-from infra.jobs.render import render
-from infra.jobs.sizing import bytes_of, millis_of
+from infra.jobs.reading import JobRefused, validate_job
+from infra.jobs.render import render_job
+from infra.jobs.sizing import parse_bytes, parse_millicores
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE
 from tests.pure import foreign_jobs
-from tests.pure.job_world import KEYS, TRAIN, cluster
+from tests.pure.job_world import KEYS, TRAIN, make_cluster
 
 POOL: Final = TRAIN.model_copy(update={"max_size": 99})
-CLUSTER: Final[ClusterDescription] = cluster(pools=(POOL,))
+CLUSTER: Final[ClusterDescription] = make_cluster(pools=(POOL,))
 """Cluster with enough nodes for every job in these tests."""
 TRAIN_JOB: Final = ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", "template", "spec")
 
@@ -70,11 +70,11 @@ def rendered(imported: Imported) -> Rendered:
     values = {"namespace": "mpi-jobs", "name": "a", **imported.draft.values, "pool": "train"}
     values["resources"] = {"efa": 0, **imported.draft.values.get("resources", {})}
     try:
-        placed = validate({"image": "registry.test/a:1", **values}, CLUSTER)
+        placed = validate_job({"image": "registry.test/a:1", **values}, CLUSTER)
     except JobRefused as refused:
         assert {problem.path.partition(".")[0] for problem in refused.problems} <= {"resources", "gpusPerWorker"}, str(refused)
         reject()
-    return Rendered(render(placed, lambda: KEYS)[0])
+    return Rendered(render_job(placed, lambda: KEYS)[0])
 
 
 class Named:
@@ -84,18 +84,18 @@ class Named:
         self._paths = {note.path for note in imported.notes}
 
     def __contains__(self, path: Path) -> bool:
-        return any(path_text(path[:length]) in self._paths for length in range(1, len(path) + 1))
+        return any(format_path(path[:length]) in self._paths for length in range(1, len(path) + 1))
 
 
-def at(value: Any, path: Path) -> Any:
+def value_at(value: Any, path: Path) -> Any:
     """Return the value at a path, or None."""
-    return Source(value).at(*path).value
+    return Source(value).get_field(*path).value
 
 
 # --- contents of a manifest --------------------------------------------------------------------------------------------
 
 
-def main_containers(document: Mapping[str, Any]) -> dict[str, Path]:
+def find_main_containers(document: Mapping[str, Any]) -> dict[str, Path]:
     """Return the path of each role's main container. The imported job keeps this container."""
     replicas = {"MPIJob": "mpiReplicaSpecs", "PyTorchJob": "pytorchReplicaSpecs"}.get(document["kind"])
     if replicas:
@@ -105,22 +105,22 @@ def main_containers(document: Mapping[str, Any]) -> dict[str, Path]:
     return {"Worker": ("spec", "trainer")} if document["kind"] == "TrainJob" else {"Worker": (*TRAIN_JOB, "containers", 0)}
 
 
-def commands(documents: Sequence[Mapping[str, Any]], named: Named) -> Iterator[list[str]]:
+def list_expected_commands(documents: Sequence[Mapping[str, Any]], named: Named) -> Iterator[list[str]]:
     """Yield the commands that the job must have: command and args of each container that the notes do not mention."""
     job, *runtime = documents
-    for role, path in main_containers(job).items():
+    for role, path in find_main_containers(job).items():
         if path in named or (job["kind"] == "MPIJob" and role == "Worker"):
             continue
-        container = at(job, path)
+        container = value_at(job, path)
         if runtime:
-            usual = at(runtime[0], main_containers(runtime[0])["Worker"])
+            usual = value_at(runtime[0], find_main_containers(runtime[0])["Worker"])
             container = {key: container.get(key) or usual.get(key) for key in ("command", "args")}
         yield [*(container.get("command") or []), *(container.get("args") or [])]
 
 
 def check_variables(document: Mapping[str, Any], job: Rendered, named: Named) -> None:
-    for role, path in main_containers(document).items():
-        for number, one in enumerate(at(document, path).get("env", [])):
+    for role, path in find_main_containers(document).items():
+        for number, one in enumerate(value_at(document, path).get("env", [])):
             key = "value" if "value" in one else "valueFrom"
             if (*path, "env", number, key) not in named:
                 assert job.env(role).get(one["name"], {}).get(key) == one[key], (role, one)
@@ -130,24 +130,24 @@ def check_resources(document: Mapping[str, Any], job: Rendered, named: Named) ->
     read: Mapping[str, Callable[[str], int]] = {
         GPU_RESOURCE: int,
         EFA_RESOURCE: int,
-        "memory": bytes_of,
-        "cpu": millis_of,
-        HUGEPAGES_RESOURCE: bytes_of,
+        "memory": parse_bytes,
+        "cpu": parse_millicores,
+        HUGEPAGES_RESOURCE: parse_bytes,
     }
-    for path in main_containers(document).values():
+    for path in find_main_containers(document).values():
         key = "resourcesPerNode" if path[-1] == "trainer" else "resources"
-        for where in list_leaves(at(document, (*path, key)) or {}):
-            name, amount = str(where[-1]), at(document, (*path, key, *where))
+        for where in list_leaves(value_at(document, (*path, key)) or {}):
+            name, amount = str(where[-1]), value_at(document, (*path, key, *where))
             if (*path, key, *where) not in named and amount != {}:
                 assert read[name](job.limits.get(name, "0")) == read[name](str(amount)), where
 
 
-def check_numbers(documents: Sequence[Mapping[str, Any]], job: Rendered, named: Named) -> None:
+def check_worker_counts(documents: Sequence[Mapping[str, Any]], job: Rendered, named: Named) -> None:
     spec, kind = documents[0]["spec"], documents[0]["kind"]
     if kind == "MPIJob":
         workers, slots = spec["mpiReplicaSpecs"]["Worker"].get("replicas", 1), spec.get("slotsPerWorker", 1)
         launchers = ("spec", "mpiReplicaSpecs", "Launcher", "replicas")
-        assert at(documents[0], launchers) in (None, 1) or launchers in named
+        assert value_at(documents[0], launchers) in (None, 1) or launchers in named
     elif kind == "PyTorchJob":
         workers = sum(role.get("replicas", 1) for role in spec["pytorchReplicaSpecs"].values())
         slots = spec.get("nprocPerNode")
@@ -181,37 +181,37 @@ NUMBERS: Final = (
 )
 
 
-def others(document: Mapping[str, Any], named: Named) -> Iterator[tuple[Path, Any]]:
+def list_other_values(document: Mapping[str, Any], named: Named) -> Iterator[tuple[Path, Any]]:
     """Yield each value that no note mentions and no other check compares."""
     for path in list_leaves(document):
         is_name = path[0] in ("apiVersion", "kind") or path[-1] == "name" or "runtimeRef" in path
         is_checked = any(key in CHECKED for key in path) or path[-1] in NUMBERS
-        value = at(document, path)
+        value = value_at(document, path)
         if not is_name and not is_checked and path not in named and value not in ([], {}):
             yield path, value
 
 
 @settings(deadline=None, max_examples=200)
 @given(foreign_jobs.JOBS)
-def test_what_a_manifest_says_is_in_the_pods_or_named(documents: list[dict[str, Any]]) -> None:
-    imported = formats.read(yaml.safe_dump_all(documents), {})
+def test_every_manifest_field_is_imported_or_reported(documents: list[dict[str, Any]]) -> None:
+    imported = formats.import_job(yaml.safe_dump_all(documents), {})
     named, job = Named(imported), rendered(imported)
-    for words in commands(documents, named):
+    for words in list_expected_commands(documents, named):
         assert not words or job.command[-len(words) :] == words
-    kept = {str(at(imported.draft.values, path)) for path in list_leaves(imported.draft.values)}
+    kept = {str(value_at(imported.draft.values, path)) for path in list_leaves(imported.draft.values)}
     for document in documents:
         check_variables(document, job, named)
         check_resources(document, job, named)
-        lost = [path for path, value in others(document, named) if str(value) not in kept]
+        lost = [path for path, value in list_other_values(document, named) if str(value) not in kept]
         assert lost == []
-    check_numbers(documents, job, named)
+    check_worker_counts(documents, job, named)
 
 
 @settings(deadline=None, max_examples=200)
 @given(foreign_jobs.DIRECTIVES, foreign_jobs.SRUN_OPTIONS, foreign_jobs.PROGRAMS_OF_SCRIPTS)
-def test_what_a_batch_script_says_is_in_the_job_or_named(options: dict[str, Any], of_srun: list[str], program: str) -> None:
+def test_every_batch_script_setting_is_imported_or_reported(options: dict[str, Any], of_srun: list[str], program: str) -> None:
     lines = ["export STEPS=4", f"srun {' '.join([*of_srun, program])}", "echo done"]
-    imported = formats.read(foreign_jobs.script(options, lines), {})
+    imported = formats.import_job(foreign_jobs.make_script(options, lines), {})
     job, named = rendered(imported), {(note.path, note.text.partition(": ")[0]) for note in imported.notes}
     assert job.command[-1].endswith("\n".join(["", *lines, ""]))
     where = f"line {len(options) + 3}"

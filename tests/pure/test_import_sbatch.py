@@ -13,16 +13,16 @@ from cli.jobs.importing.source import NotImportable
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
 
 
-def read(*options: str, body: str = "srun ./train", shebang: str = "#!/bin/bash") -> tuple[dict[str, Any], list[str]]:
+def import_script(*options: str, body: str = "srun ./train", shebang: str = "#!/bin/bash") -> tuple[dict[str, Any], list[str]]:
     """Return the fields of the job imported from a script, and the notes."""
     directives = "".join(f"#SBATCH {option}\n" for option in options)
-    imported = formats.read(f"{shebang}\n{directives}{body}\n", {})
+    imported = formats.import_job(f"{shebang}\n{directives}{body}\n", {})
     return imported.draft.values, [str(note) for note in imported.notes]
 
 
-def ran(case: str, tmp_path: Path, programs: dict[str, str], **environment: str) -> str:
+def run_imported_script(case: str, tmp_path: Path, programs: dict[str, str], **environment: str) -> str:
     """Run an imported script with stubs for the programs that it starts. Return its output."""
-    command = formats.read((CORPUS / case).read_text(), {}).draft.values["command"]
+    command = formats.import_job((CORPUS / case).read_text(), {}).draft.values["command"]
     for name, script in programs.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
         (tmp_path / name).chmod(0o755)
@@ -32,8 +32,8 @@ def ran(case: str, tmp_path: Path, programs: dict[str, str], **environment: str)
     return done.stdout
 
 
-def test_srun_starts_torchrun_once_per_worker_with_the_job_s_rendezvous(tmp_path: Path) -> None:
-    said = ran(
+def test_srun_starts_torchrun_once_per_worker_with_job_rendezvous(tmp_path: Path) -> None:
+    said = run_imported_script(
         "srun-torchrun.sbatch",
         tmp_path,
         {"torchrun": 'echo "torchrun $*"'},
@@ -46,12 +46,12 @@ def test_srun_starts_torchrun_once_per_worker_with_the_job_s_rendezvous(tmp_path
     assert said == f"torchrun --nproc_per_node=8 --nnodes=4 {rendezvous} train.py\n"
 
 
-def test_srun_becomes_mpirun_and_its_ranks_see_slurm_s_variables(tmp_path: Path) -> None:
+def test_srun_becomes_mpirun_and_ranks_see_slurm_variables(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("jax-worker-0.jax slots=8\njax-worker-1.jax slots=8\n")
     mpirun = 'echo "mpirun $1 $2"; shift 2; OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=16 "$@"'
     (tmp_path / "run.sh").write_text('echo "rank $SLURM_PROCID of $SLURM_NTASKS on $SLURM_JOB_NUM_NODES nodes: $*"\n')
-    said = ran("srun-tasks.sbatch", tmp_path, {"mpirun": mpirun}, OMPI_MCA_orte_default_hostfile=str(hosts))
+    said = run_imported_script("srun-tasks.sbatch", tmp_path, {"mpirun": mpirun}, OMPI_MCA_orte_default_hostfile=str(hosts))
     assert said == "mpirun -np 16\nrank 3 of 16 on 2 nodes: jax-worker-0.jax jax-worker-1.jax\n"
 
 
@@ -70,8 +70,8 @@ def test_srun_becomes_mpirun_and_its_ranks_see_slurm_s_variables(tmp_path: Path)
         (["--nodes=2", "--ntasks=16", "--ntasks-per-node=8", "--gres=gpu:8", "--gpus-per-task=1"], (2, 8, 8)),
     ],
 )
-def test_a_job_has_the_nodes_tasks_and_gpus_of_the_script(options: list[str], sizes: tuple[int | None, ...]) -> None:
-    job, notes = read(*options)
+def test_imported_job_has_nodes_tasks_and_gpus_of_the_script(options: list[str], sizes: tuple[int | None, ...]) -> None:
+    job, notes = import_script(*options)
     assert (job["workers"], job.get("slots"), job.get("gpusPerWorker")) == sizes
     assert notes == []
 
@@ -88,8 +88,8 @@ def test_a_job_has_the_nodes_tasks_and_gpus_of_the_script(options: list[str], si
         (["--gpus-per-node=8", "--gpus-per-task=2"], (1, None, 8), "--gpus-per-task=2: --gpus-per-node sets the GPUs"),
     ],
 )
-def test_a_size_that_differs_from_the_script_is_named(options: list[str], sizes: tuple[int | None, ...], note: str) -> None:
-    job, notes = read(*options)
+def test_size_that_differs_from_the_script_is_reported(options: list[str], sizes: tuple[int | None, ...], note: str) -> None:
+    job, notes = import_script(*options)
     assert (job["workers"], job.get("slots"), job.get("gpusPerWorker")) == sizes
     (only,) = notes
     assert note in only
@@ -97,7 +97,7 @@ def test_a_size_that_differs_from_the_script_is_named(options: list[str], sizes:
 
 @pytest.mark.parametrize("limit", ["UNLIMITED", "infinite", "0"])
 def test_a_script_without_a_time_limit_becomes_a_job_without_a_deadline(limit: str) -> None:
-    job, notes = read(f"--time={limit}")
+    job, notes = import_script(f"--time={limit}")
     assert "activeDeadlineSeconds" not in job
     assert notes == [f"line 2: changed: --time={limit}: a job without activeDeadlineSeconds has no time limit"]
 
@@ -110,31 +110,31 @@ def test_a_script_without_a_time_limit_becomes_a_job_without_a_deadline(limit: s
         ("--gpus-per-node=many", "--gpus-per-node=many is not a number. Use a number"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_refused_with_its_line(option: str, message: str) -> None:
+def test_unreadable_value_is_refused_with_its_line(option: str, message: str) -> None:
     with pytest.raises(NotImportable, match=rf"^line 2: {message}$"):
-        read(option)
+        import_script(option)
 
 
 # --- the shell and srun ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shebang", ["#!/usr/bin/env python3", "#!/usr/bin/python3 -u", "#!/bin/zsh", "#!/usr/bin/perl"])
-def test_a_script_of_another_program_is_refused_with_the_fix(shebang: str) -> None:
+def test_non_bash_script_is_refused_with_the_fix(shebang: str) -> None:
     with pytest.raises(NotImportable, match=r"^line 1: \w+ cannot run .* import a bash script that starts it"):
-        read(shebang=shebang)
+        import_script(shebang=shebang)
 
 
-def test_options_of_the_shell_are_kept_except_for_the_login() -> None:
-    job, notes = read(shebang="#!/usr/bin/env -S bash -leu")
+def test_shell_options_are_kept_except_for_login_shell() -> None:
+    job, notes = import_script(shebang="#!/usr/bin/env -S bash -leu")
     assert job["command"][:3] == ["bash", "-eu", "-c"]
     assert notes == ["line 1: dropped: -leu: the image sets the environment, so no login shell is needed"]
 
 
-def test_a_here_document_keeps_its_tabs_and_other_text_names_the_change() -> None:
+def test_here_document_keeps_its_tabs_and_other_reformatting_is_reported() -> None:
     document = "cat <<-END\n\tone  \n\tEND"
-    job, notes = read(body=document)
+    job, notes = import_script(body=document)
     assert job["command"][-1].endswith(f"{document}\n") and notes == []
-    job, notes = read(body="if true; then\n\tsrun ./train \nfi")
+    job, notes = import_script(body="if true; then\n\tsrun ./train \nfi")
     assert job["command"][-1].endswith("if true; then\n    srun ./train\nfi\n")
     assert notes == ["script: changed: tabs became four spaces, and trailing spaces were removed"]
 
@@ -155,8 +155,8 @@ def test_a_here_document_keeps_its_tabs_and_other_text_names_the_change() -> Non
         ("# srun -c 8 ./train\nPROGRAM=./train\nsrun $PROGRAM -c 8", []),
     ],
 )
-def test_options_that_the_function_srun_ignores_are_named_with_their_line(body: str, named: list[str]) -> None:
-    _, notes = read("--nodes=2", "--ntasks-per-node=4", body=body)
+def test_srun_options_ignored_by_the_wrapper_are_reported_with_their_line(body: str, named: list[str]) -> None:
+    _, notes = import_script("--nodes=2", "--ntasks-per-node=4", body=body)
     assert [note.partition(": dropped: srun ")[2].rsplit(": ", 1)[0] for note in notes] == named
     lines = f"#!\n\n\n{body}".splitlines()
     assert all("srun" in lines[int(note.partition(":")[0].removeprefix("line ")) - 1] for note in notes)
@@ -164,8 +164,8 @@ def test_options_that_the_function_srun_ignores_are_named_with_their_line(body: 
 
 @pytest.mark.parametrize("case", ["srun-options.sbatch", "srun-torchrun.sbatch"])
 @pytest.mark.parametrize("options", ["--kill-on-bad-exit", "--pty -u", "-c 8 --overcommit", "--container-remap-root"])
-def test_options_without_a_value_do_not_take_the_program(case: str, options: str, tmp_path: Path) -> None:
-    command = formats.read((CORPUS / case).read_text(), {}).draft.values["command"]
+def test_srun_flags_do_not_consume_the_program_name(case: str, options: str, tmp_path: Path) -> None:
+    command = formats.import_job((CORPUS / case).read_text(), {}).draft.values["command"]
     functions = command[-1].partition("\n}\n\n")[0]
     for name, script in {"mpirun": 'shift 2\nexec "$@"', "train": 'echo "trains $*"'}.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")

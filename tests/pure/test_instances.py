@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from infra.facts.instance_types import InstanceType, NetworkCard, line_rate
-from infra.facts.service_quotas import quota
-from infra.plan.efa_interfaces import Interface, efa_layout, layout_is_known
-from tests.pure.world import described_types, instance_type
+from infra.facts.instance_types import InstanceType, NetworkCard, parse_line_rate
+from infra.facts.service_quotas import find_vcpu_quota
+from infra.plan.efa_interfaces import Interface, has_known_efa_layout, plan_efa_interfaces
+from tests.pure.world import instance_type, load_described_types
 
-EFA_TYPES = sorted(name for name, type_facts in described_types().items() if type_facts["NetworkInfo"].get("EfaSupported"))
+EFA_TYPES = sorted(name for name, type_facts in load_described_types().items() if type_facts["NetworkInfo"].get("EfaSupported"))
 
 FEWER_THAN_AWS_ALLOWS = {
     # AWS allows two EFA interfaces, but only one interface per card, and the primary interface occupies card 0.
@@ -19,42 +19,42 @@ FEWER_EFA_THAN_CARDS = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8
 """Types on which not all network cards support EFA. Only EC2's `InterfaceTypes` field shows which cards do."""
 
 
-def efa_only(layout: tuple[Interface, ...]) -> list[Interface]:
+def filter_efa_only(layout: tuple[Interface, ...]) -> list[Interface]:
     return [interface for interface in layout if interface.type == "efa-only"]
 
 
-def test_the_data_has_every_efa_type_of_the_study() -> None:
+def test_instance_data_has_all_efa_types() -> None:
     assert len(EFA_TYPES) == 303
 
 
 @pytest.mark.parametrize("name", EFA_TYPES)
-def test_every_type_gets_all_the_efa_interfaces_that_aws_allows(name: str) -> None:
+def test_every_type_gets_maximum_number_of_efa_interfaces(name: str) -> None:
     instance = instance_type(name)
-    layout = efa_layout(instance)
-    assert len(efa_only(layout)) == FEWER_THAN_AWS_ALLOWS.get(name, instance.efa_maximum)
+    layout = plan_efa_interfaces(instance)
+    assert len(filter_efa_only(layout)) == FEWER_THAN_AWS_ALLOWS.get(name, instance.efa_maximum)
 
 
 @pytest.mark.parametrize("name", EFA_TYPES)
-def test_every_layout_obeys_ec2(name: str) -> None:
+def test_every_interface_layout_is_valid_for_ec2(name: str) -> None:
     instance = instance_type(name)
-    layout = efa_layout(instance)
+    layout = plan_efa_interfaces(instance)
     places = [(interface.network_card, interface.device) for interface in layout]
     room = {card.index: card.maximum_interfaces for card in instance.network_cards}
     assert layout[0] == Interface(0, 0, "interface"), "the primary interface must not be an EFA interface"
     assert len(set(places)) == len(places), "two interfaces share a card and device index"
     assert all(device < room[card] for card, device in places), "a card has more interfaces than it supports"
-    assert all(interface.device == (1 if interface.network_card == 0 else 0) for interface in efa_only(layout))
+    assert all(interface.device == (1 if interface.network_card == 0 else 0) for interface in filter_efa_only(layout))
 
 
 @pytest.mark.parametrize("name", EFA_TYPES)
-def test_a_layout_is_never_guessed_without_interface_types(name: str) -> None:
-    described = json.loads(json.dumps(described_types()[name]).replace('"InterfaceTypes"', '"Unknown"'))
+def test_interface_layout_is_never_guessed_without_interface_types(name: str) -> None:
+    described = json.loads(json.dumps(load_described_types()[name]).replace('"InterfaceTypes"', '"Unknown"'))
     blind = InstanceType.from_ec2(described)
     assert all(card.efa is None for card in blind.network_cards)
-    assert layout_is_known(instance_type(name))
-    assert layout_is_known(blind) == (name not in FEWER_EFA_THAN_CARDS)
-    if layout_is_known(blind):
-        assert efa_layout(blind) == efa_layout(instance_type(name))
+    assert has_known_efa_layout(instance_type(name))
+    assert has_known_efa_layout(blind) == (name not in FEWER_EFA_THAN_CARDS)
+    if has_known_efa_layout(blind):
+        assert plan_efa_interfaces(blind) == plan_efa_interfaces(instance_type(name))
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,18 @@ def test_a_layout_is_never_guessed_without_interface_types(name: str) -> None:
         ("p3dn.24xlarge", 1, Interface(0, 1, "efa-only")),
     ],
 )
-def test_efa_interfaces_of_the_types_that_people_use(name: str, efa: int, first: Interface) -> None:
-    layout = efa_layout(instance_type(name))
+def test_common_types_have_expected_efa_interfaces(name: str, efa: int, first: Interface) -> None:
+    layout = plan_efa_interfaces(instance_type(name))
     assert len(layout) == efa + 1
     assert layout[1] == first
 
 
-def test_a_type_without_efa_has_its_primary_interface_only() -> None:
-    assert efa_layout(instance_type("g5.xlarge")) == (Interface(0, 0, "interface"),)
+def test_type_without_efa_has_only_its_primary_interface() -> None:
+    assert plan_efa_interfaces(instance_type("g5.xlarge")) == (Interface(0, 0, "interface"),)
 
 
-def test_the_layout_of_p4d_in_full() -> None:
-    assert efa_layout(instance_type("p4d.24xlarge")) == (
+def test_p4d_has_the_documented_interface_layout() -> None:
+    assert plan_efa_interfaces(instance_type("p4d.24xlarge")) == (
         Interface(0, 0, "interface"),
         Interface(0, 1, "efa-only"),
         Interface(1, 0, "efa-only"),
@@ -91,7 +91,7 @@ def test_the_layout_of_p4d_in_full() -> None:
     )
 
 
-def test_instance_type_has_the_published_facts_of_p5() -> None:
+def test_instance_type_matches_published_facts_of_p5() -> None:
     instance = instance_type("p5.48xlarge")
     assert (instance.architecture, instance.vcpus, instance.memory_mib) == ("x86_64", 192, 2097152)
     assert (instance.gpus, instance.gpu_manufacturer, instance.gpu_name, instance.gpu_memory_mib) == (8, "NVIDIA", "H100", 81920)
@@ -111,7 +111,7 @@ def test_instance_type_has_the_published_facts_of_p5() -> None:
         ("g6f.large", 0, 2, False),  # an eighth of a GPU
     ],
 )
-def test_slots_are_gpus_or_else_vcpus(name: str, gpus: int, slots: int, nvidia: bool) -> None:
+def test_slots_equal_gpus_or_vcpus_if_no_gpus(name: str, gpus: int, slots: int, nvidia: bool) -> None:
     instance = instance_type(name)
     assert (instance.gpus, instance.slots, instance.has_nvidia_gpus) == (gpus, slots, nvidia)
 
@@ -120,8 +120,8 @@ def test_slots_are_gpus_or_else_vcpus(name: str, gpus: int, slots: int, nvidia: 
     ("text", "rate"),
     [("3200 Gigabit", 3200), ("4x 100 Gigabit", 400), ("37.5 Gigabit", 37.5), ("Up to 25 Gigabit", None), ("High", None)],
 )
-def test_a_line_rate_is_a_number_where_aws_promises_one(text: str, rate: float | None) -> None:
-    assert line_rate(text) == rate
+def test_line_rate_is_a_number_only_if_aws_guarantees_a_rate(text: str, rate: float | None) -> None:
+    assert parse_line_rate(text) == rate
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ def test_a_line_rate_is_a_number_where_aws_promises_one(text: str, rate: float |
     ],
 )
 def test_each_type_counts_toward_its_vcpu_quota(name: str, on_demand: str | None, spot: str | None) -> None:
-    quotas = [quota(name, spot=False), quota(name, spot=True)]
+    quotas = [find_vcpu_quota(name, spot=False), find_vcpu_quota(name, spot=True)]
     assert [limit.code if limit else None for limit in quotas] == [on_demand, spot]
 
 
 def test_every_gpu_type_has_an_on_demand_quota() -> None:
-    gpu_types = [name for name in described_types() if instance_type(name).has_nvidia_gpus]
+    gpu_types = [name for name in load_described_types() if instance_type(name).has_nvidia_gpus]
     assert len(gpu_types) > 40
-    assert [name for name in gpu_types if quota(name, spot=False) is None] == []
+    assert [name for name in gpu_types if find_vcpu_quota(name, spot=False) is None] == []

@@ -13,20 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.in_pods import text
-from infra.jobs.rank_environment import is_reserved
-from infra.jobs.render import place, render, without_time_to_live
+from infra.jobs.in_pods import read_source
+from infra.jobs.rank_environment import is_reserved_variable
+from infra.jobs.render import place_job, remove_time_to_live, render_job
 from tests.pure.job_world import (
     EVERY_LAUNCHER,
     KEYS,
     REPOSITORY,
     SMALL,
-    cluster,
-    environment,
-    job,
-    pieces,
+    make_cluster,
+    make_job,
     placed,
-    pods,
+    read_environment,
+    render_objects,
+    render_pods,
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
@@ -112,28 +112,28 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def golden_text(name: str) -> str:
+def render_golden_text(name: str) -> str:
     """Return a variant's objects as YAML. Scripts are replaced by their names, because each script has its own golden
     file.
     """
-    manifests = pieces(**VARIANTS[name])
-    whole: str = yaml.safe_dump_all(_without_scripts(manifests), sort_keys=False, width=120)
+    manifests = render_objects(**VARIANTS[name])
+    whole: str = yaml.safe_dump_all(_replace_scripts(manifests), sort_keys=False, width=120)
     return whole
 
 
-def _without_scripts(value: Any) -> Any:
+def _replace_scripts(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_scripts(inner) for key, inner in value.items()}
+        return {key: _replace_scripts(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_without_scripts(inner) for inner in value]
+        return [_replace_scripts(inner) for inner in value]
     for script in SCRIPTS if isinstance(value, str) else ():
-        value = value.replace(text(script), f"<{script}>")
+        value = value.replace(read_source(script), f"<{script}>")
     return value
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_a_job_s_objects_are_the_golden_ones(name: str) -> None:
-    assert golden_text(name) == (GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")
+def test_job_objects_match_golden_files(name: str) -> None:
+    assert render_golden_text(name) == (GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def test_every_golden_file_belongs_to_a_variant() -> None:
@@ -146,8 +146,8 @@ EVERY_KIND = tuple(EVERY_LAUNCHER.values())
 
 
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)
-def test_every_pod_satisfies_pod_security_restricted(more: dict[str, Any]) -> None:
-    for role, pod in pods(setup=["true"], **more).items():
+def test_every_pod_satisfies_restricted_pod_security_standard(more: dict[str, Any]) -> None:
+    for role, pod in render_pods(setup=["true"], **more).items():
         assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 1000, role
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, role
         assert not any(key.startswith("host") for key in pod), role
@@ -160,35 +160,35 @@ def test_every_pod_satisfies_pod_security_restricted(more: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)
-def test_every_pod_is_left_alone_by_the_autoscaler(more: dict[str, Any]) -> None:
-    for piece in pieces(**more):
-        for template in _templates(piece):
+def test_every_pod_is_marked_as_not_safe_to_evict(more: dict[str, Any]) -> None:
+    for piece in render_objects(**more):
+        for template in _list_pod_templates(piece):
             assert template["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
 
 
-def _templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_pod_templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     spec = manifest.get("spec", {})
     found = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()]
     return found + ([spec["template"]] if "template" in spec else [])
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
-def test_open_mpi_4_and_5_are_both_told_where_ranks_may_run(launcher: str) -> None:
-    told = environment(pods(launcher=launcher)["launcher"])
+def test_open_mpi_4_and_5_both_get_hostfile_and_slots(launcher: str) -> None:
+    told = read_environment(render_pods(launcher=launcher)["launcher"])
     for prefix in ("OMPI_MCA_orte", "PRTE_MCA_prte"):
         assert told[f"{prefix}_default_hostfile"] == "/etc/mpi/hostfile"
         assert told[f"{prefix}_set_default_slots"] == "4"
 
 
-def test_a_pool_with_efa_is_used_by_efa_or_not_at_all() -> None:
-    told = environment(pods(pool="train")["launcher"])
+def test_pool_with_efa_requires_efa_in_its_jobs() -> None:
+    told = read_environment(render_pods(pool="train")["launcher"])
     assert told["OMPI_MCA_pml"] == "cm" and told["OMPI_MCA_mtl_ofi_provider_include"] == "efa"
-    worker = pods(pool="train")["worker"]["containers"][0]["resources"]["limits"]
+    worker = render_pods(pool="train")["worker"]["containers"][0]["resources"]["limits"]
     assert worker["vpc.amazonaws.com/efa"] == "4" and worker["hugepages-2Mi"] == "10256Mi" and worker["nvidia.com/gpu"] == "8"
 
 
-def test_half_of_a_node_s_gpus_take_half_of_the_node() -> None:
-    limits = pods(pool="train", gpusPerWorker=4)["worker"]["containers"][0]["resources"]["limits"]
+def test_worker_with_half_of_the_gpus_gets_half_of_the_node() -> None:
+    limits = render_pods(pool="train", gpusPerWorker=4)["worker"]["containers"][0]["resources"]["limits"]
     wanted = {
         "cpu": "47500m",
         "memory": "500000Mi",
@@ -199,15 +199,15 @@ def test_half_of_a_node_s_gpus_take_half_of_the_node() -> None:
     assert limits == wanted
 
 
-def test_where_nodes_stand_for_larger_ones_only_the_request_for_cpu_shrinks() -> None:
-    resources = pods(cluster(cpu_request_factor=0.01))["worker"]["containers"][0]["resources"]
+def test_cpu_request_factor_reduces_only_the_cpu_request() -> None:
+    resources = render_pods(make_cluster(cpu_request_factor=0.01))["worker"]["containers"][0]["resources"]
     assert resources["requests"] == {"cpu": "470m", "memory": "180000Mi", "nvidia.com/gpu": "4"}
     assert resources["limits"] == {"cpu": "47000m", "memory": "180000Mi", "nvidia.com/gpu": "4"}
 
 
-def images_of(described: ClusterDescription, image: str) -> set[str]:
+def list_images(described: ClusterDescription, image: str) -> set[str]:
     """Return the container images of jobs with every launcher."""
-    found = [pod for more in EVERY_KIND for pod in pods(described, image=image, setup=["true"], **more).values()]
+    found = [pod for more in EVERY_KIND for pod in render_pods(described, image=image, setup=["true"], **more).values()]
     return {container["image"] for pod in found for container in [*pod.get("initContainers", []), *pod["containers"]]}
 
 
@@ -224,16 +224,16 @@ def images_of(described: ClusterDescription, image: str) -> set[str]:
         ("mirror.example.com/all", f"{REPOSITORY}/openmpi:5", f"{REPOSITORY}/openmpi:5"),
     ],
 )
-def test_short_names_mean_the_cluster_s_repository_and_full_names_are_mirrored(mirror: str, image: str, pulled: str) -> None:
-    assert images_of(cluster(image_registry=mirror), image) == {pulled}
+def test_short_image_names_use_the_cluster_repository_and_full_names_the_mirror(mirror: str, image: str, pulled: str) -> None:
+    assert list_images(make_cluster(image_registry=mirror), image) == {pulled}
 
 
-def test_a_short_name_is_never_pulled_without_a_repository() -> None:
+def test_short_image_name_is_never_pulled_without_a_repository() -> None:
     with pytest.raises(LookupError, match="gpumpi-test has no image repository for openmpi:5"):
-        cluster(image_repository="").image("openmpi:5")
+        make_cluster(image_repository="").image("openmpi:5")
 
 
-def test_descriptions_by_older_versions_have_no_repository() -> None:
+def test_cluster_descriptions_of_older_versions_have_no_image_repository() -> None:
     old = json.dumps({"cluster": "gpumpi-old", "pools": []})
     described = ClusterDescription.from_json(old)
     assert (described.image_repository, described.image_pull_secrets) == ("", ())
@@ -248,55 +248,55 @@ def test_descriptions_by_older_versions_have_no_repository() -> None:
         (("team-login",), {"imagePullSecrets": []}, []),
     ],
 )
-def test_every_pod_has_the_secrets_that_pull_its_image(
+def test_every_pod_has_the_pull_secrets_of_its_image(
     of_cluster: tuple[str, ...], more: dict[str, Any], expected: list[str]
 ) -> None:
     for kind in EVERY_KIND:
-        for role, pod in pods(cluster(image_pull_secrets=of_cluster), setup=["true"], **kind, **more).items():
+        for role, pod in render_pods(make_cluster(image_pull_secrets=of_cluster), setup=["true"], **kind, **more).items():
             assert [one["name"] for one in pod.get("imagePullSecrets", [])] == expected, role
 
 
 def test_only_workers_have_gpus_and_no_pod_has_a_token() -> None:
-    specs = pods(launcher="standalone", setup=["true"])
+    specs = render_pods(launcher="standalone", setup=["true"])
     assert set(specs) == {"launcher", "worker", "setup"}
     assert "nvidia.com/gpu" not in specs["launcher"]["containers"][0]["resources"]["limits"]
     assert not any(pod["automountServiceAccountToken"] for pod in specs.values())
 
 
 def test_a_job_without_an_operator_consists_of_five_objects() -> None:
-    names = [f"{item['kind']}/{item['metadata']['name']}" for item in pieces(launcher="standalone")]
+    names = [f"{item['kind']}/{item['metadata']['name']}" for item in render_objects(launcher="standalone")]
     objects = ["Job/mnist-launcher", "Secret/mnist-ssh", "ConfigMap/mnist-config", "Service/mnist", "StatefulSet/mnist-worker"]
     assert names == objects
 
 
-def test_a_job_of_a_stack_is_never_removed_by_itself() -> None:
+def test_job_of_a_stack_has_no_ttl() -> None:
     for more in EVERY_KIND:
-        main = render(place(without_time_to_live(job(**more)), cluster()), lambda: KEYS)[0]
+        main = render_job(place_job(remove_time_to_live(make_job(**more)), make_cluster()), lambda: KEYS)[0]
         assert "ttlSecondsAfterFinished" not in {**main["spec"], **main["spec"].get("runPolicy", {})}
 
 
-def test_without_a_queue_nothing_asks_for_admission() -> None:
-    described = cluster(namespaces=(cluster().namespaces[0].model_copy(update={"queue": None}),))
+def test_without_a_queue_no_object_requests_admission() -> None:
+    described = make_cluster(namespaces=(make_cluster().namespaces[0].model_copy(update={"queue": None}),))
     for more in EVERY_KIND:
-        assert "kueue" not in str(pieces(described, **more))
+        assert "kueue" not in str(render_objects(described, **more))
     for more in ({}, {"launcher": "torchrun"}):
-        assert pieces(**more)[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
+        assert render_objects(**more)[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
 
 
-def test_nothing_in_a_pod_is_expanded_by_kubernetes_by_mistake() -> None:
+def test_pod_scripts_avoid_unintended_kubernetes_variable_expansion() -> None:
     """In a container's command, Kubernetes expands `$(NAME)` to the variable's value and `$$` to one dollar sign."""
     for script in SCRIPTS:
-        assert "$$" not in text(script)
-        assert not [name for name in environment(pods()["launcher"]) if f"$({name})" in text(script)]
+        assert "$$" not in read_source(script)
+        assert not [name for name in read_environment(render_pods()["launcher"]) if f"$({name})" in read_source(script)]
 
 
 @given(workers=st.integers(1, 8), gpus=st.integers(1, 4), slots=st.integers(1, 16))
-def test_what_all_workers_ask_of_a_node_never_exceeds_it(workers: int, gpus: int, slots: int) -> None:
-    from infra.jobs.sizing import workers_per_node
+def test_workers_on_a_node_never_request_more_than_its_capacity(workers: int, gpus: int, slots: int) -> None:
+    from infra.jobs.sizing import count_workers_per_node
 
-    described = cluster(pools=(*cluster().pools[:2], SMALL.model_copy(update={"max_size": 8})))
+    described = make_cluster(pools=(*make_cluster().pools[:2], SMALL.model_copy(update={"max_size": 8})))
     world = placed(described, workers=workers, gpusPerWorker=gpus, slots=slots)
-    each = workers_per_node(world.job, world.size, world.pool, 1.0)
+    each = count_workers_per_node(world.job, world.size, world.pool, 1.0)
     assert each >= 1
     assert each * world.size.gpus <= SMALL.gpus
     assert each * world.size.memory_mib <= SMALL.memory_mib
@@ -304,28 +304,32 @@ def test_what_all_workers_ask_of_a_node_never_exceeds_it(workers: int, gpus: int
 
 
 @given(hosts=st.sets(st.integers(0, 3), min_size=1), ranks=st.integers(1, 8))
-def test_a_subset_of_hosts_is_all_that_mpirun_is_reported(hosts: set[int], ranks: int) -> None:
-    described = cluster(pools=(*cluster().pools[:2], SMALL.model_copy(update={"max_size": 4})))
+def test_mpirun_gets_only_the_selected_subset_of_hosts(hosts: set[int], ranks: int) -> None:
+    described = make_cluster(pools=(*make_cluster().pools[:2], SMALL.model_copy(update={"max_size": 4})))
     wanted = {"workers": 4, "hosts": sorted(hosts), "ranks": min(ranks, 4 * len(hosts))}
-    line = pods(described, **wanted)["launcher"]["containers"][0]["command"]
+    line = render_pods(described, **wanted)["launcher"]["containers"][0]["command"]
     told = line[line.index("--host") + 1].split(",")
     assert told == [f"mnist-worker-{number}.mnist.mpi-jobs.svc:4" for number in sorted(hosts)]
 
 
-def test_no_variable_that_a_launcher_decides_by_can_come_from_the_user() -> None:
+def test_user_cannot_override_variables_read_by_the_launcher() -> None:
     """The user's variables come last in a pod and override earlier variables, so users must not set those that
     launchers read.
     """
     for implementation in ("OpenMPI", "Intel", "MPICH"):
-        told = environment(pods(mpiImplementation=implementation)["launcher"])
+        told = read_environment(render_pods(mpiImplementation=implementation)["launcher"])
         plumbing = {name for name in told if "hostfile" in name.lower() or "HOST_FILE" in name or "slots" in name}
-        assert plumbing and all(is_reserved(name) for name in plumbing)
-    assert not is_reserved("OMPI_MCA_pml") and not is_reserved("NCCL_DEBUG") and not is_reserved("FI_PROVIDER")
+        assert plumbing and all(is_reserved_variable(name) for name in plumbing)
+    assert (
+        not is_reserved_variable("OMPI_MCA_pml")
+        and not is_reserved_variable("NCCL_DEBUG")
+        and not is_reserved_variable("FI_PROVIDER")
+    )
 
 
 if __name__ == "__main__":
     for each in VARIANTS:
-        (GOLDEN / f"{each}.yaml").write_text(golden_text(each), encoding="utf-8")
+        (GOLDEN / f"{each}.yaml").write_text(render_golden_text(each), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -343,9 +347,7 @@ if __name__ == "__main__":
         ("mpijob", ["time", "python3", "t.py", "mpirun"], ["rank", "time", "python3", "t.py", "mpirun"]),
     ],
 )
-def test_a_starter_behind_programs_such_as_env_and_timeout_is_not_nested(
-    launcher: str, command: list[str], end: list[str]
-) -> None:
-    there = pods(launcher=launcher, command=command)
+def test_mpirun_behind_wrappers_such_as_env_and_timeout_is_not_nested(launcher: str, command: list[str], end: list[str]) -> None:
+    there = render_pods(launcher=launcher, command=command)
     found = there.get("launcher", there["worker"])["containers"][0]["command"]
     assert found[-len(end) :] == end

@@ -8,7 +8,7 @@ import pytest
 from cli.clusters.kubernetes_access import Object
 from cli.errors import Forbidden, NotFound
 from cli.jobs import objects
-from tests.pure.job_world import pieces
+from tests.pure.job_world import render_objects
 
 UNSEEN = (
     'cannot create StatefulSet a: admission webhook "mstatefulset.kb.io" denied the request: Job.batch "a-launcher" not found'
@@ -35,29 +35,29 @@ class Cluster:
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def skip_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "PAUSE_SECONDS", 0.0)
 
 
-def test_workers_are_offered_again_until_the_queue_sees_whose_they_are() -> None:
+def test_worker_creation_is_retried_until_the_queue_sees_the_owner() -> None:
     cluster: Any = Cluster(refusals=3)
-    objects.create(cluster, pieces(launcher="standalone"))
+    objects.create_job_objects(cluster, render_objects(launcher="standalone"))
     assert cluster.made[-1] == "StatefulSet"
     assert cluster.deleted == []
 
 
-def test_what_is_refused_for_another_reason_is_refused_at_once_and_nothing_is_left() -> None:
+def test_other_creation_error_fails_at_once_and_deletes_created_objects() -> None:
     cluster: Any = Cluster(refusals=1, message='cannot create StatefulSet a-worker: namespaces "zz" not found')
     with pytest.raises(NotFound):
-        objects.create(cluster, pieces(launcher="standalone"))
+        objects.create_job_objects(cluster, render_objects(launcher="standalone"))
     assert (cluster.refusals, cluster.deleted) == (0, ["Job"])
 
 
-def test_a_webhook_that_never_sees_the_owner_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creation_fails_if_the_webhook_never_sees_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "UNSEEN_SECONDS", 0.0)
     cluster: Any = Cluster(refusals=10**9)
     with pytest.raises(NotFound, match="admission webhook"):
-        objects.create(cluster, pieces(launcher="standalone"))
+        objects.create_job_objects(cluster, render_objects(launcher="standalone"))
     assert cluster.deleted == ["Job"]
 
 
@@ -85,13 +85,13 @@ class Listed:
         return []
 
 
-def test_jobs_of_all_namespaces_need_one_request_for_pods_and_one_for_records() -> None:
+def test_listing_jobs_of_all_namespaces_needs_one_request_for_pods_and_one_for_records() -> None:
     cluster: Any = Listed(everywhere=True)
     assert len(objects.list_jobs(cluster, None)) == 2
     assert cluster.requests == [("Pod", None), ("ConfigMap", None)]
 
 
-def test_user_who_may_not_list_all_namespaces_gets_jobs_namespace_by_namespace() -> None:
+def test_user_who_may_not_list_all_namespaces_gets_jobs_of_each_permitted_namespace() -> None:
     cluster: Any = Listed(everywhere=False)
     assert len(objects.list_jobs(cluster, None)) == 2
     assert cluster.requests == [(kind, place) for kind in ("Pod", "ConfigMap") for place in (None, "one", "two")]

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from infra.jobs import smoke
-from infra.jobs.in_pods.smoke import device_files, rounds, transports
-from infra.jobs.smoke_verdict import Check, Expected, Report, checks, failures
-from tests.pure.job_world import cluster
+from infra.jobs.in_pods.smoke import build_rounds, count_device_files, parse_transports
+from infra.jobs.smoke_verdict import Check, Expected, Report, checks, list_failures
+from tests.pure.job_world import make_cluster
 
 EXPECTED = Expected(workers=2, slots=4, gpus=4, transport="tcp")
 
 
-def report(rank: int, **more: Any) -> Report:
+def make_rank_report(rank: int, **more: Any) -> Report:
     worker = rank // 4
     return {
         "rank": rank,
@@ -33,18 +33,18 @@ def report(rank: int, **more: Any) -> Report:
     }
 
 
-def reports(**by_rank: Any) -> list[Report]:
+def make_reports(**by_rank: Any) -> list[Report]:
     """Return the reports of eight healthy ranks, each changed by `change(rank)`."""
     change = by_rank.get("change", lambda rank: {})
-    return [{**report(rank), **change(rank)} for rank in range(8)]
+    return [{**make_rank_report(rank), **change(rank)} for rank in range(8)]
 
 
-def test_ranks_that_ran_as_they_should_are_no_failure() -> None:
-    assert failures(reports(), EXPECTED) == []
+def test_correct_rank_reports_cause_no_failure() -> None:
+    assert list_failures(make_reports(), EXPECTED) == []
 
 
-def test_nothing_reported_is_a_failure() -> None:
-    assert failures([], EXPECTED) == ["no rank reported"]
+def test_missing_rank_reports_are_a_failure() -> None:
+    assert list_failures([], EXPECTED) == ["no rank reported"]
 
 
 ON_LAUNCHER = {"host": "smoke-launcher", "node": "system-0"}
@@ -125,26 +125,26 @@ ONE_CHECK = {
 
 
 @pytest.mark.parametrize("name", ONE_CHECK)
-def test_one_fault_fails_one_check_and_the_others_pass(name: str) -> None:
-    results = checks(reports(change=FLIPPED[name][0]), EXPECTED)
+def test_single_fault_fails_one_check_and_the_others_pass(name: str) -> None:
+    results = checks(make_reports(change=FLIPPED[name][0]), EXPECTED)
     assert {check.name for check in results if check.result == "failed"} == {ONE_CHECK[name]}
     assert {check.name for check in results if check.result == "not on this hardware"} == {"EFA devices"}
 
 
 @pytest.mark.parametrize("name", FLIPPED)
-def test_a_single_fault_is_the_only_one_reported(name: str) -> None:
+def test_single_fault_is_the_only_reported_failure(name: str) -> None:
     change, expected = FLIPPED[name]
-    assert failures(reports(change=change), EXPECTED) == expected
+    assert list_failures(make_reports(change=change), EXPECTED) == expected
 
 
 def test_the_check_names_ranks_that_did_not_report() -> None:
-    messages = failures(reports()[:7], EXPECTED)
+    messages = list_failures(make_reports()[:7], EXPECTED)
     assert messages == ["of 8 ranks 1 did not report: 7", "smoke-worker-1 has 3 ranks, not 4"]
 
 
-def test_too_few_ranks_that_agree_with_each_other_are_a_failure() -> None:
-    four = [report(rank, size=4, sum=10.0) for rank in range(4)]
-    assert failures(four, EXPECTED) == [
+def test_too_few_consistent_ranks_are_a_failure() -> None:
+    four = [make_rank_report(rank, size=4, sum=10.0) for rank in range(4)]
+    assert list_failures(four, EXPECTED) == [
         "of 8 ranks 4 did not report: 4, 5, 6, 7",
         "ranks report a world size of 4, not 8",
         "ranks ran on 1 worker, not 2: smoke-worker-0",
@@ -152,13 +152,13 @@ def test_too_few_ranks_that_agree_with_each_other_are_a_failure() -> None:
     ]
 
 
-def test_tcp_where_efa_is_expected_is_a_failure() -> None:
-    assert failures(reports(), replace(EXPECTED, transport="efa")) == ["messages between workers used tcp, not efa"]
+def test_tcp_instead_of_expected_efa_is_a_failure() -> None:
+    assert list_failures(make_reports(), replace(EXPECTED, transport="efa")) == ["messages between workers used tcp, not efa"]
 
 
-def test_one_worker_has_nobody_to_talk_to() -> None:
-    alone = [report(rank, size=4, sum=10.0, transports=[]) for rank in range(4)]
-    assert failures(alone, replace(EXPECTED, workers=1)) == []
+def test_single_worker_needs_no_network_transport() -> None:
+    alone = [make_rank_report(rank, size=4, sum=10.0, transports=[]) for rank in range(4)]
+    assert list_failures(alone, replace(EXPECTED, workers=1)) == []
 
 
 # --- EFA devices -------------------------------------------------------------------------------------------------------
@@ -166,14 +166,14 @@ def test_one_worker_has_nobody_to_talk_to() -> None:
 WITH_EFA = replace(EXPECTED, efa=4, transport="efa")
 
 
-def with_efa(files: int) -> list[Report]:
-    return reports(change=lambda rank: {"transports": ["efa"], "efa_files": files if rank >= 4 else 4})
+def make_efa_reports(files: int) -> list[Report]:
+    return make_reports(change=lambda rank: {"transports": ["efa"], "efa_files": files if rank >= 4 else 4})
 
 
-def test_efa_devices_are_counted_where_the_pool_has_them() -> None:
-    assert failures(with_efa(4), WITH_EFA) == []
-    assert failures(with_efa(3), WITH_EFA) == ["smoke-worker-1 sees 3 EFA devices, not 4"]
-    assert failures(with_efa(0), WITH_EFA) == ["smoke-worker-1 sees 0 EFA devices, not 4"]
+def test_efa_devices_are_counted_only_on_pools_with_efa() -> None:
+    assert list_failures(make_efa_reports(4), WITH_EFA) == []
+    assert list_failures(make_efa_reports(3), WITH_EFA) == ["smoke-worker-1 sees 3 EFA devices, not 4"]
+    assert list_failures(make_efa_reports(0), WITH_EFA) == ["smoke-worker-1 sees 0 EFA devices, not 4"]
 
 
 # --- emulated devices --------------------------------------------------------------------------------------------------
@@ -182,28 +182,28 @@ NO_FILES = {"gpu_files": 0, "efa_files": 0, "cuda": {"error": "libcuda.so.1 is m
 HARDWARE = ("GPU devices", "EFA devices", "CUDA kernel")
 
 
-def on_hardware(results: list[Check]) -> dict[str, str]:
+def filter_hardware_results(results: list[Check]) -> dict[str, str]:
     return {check.name: check.result for check in results if check.name in HARDWARE}
 
 
-def test_devices_of_nodes_marked_as_emulated_never_count_as_passed() -> None:
+def test_emulated_devices_never_count_as_passed() -> None:
     both = replace(WITH_EFA, level="cuda", emulated=("node-0", "node-1"))
-    results = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), both)
-    assert on_hardware(results) == dict.fromkeys(HARDWARE, "not on this hardware")
+    results = checks(make_reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), both)
+    assert filter_hardware_results(results) == dict.fromkeys(HARDWARE, "not on this hardware")
     assert {check.result for check in results if check.name not in HARDWARE} == {"passed"}
     assert "emulated" in results[2].detail
 
 
-def test_a_node_without_the_mark_fails_wherever_hardware_is_absent() -> None:
+def test_unlabeled_node_fails_every_check_with_missing_hardware() -> None:
     expected = replace(WITH_EFA, level="cuda", emulated=("node-0",))
-    results = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), expected)
-    assert on_hardware(results) == dict.fromkeys(HARDWARE, "failed")
+    results = checks(make_reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), expected)
+    assert filter_hardware_results(results) == dict.fromkeys(HARDWARE, "failed")
     assert all("smoke-worker-0" not in sentence for check in results for sentence in check.failures)
 
 
 def test_an_emulated_device_plugin_that_assigns_too_few_gpus_fails() -> None:
     both = replace(EXPECTED, emulated=("node-0", "node-1"))
-    assert failures(reports(change=lambda rank: {"gpus": 3, "gpu_files": 0}), both) == [
+    assert list_failures(make_reports(change=lambda rank: {"gpus": 3, "gpu_files": 0}), both) == [
         "smoke-worker-0 sees 3 GPUs, not 4",
         "smoke-worker-1 sees 3 GPUs, not 4",
     ]
@@ -214,15 +214,15 @@ def test_an_emulated_device_plugin_that_assigns_too_few_gpus_fails() -> None:
 CUDA = replace(EXPECTED, level="cuda")
 
 
-def gpus(number: int = 4, **third: str) -> dict[str, Any]:
+def make_gpu_results(number: int = 4, **third: str) -> dict[str, Any]:
     devices = [{"name": "NVIDIA A10G", "bus": f"0000:0{index}:00.0", "error": ""} for index in range(number)]
     devices[2] |= third
     return {"error": "", "gpus": devices}
 
 
-def with_cuda(second: Any) -> list[Report]:
+def make_cuda_reports(second: Any) -> list[Report]:
     """Return reports in which the first rank of each worker has tested the worker's GPUs."""
-    return reports(change=lambda rank: {0: {"cuda": gpus()}, 4: {"cuda": second}}.get(rank, {}))
+    return make_reports(change=lambda rank: {0: {"cuda": make_gpu_results()}, 4: {"cuda": second}}.get(rank, {}))
 
 
 CUDA_FAULTS: dict[str, tuple[Any, str]] = {
@@ -234,13 +234,13 @@ CUDA_FAULTS: dict[str, tuple[Any, str]] = {
         {"error": "the CUDA driver did not answer within 300 s", "gpus": []},
         "the CUDA driver did not answer within 300 s",
     ),
-    "GPU without CUDA": (gpus(3), "CUDA finds 3 GPUs, not 4"),
+    "GPU without CUDA": (make_gpu_results(3), "CUDA finds 3 GPUs, not 4"),
     "GPU that fails": (
-        gpus(error="cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        make_gpu_results(error="cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
         "GPU 0000:02:00.0: cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)",
     ),
     "GPU counted twice": (
-        gpus(bus="0000:01:00.0"),
+        make_gpu_results(bus="0000:01:00.0"),
         "CUDA finds the same GPU more than once: 0000:00:00.0, 0000:01:00.0, 0000:01:00.0, 0000:03:00.0",
     ),
     "nobody tried": (None, "no rank tested its GPUs"),
@@ -248,14 +248,14 @@ CUDA_FAULTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CUDA_FAULTS)
-def test_a_fault_of_cuda_fails_only_the_check_of_the_kernel(name: str) -> None:
+def test_cuda_fault_fails_only_the_kernel_check(name: str) -> None:
     second, sentence = CUDA_FAULTS[name]
-    results = checks(with_cuda(second), CUDA)
+    results = checks(make_cuda_reports(second), CUDA)
     assert {case.name: case.failures for case in results if case.failures} == {"CUDA kernel": (f"smoke-worker-1: {sentence}",)}
 
 
-def test_a_kernel_that_ran_on_every_gpu_is_reported_with_their_names() -> None:
-    last = checks(with_cuda(gpus()), CUDA)[-1]
+def test_kernel_that_ran_on_every_gpu_is_reported_with_gpu_names() -> None:
+    last = checks(make_cuda_reports(make_gpu_results()), CUDA)[-1]
     assert (last.result, last.detail) == (
         "passed",
         "a kernel wrote 1 MiB on every GPU, with correct results: 8 x NVIDIA A10G",
@@ -265,14 +265,14 @@ def test_a_kernel_that_ran_on_every_gpu_is_reported_with_their_names() -> None:
 # --- a slow node -------------------------------------------------------------------------------------------------------
 
 
-def exchanges(slow: int | None, number: int = 4) -> list[Report]:
+def make_exchange_reports(slow: int | None, number: int = 4) -> list[Report]:
     """Return reports from one rank per worker, in which every exchange with the slow node is slow."""
     hosts = [f"smoke-worker-{index}" for index in range(number)]
 
     def make_report(rank: int) -> Report:
         rates = {host: 2.0 if slow in (rank, other) else 10.0 for other, host in enumerate(hosts) if other != rank}
         own = {"host": hosts[rank], "node": f"node-{rank}", "size": number, "sum": number * (number + 1) / 2, "rates": rates}
-        return report(rank) | own | {"cuda": gpus()}
+        return make_rank_report(rank) | own | {"cuda": make_gpu_results()}
 
     return [make_report(rank) for rank in range(number)]
 
@@ -280,18 +280,18 @@ def exchanges(slow: int | None, number: int = 4) -> list[Report]:
 EVERY_NODE = replace(EXPECTED, workers=4, slots=1, level="nccl")
 
 
-def test_a_slow_node_is_named_and_fails_nothing_else() -> None:
-    assert failures(exchanges(None), EVERY_NODE) == []
-    assert failures(exchanges(2), EVERY_NODE) == [
+def test_slow_node_is_named_without_failing_other_checks() -> None:
+    assert list_failures(make_exchange_reports(None), EVERY_NODE) == []
+    assert list_failures(make_exchange_reports(2), EVERY_NODE) == [
         "smoke-worker-2 on node node-2 exchanges at most 2.0 GB/s with any other worker; the median is 10.0"
     ]
-    assert failures(exchanges(0, 3), replace(EVERY_NODE, workers=3)) == [
+    assert list_failures(make_exchange_reports(0, 3), replace(EVERY_NODE, workers=3)) == [
         "smoke-worker-0 on node node-0 exchanges at most 2.0 GB/s with any other worker; the median is 10.0"
     ]
 
 
-def test_two_nodes_do_not_show_which_one_is_slow() -> None:
-    last = checks(exchanges(1, 2), replace(EVERY_NODE, workers=2))[-1]
+def test_slow_node_cannot_be_identified_among_only_two_nodes() -> None:
+    last = checks(make_exchange_reports(1, 2), replace(EVERY_NODE, workers=2))[-1]
     assert (last.name, last.result) == ("slow node", "not run")
     assert "use --workers 3" in last.detail
 
@@ -299,7 +299,7 @@ def test_two_nodes_do_not_show_which_one_is_slow() -> None:
 def test_every_pair_of_workers_exchanges_once_and_no_worker_twice_at_a_time() -> None:
     for number in range(1, 9):
         hosts = [f"w{index}" for index in range(number)]
-        pairings = rounds(hosts)
+        pairings = build_rounds(hosts)
         pairs = [frozenset(pair) for turn in pairings for pair in turn]
         assert len(pairs) == len(set(pairs)) == number * (number - 1) // 2
         assert all(len({host for pair in turn for host in pair}) == 2 * len(turn) for turn in pairings)
@@ -321,34 +321,34 @@ SAYINGS = {
 
 
 @pytest.mark.parametrize("name", SAYINGS)
-def test_transports_are_read_from_the_log_lines_of_libraries(name: str) -> None:
+def test_transports_are_parsed_from_library_logs(name: str) -> None:
     lines, expected = SAYINGS[name]
-    assert transports(lines, remote_ranks=[4, 5, 6, 7]) == expected
+    assert parse_transports(lines, remote_ranks=[4, 5, 6, 7]) == expected
 
 
 # --- the job -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_smoke_job_takes_whole_nodes_and_only_one_try() -> None:
-    job = smoke.smoke_job("small", 2)
-    expected = smoke.expected(job, cluster())
+def test_smoke_job_uses_whole_nodes_and_never_retries() -> None:
+    job = smoke.build_smoke_job("small", 2)
+    expected = smoke.compute_expected(job, make_cluster())
     assert expected == Expected(workers=2, slots=4, gpus=4, transport="tcp")
     assert job.one_per_node and job.max_restarts == 0 and job.active_deadline_seconds
-    assert smoke.expected(smoke.smoke_job("train", 2), cluster()).transport == "efa"
+    assert smoke.compute_expected(smoke.build_smoke_job("train", 2), make_cluster()).transport == "efa"
 
 
-def test_only_files_of_devices_are_counted(tmp_path: Path) -> None:
+def test_only_matching_device_files_are_counted(tmp_path: Path) -> None:
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps", "uverbs0", "rdma_cm"):
         (tmp_path / name).touch()
-    assert device_files(r"nvidia\d+", str(tmp_path)) == 2
-    assert device_files(r"uverbs\d+", str(tmp_path)) == 1
-    assert device_files(r"uverbs\d+", str(tmp_path / "missing")) == 0
+    assert count_device_files(r"nvidia\d+", str(tmp_path)) == 2
+    assert count_device_files(r"uverbs\d+", str(tmp_path)) == 1
+    assert count_device_files(r"uverbs\d+", str(tmp_path / "missing")) == 0
 
 
-def test_the_program_needs_nothing_of_this_repository(tmp_path: Path) -> None:
+def test_smoke_program_needs_no_package_of_this_repository(tmp_path: Path) -> None:
     """In an isolated interpreter without this repository's packages, the program starts and lacks only mpi4py."""
     started = subprocess.run(
-        [sys.executable, "-I", "-c", smoke.program(), '[2, 4, 4, "tcp"]'],
+        [sys.executable, "-I", "-c", smoke.build_program(), '[2, 4, 4, "tcp"]'],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
@@ -359,6 +359,6 @@ def test_the_program_needs_nothing_of_this_repository(tmp_path: Path) -> None:
     assert started.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'mpi4py'"
 
 
-def test_what_ranks_print_is_read_back() -> None:
+def test_printed_rank_reports_are_parsed_from_the_log() -> None:
     log = 'noise\n{"rank": 0, "size": 1, "host": "a"}\n{"rank": broken\nsmoke: ok\n'
-    assert smoke.reports(log) == [{"rank": 0, "size": 1, "host": "a"}]
+    assert smoke.parse_reports(log) == [{"rank": 0, "size": 1, "host": "a"}]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.jobs.in_pods import text
+from infra.jobs.in_pods import read_source
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not on PATH")
 FILES = ("id_rsa", "id_rsa.pub", "authorized_keys")
@@ -21,12 +21,12 @@ class Pod:
         (self.home / ".ssh").mkdir(parents=True, exist_ok=True)
 
     def start(self) -> "subprocess.Popen[bytes]":
-        script, arguments = text("keys_on_volume.sh"), [self.folder, self.home / ".ssh", self.name]
+        script, arguments = read_source("keys_on_volume.sh"), [self.folder, self.home / ".ssh", self.name]
         return subprocess.Popen(["/bin/sh", "-c", script, "keys", *map(str, arguments)])
 
     def run(self, script: str) -> int:
         """Run the pod's container. It ends when `script` ends."""
-        whole = text("keys_in_use.sh") + "set -eu\n" + script
+        whole = read_source("keys_in_use.sh") + "set -eu\n" + script
         return subprocess.run(["/bin/sh", "-c", whole], env={**os.environ, "HOME": str(self.home)}, check=False).returncode
 
     def read(self, file: str) -> bytes:
@@ -49,7 +49,7 @@ def test_pods_that_start_at_the_same_time_share_one_key_pair(tmp_path: Path) -> 
     assert [path.name for path in folder.parent.iterdir()] == [folder.name], "a temporary folder is left"
 
 
-def test_the_last_pod_that_ends_deletes_the_keys(tmp_path: Path) -> None:
+def test_last_pod_to_end_deletes_the_keys(tmp_path: Path) -> None:
     *first_pods, last = make_pods(tmp_path, "launcher", "mnist-worker-0", "mnist-worker-1")
     assert [pod.run("exit 3") for pod in first_pods] == [3, 3]
     assert (last.folder / "id_rsa").exists()
@@ -57,7 +57,7 @@ def test_the_last_pod_that_ends_deletes_the_keys(tmp_path: Path) -> None:
     assert list(last.folder.parent.iterdir()) == []
 
 
-def test_a_pod_that_has_released_its_keys_leaves_those_of_the_next_run(tmp_path: Path) -> None:
+def test_pod_that_released_its_keys_keeps_the_keys_of_the_next_run(tmp_path: Path) -> None:
     (launcher,) = make_pods(tmp_path, "launcher")
     assert launcher.run('release_keys; mkdir -p "${user%/*}"; touch "$user"') == 0  # its trap runs after the next run began
     assert (launcher.folder / "users" / "launcher").exists()
@@ -75,14 +75,14 @@ def test_a_replaced_pod_gets_the_same_keys_while_another_pod_runs(tmp_path: Path
     assert not replacement.folder.exists()
 
 
-def test_a_killed_pod_does_not_keep_the_keys_after_its_replacement_has_ended(tmp_path: Path) -> None:
+def test_keys_of_a_killed_pod_are_deleted_after_its_replacement_ends(tmp_path: Path) -> None:
     make_pods(tmp_path, "mnist-worker-0")
     (replacement,) = make_pods(tmp_path, "mnist-worker-0")
     replacement.run("exit 0")
     assert not replacement.folder.exists()
 
 
-def test_a_container_that_starts_again_uses_the_keys_again(tmp_path: Path) -> None:
+def test_restarted_container_reuses_the_keys(tmp_path: Path) -> None:
     launcher, worker = make_pods(tmp_path, "launcher", "mnist-worker-0")
     worker.run("exit 1")
     worker.run("[ -e $user ]")
@@ -95,7 +95,7 @@ def test_a_pod_replaces_keys_whose_deletion_was_interrupted(tmp_path: Path) -> N
     (worker,) = make_pods(tmp_path, "mnist-worker-0")
     private = worker.read("id_rsa")
     shutil.rmtree(worker.folder / "users")
-    script = text("keys_on_volume.sh").replace("sleep 0.2", ":")
+    script = read_source("keys_on_volume.sh").replace("sleep 0.2", ":")
     command = ["/bin/sh", "-c", script, "keys", str(worker.folder), str(worker.home / ".ssh"), worker.name]
     subprocess.run(command, check=True, timeout=60)
     assert worker.read("id_rsa") == (worker.folder / "id_rsa").read_bytes() != private

@@ -20,7 +20,7 @@ SHUTTING_DOWN_SLOWLY = (429, "The apiserver is shutting down, please try again l
 
 
 @contextmanager
-def api_server(folder: Path, answers: list[Answer], *, hangs_up: bool = False) -> Iterator[Api]:
+def serve_answers(folder: Path, answers: list[Answer], *, hangs_up: bool = False) -> Iterator[Api]:
     """Serve these answers in order, and repeat the last one. Answers that remain in the list were not requested. With
     `hangs_up`, the server closes the connection after each answer without a `Connection: close` header.
     """
@@ -57,41 +57,41 @@ def api_server(folder: Path, answers: list[Answer], *, hangs_up: bool = False) -
 
 
 @pytest.mark.parametrize("ending", [SHUTTING_DOWN, SHUTTING_DOWN_SLOWLY])
-def test_an_api_server_that_ends_is_asked_again(tmp_path: Path, ending: Answer) -> None:
-    with api_server(tmp_path, [ending, ending, (200, "here again")]) as api:
+def test_request_is_retried_when_the_api_server_shuts_down(tmp_path: Path, ending: Answer) -> None:
+    with serve_answers(tmp_path, [ending, ending, (200, "here again")]) as api:
         assert api.get("/api/v1/nodes")["message"] == "here again"
 
 
 @pytest.mark.parametrize("refusal", [(503, "etcd has no leader"), (429, "Cannot evict pod as it would violate the budget")])
-def test_other_refusals_are_reported_at_once(tmp_path: Path, refusal: Answer) -> None:
+def test_non_retryable_api_errors_are_reported_at_once(tmp_path: Path, refusal: Answer) -> None:
     answers = [refusal, (200, "not asked for")]
-    with api_server(tmp_path, answers) as api, pytest.raises(ApiError, match=refusal[1]) as raised:
+    with serve_answers(tmp_path, answers) as api, pytest.raises(ApiError, match=refusal[1]) as raised:
         api.get("/api/v1/nodes")
     assert raised.value.status == refusal[0]
     assert len(answers) == 1
 
 
 def test_requests_share_a_connection_until_the_client_is_closed(tmp_path: Path) -> None:
-    with api_server(tmp_path, [(200, "")]) as api:
+    with serve_answers(tmp_path, [(200, "")]) as api:
         assert len({api.get("/api/v1/nodes")["client"] for _ in range(3)}) == 1
         api.close()
         assert len({api.get("/api/v1/nodes")["client"] for _ in range(3)}) == 3
 
 
 def test_a_connection_that_the_api_server_closed_is_replaced(tmp_path: Path) -> None:
-    with api_server(tmp_path, [(200, "")], hangs_up=True) as api:
+    with serve_answers(tmp_path, [(200, "")], hangs_up=True) as api:
         assert len({api.get("/api/v1/nodes")["client"] for _ in range(3)}) == 3
 
 
-def test_a_connection_that_ended_without_a_farewell_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_that_ended_without_tls_shutdown_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sending on a closed connection fails with a TLS error, which is not a ConnectionError."""
-    with api_server(tmp_path, [(200, "")]) as api:
+    with serve_answers(tmp_path, [(200, "")]) as api:
         first = api.get("/api/v1/nodes")["client"]
         with monkeypatch.context() as patched:
 
-            def ended(*_: object) -> None:
+            def raise_connection_end(*_: object) -> None:
                 patched.undo()
                 raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
 
-            patched.setattr(HTTPSConnection, "request", ended)
+            patched.setattr(HTTPSConnection, "request", raise_connection_end)
             assert api.get("/api/v1/nodes")["client"] != first

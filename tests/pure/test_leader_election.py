@@ -13,7 +13,7 @@ from infra.platform.job_controller.in_pod.lease import LEASE_SECONDS, RENEW_SECO
 START = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
-def after(seconds: float) -> datetime:
+def time_after_start(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
@@ -53,23 +53,23 @@ def server() -> Server:
     return Server()
 
 
-def controller(server: Server, identity: str) -> Election:
+def make_election(server: Server, identity: str) -> Election:
     return Election(server, "gpumpi-system", "gpumpi-job-controller", identity)  # type: ignore[arg-type]
 
 
 def test_a_controller_does_not_lead_while_another_one_renews_the_lease(server: Server) -> None:
-    first, other = controller(server, "one"), controller(server, "two")
+    first, other = make_election(server, "one"), make_election(server, "two")
     for second in range(0, 10 * LEASE_SECONDS, RENEW_SECONDS):
-        assert first.holds(after(second))
+        assert first.holds(time_after_start(second))
         before = copy.deepcopy(server.spec)
-        assert not other.holds(after(second + RENEW_SECONDS - 1))
+        assert not other.holds(time_after_start(second + RENEW_SECONDS - 1))
         assert server.spec == before
 
 
-def test_a_leader_that_renews_keeps_the_time_at_which_it_acquired_the_lease(server: Server) -> None:
-    leader = controller(server, "one")
+def test_leader_keeps_its_acquire_time_when_renewing_the_lease(server: Server) -> None:
+    leader = make_election(server, "one")
     assert leader.holds(START)
-    assert leader.holds(after(RENEW_SECONDS))
+    assert leader.holds(time_after_start(RENEW_SECONDS))
     assert (server.spec["acquireTime"], server.spec["renewTime"]) == (
         "2026-11-25T12:00:00.000000Z",
         "2026-11-25T12:00:05.000000Z",
@@ -77,43 +77,41 @@ def test_a_leader_that_renews_keeps_the_time_at_which_it_acquired_the_lease(serv
     assert (server.spec["holderIdentity"], server.spec["leaseTransitions"]) == ("one", 0)
 
 
-def test_another_controller_leads_when_the_lease_expires_and_the_first_one_does_not(server: Server) -> None:
-    first, second = controller(server, "one"), controller(server, "two")
+def test_standby_leads_when_the_lease_expires_and_the_old_leader_stops(server: Server) -> None:
+    first, second = make_election(server, "one"), make_election(server, "two")
     assert first.holds(START)
-    assert not second.holds(after(LEASE_SECONDS - 0.001))
-    assert second.holds(after(LEASE_SECONDS))
-    assert not first.holds(after(LEASE_SECONDS))
+    assert not second.holds(time_after_start(LEASE_SECONDS - 0.001))
+    assert second.holds(time_after_start(LEASE_SECONDS))
+    assert not first.holds(time_after_start(LEASE_SECONDS))
     assert (server.spec["holderIdentity"], server.spec["leaseTransitions"]) == ("two", 1)
     assert server.spec["acquireTime"] == server.spec["renewTime"] == "2026-11-25T12:00:15.000000Z"
 
 
-def test_a_controller_that_stops_lets_another_one_lead_at_once(server: Server) -> None:
-    first, second = controller(server, "one"), controller(server, "two")
+def test_controller_that_stops_releases_the_lease_at_once(server: Server) -> None:
+    first, second = make_election(server, "one"), make_election(server, "two")
     assert first.holds(START)
-    second.release(after(1))
-    assert not second.holds(after(1)), "only the holder can release the Lease"
-    first.release(after(1))
-    assert second.holds(after(1))
+    second.release(time_after_start(1))
+    assert not second.holds(time_after_start(1)), "only the holder can release the Lease"
+    first.release(time_after_start(1))
+    assert second.holds(time_after_start(1))
 
 
 @pytest.mark.parametrize("expired", [False, True], ids=["no lease yet", "expired lease"])
-def test_of_two_controllers_that_read_the_same_lease_only_the_first_to_write_leads(server: Server, *, expired: bool) -> None:
-    first, second, former = (controller(server, name) for name in ("one", "two", "former"))
+def test_only_the_first_writer_of_the_same_lease_leads(server: Server, *, expired: bool) -> None:
+    first, second, former = (make_election(server, name) for name in ("one", "two", "former"))
     if expired:
         assert former.holds(START)
-    now, led = after(LEASE_SECONDS), []
+    now, led = time_after_start(LEASE_SECONDS), []
     server.before_write = lambda: led.append(first.holds(now))
     assert not second.holds(now)
     assert led == [True]
     assert server.spec["holderIdentity"] == "one"
 
 
-def test_another_error_of_the_api_server_is_not_taken_for_a_lost_election(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **more: object) -> Object:
+def test_api_error_is_not_mistaken_for_a_lost_election(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_write(*_: object, **more: object) -> Object:
         raise ApiError(403, "Forbidden", "may not write")
 
-    monkeypatch.setattr(server, "call", refuse)
+    monkeypatch.setattr(server, "call", refuse_write)
     with pytest.raises(ApiError, match="may not write"):
-        controller(server, "one").holds(START)
+        make_election(server, "one").holds(START)

@@ -34,31 +34,31 @@ def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalCloud:
     return LocalCloud(tmp_path)
 
 
-def tells(monkeypatch: pytest.MonkeyPatch, *problems: str) -> None:
+def set_problems(monkeypatch: pytest.MonkeyPatch, *problems: str) -> None:
     monkeypatch.setattr(Control, "problems", lambda _: list(problems))
 
 
-def test_a_local_cloud_without_failures_is_well(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    tells(monkeypatch)
+def test_status_of_a_local_cloud_without_failures_is_ok(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_problems(monkeypatch)
     assert local_commands.status(cloud.folder) == 0
 
 
-def test_a_failed_part_is_shown_and_status_fails(
+def test_failed_component_is_shown_and_status_fails(
     cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tells(monkeypatch, PROBLEM)
+    set_problems(monkeypatch, PROBLEM)
     assert local_commands.status(cloud.folder) == 1
     assert PROBLEM in " ".join(capsys.readouterr().err.split())
     assert local_commands.status(cloud.folder, as_json=True) == 1
     assert json.loads(capsys.readouterr().out)["problems"] == [PROBLEM]
 
 
-def test_a_server_that_does_not_answer_is_a_failure(
+def test_unresponsive_server_is_a_failure(
     cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refused(_: Control) -> list[str]:
+    def refuse_connection(_: Control) -> list[str]:
         raise URLError("connection refused")
 
-    monkeypatch.setattr(Control, "problems", refused)
+    monkeypatch.setattr(Control, "problems", refuse_connection)
     assert local_commands.status(cloud.folder) == 1
     assert "the aws server does not answer" in capsys.readouterr().err

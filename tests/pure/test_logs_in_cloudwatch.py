@@ -17,16 +17,16 @@ from cli.errors import NotFound
 from cli.jobs import cloudwatch_logs
 from cli.jobs.workdir import places
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.in_pods import send_log, text
-from infra.jobs.in_pods.send_log import Lines, Stream, send
-from tests.pure.job_world import cluster, placed, pods
+from infra.jobs.in_pods import read_source, send_log
+from infra.jobs.in_pods.send_log import Lines, Stream, send_lines
+from tests.pure.job_world import make_cluster, placed, render_pods
 
 GROUP, REGION = "/gpumpi/test/jobs", "us-west-2"
 ERRORS = (BotoCoreError, ClientError)
 
 
 @pytest.fixture
-def logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def logs_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
@@ -37,68 +37,68 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def described() -> ClusterDescription:
-    return cluster(log_group=GROUP, region=REGION)
+def make_logged_cluster() -> ClusterDescription:
+    return make_cluster(log_group=GROUP, region=REGION)
 
 
-def printed(logs: Any, stream: str, output: bytes, limit: int = 1 << 20) -> None:
+def send_output(logs: Any, stream: str, output: bytes, limit: int = 1 << 20) -> None:
     """Send the output of a pod to its log stream."""
     lines = Lines(limit)
     lines.read(io.BytesIO(output))
-    send(lines, Stream(logs, GROUP, stream), ERRORS)
+    send_lines(lines, Stream(logs, GROUP, stream), ERRORS)
 
 
-def test_every_line_is_read_back_in_order_by_pod(logs: Any) -> None:
+def test_log_lines_are_read_back_in_order_by_pod(logs_client: Any) -> None:
     many = [f"step {number}" for number in range(25_000)]
-    printed(logs, "mpi-jobs/mnist/7/mnist-launcher-x2x4b", "\n".join(many).encode())
-    printed(logs, "mpi-jobs/mnist/7/mnist-worker-0", b"one\n\ntwo \xff\r\nno end")
-    printed(logs, "mpi-jobs/mnist/7/mnist-worker-0", b"after a restart of the container\n")
-    assert cloudwatch_logs.read_logs(described(), "mpi-jobs", "mnist") == {
+    send_output(logs_client, "mpi-jobs/mnist/7/mnist-launcher-x2x4b", "\n".join(many).encode())
+    send_output(logs_client, "mpi-jobs/mnist/7/mnist-worker-0", b"one\n\ntwo \xff\r\nno end")
+    send_output(logs_client, "mpi-jobs/mnist/7/mnist-worker-0", b"after a restart of the container\n")
+    assert cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist") == {
         "mnist-launcher-x2x4b": many,
         "mnist-worker-0": ["one", "", "two \N{REPLACEMENT CHARACTER}", "no end", "after a restart of the container"],
     }
 
 
-def test_only_the_last_run_of_a_job_is_read(logs: Any) -> None:
+def test_only_the_last_run_of_a_job_is_read(logs_client: Any) -> None:
     for run, stream in enumerate(("mpi-jobs/mnist/b/mnist-0", "mpi-jobs/mnist/a/mnist-0", "mpi-jobs/mnist-2/c/mnist-2-0")):
-        printed(logs, stream, f"run {run}".encode())
-    assert cloudwatch_logs.read_logs(described(), "mpi-jobs", "mnist") == {"mnist-0": ["run 1"]}
+        send_output(logs_client, stream, f"run {run}".encode())
+    assert cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist") == {"mnist-0": ["run 1"]}
     with pytest.raises(NotFound):
-        cloudwatch_logs.read_logs(described(), "mpi-jobs", "mni")
+        cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mni")
 
 
-def test_a_log_group_that_does_not_exist_yet_has_no_logs(logs: Any) -> None:
-    logs.delete_log_group(logGroupName=GROUP)
+def test_missing_log_group_has_no_logs(logs_client: Any) -> None:
+    logs_client.delete_log_group(logGroupName=GROUP)
     with pytest.raises(NotFound):
-        cloudwatch_logs.read_logs(described(), "mpi-jobs", "mnist")
+        cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist")
 
 
-def test_lines_that_are_longer_than_an_event_are_split(logs: Any) -> None:
-    printed(logs, "mpi-jobs/mnist/7/mnist-0", b"x" * 450_000)
-    assert [len(line) for line in cloudwatch_logs.read_logs(described(), "mpi-jobs", "mnist")["mnist-0"]] == [
+def test_lines_longer_than_a_log_event_are_split(logs_client: Any) -> None:
+    send_output(logs_client, "mpi-jobs/mnist/7/mnist-0", b"x" * 450_000)
+    assert [len(line) for line in cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist")["mnist-0"]] == [
         200_000,
         200_000,
         50_000,
     ]
 
 
-def test_above_the_limit_the_log_ends_with_a_note(logs: Any) -> None:
-    printed(logs, "mpi-jobs/mnist/7/mnist-0", b"0123456789\n" * 100, limit=33)
-    assert cloudwatch_logs.read_logs(described(), "mpi-jobs", "mnist")["mnist-0"] == [
+def test_log_above_the_limit_ends_with_a_note(logs_client: Any) -> None:
+    send_output(logs_client, "mpi-jobs/mnist/7/mnist-0", b"0123456789\n" * 100, limit=33)
+    assert cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist")["mnist-0"] == [
         *["0123456789"] * 3,
         "gpumpi: more of this log is not kept",
     ]
 
 
-def test_what_cloudwatch_does_not_take_is_dropped_and_counted(logs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_rejected_by_cloudwatch_are_dropped_and_counted(logs_client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send_log, "WAITING_BYTES", 100)
     lines = Lines(1 << 20)
     lines.read(io.BytesIO(b"0123456789\n" * 5))
-    stream = Stream(logs, GROUP, "mpi-jobs/mnist/7/mnist-0")
-    send(lines, stream, ERRORS)
+    stream = Stream(logs_client, GROUP, "mpi-jobs/mnist/7/mnist-0")
+    send_lines(lines, stream, ERRORS)
     lines.read(io.BytesIO(b"again\n"))
-    send(lines, stream, ERRORS)
-    assert cloudwatch_logs.read_logs(described(), "mpi-jobs", "mnist")["mnist-0"] == [
+    send_lines(lines, stream, ERRORS)
+    assert cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist")["mnist-0"] == [
         *["0123456789"] * 2,
         "gpumpi: 3 lines are missing here: CloudWatch accepted them too slowly",
         "again",
@@ -120,31 +120,31 @@ class Denied:
         self._logs.create_log_stream(**where)
 
 
-def test_nothing_is_lost_until_pod_identity_works(logs: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    printed(Denied(logs, 3), "mpi-jobs/mnist/7/mnist-0", b"one\ntwo\n")
-    assert cloudwatch_logs.read_logs(described(), "mpi-jobs", "mnist")["mnist-0"] == ["one", "two"]
+def test_no_line_is_lost_until_pod_identity_works(logs_client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    send_output(Denied(logs_client, 3), "mpi-jobs/mnist/7/mnist-0", b"one\ntwo\n")
+    assert cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist")["mnist-0"] == ["one", "two"]
     assert capsys.readouterr().err.count("CloudWatch does not accept this log yet") == 1
 
 
-def test_a_pod_without_permissions_ends_with_a_note_in_its_log(
-    logs: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_pod_without_permissions_ends_its_log_with_a_note(
+    logs_client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(send_log, "LAST_SECONDS", 0.0)
-    printed(Denied(logs, 1 << 30), "mpi-jobs/mnist/7/mnist-0", b"one\n")
+    send_output(Denied(logs_client, 1 << 30), "mpi-jobs/mnist/7/mnist-0", b"one\n")
     assert capsys.readouterr().err.splitlines()[-1] == "gpumpi: the last lines of this log are not kept"
 
 
 # --- manifests ---------------------------------------------------------------------------------------------------------
 
 
-def containers(launcher: str, **more: Any) -> list[dict[str, Any]]:
-    place = places.choose(placed(described(), launcher=launcher, **more), None, 200)
-    return [pod["containers"][0] for pod in pods(described(), place.storage, launcher=launcher, **more).values()]
+def list_containers(launcher: str, **more: Any) -> list[dict[str, Any]]:
+    place = places.choose_storage(placed(make_logged_cluster(), launcher=launcher, **more), None, 200)
+    return [pod["containers"][0] for pod in render_pods(make_logged_cluster(), place.storage, launcher=launcher, **more).values()]
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_every_pod_writes_a_stream_that_ends_with_its_name(launcher: str) -> None:
-    found = containers(launcher, setup=["true"])
+    found = list_containers(launcher, setup=["true"])
     assert len(found) > 1 or launcher == "torchrun"
     for one in found:
         values = {variable["name"]: variable.get("value") for variable in one["env"]}
@@ -154,10 +154,10 @@ def test_every_pod_writes_a_stream_that_ends_with_its_name(launcher: str) -> Non
         assert "send-log.py" in one["command"][2]
 
 
-def test_a_folder_on_the_volume_has_no_copies_of_the_logs(tmp_path: Path) -> None:
+def test_logs_sent_to_cloudwatch_are_not_copied_to_the_volume(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
-    place = places.choose(placed(described()), tmp_path, 200)
-    for one in (pod["containers"][0] for pod in pods(described(), place.storage).values()):
+    place = places.choose_storage(placed(make_logged_cluster()), tmp_path, 200)
+    for one in (pod["containers"][0] for pod in render_pods(make_logged_cluster(), place.storage).values()):
         assert one["workingDir"].startswith("/shared/.gpumpi/jobs/mpi-jobs/mnist.")
         assert [variable["value"] for variable in one["env"] if variable["name"] == "GPUMPI_LOG"] == ["/tmp/log"]
 
@@ -168,11 +168,13 @@ WITHOUT_BOTO3 = "import sys; sys.modules['boto3'] = None\n"
 COPIES = "import sys; open(sys.argv[1], 'wb').write(sys.stdin.buffer.read())\n"
 
 
-def start(folder: Path, script: str, program: str, path: str = os.environ["PATH"]) -> "subprocess.CompletedProcess[str]":
+def run_with_sender(
+    folder: Path, script: str, program: str, path: str = os.environ["PATH"]
+) -> "subprocess.CompletedProcess[str]":
     """Run a script as a container does, with `program` in place of the log sender."""
     sender = folder / "send-log.py"
     sender.write_text(program)
-    whole = (text("send_log.sh") + text("log.sh") + script).replace("/tmp/output", f"{folder}/output")
+    whole = (read_source("send_log.sh") + read_source("log.sh") + script).replace("/tmp/output", f"{folder}/output")
     whole = whole.replace("python3 /tmp/send-log.py", f"{sys.executable} {sender} {folder}/sent")
     environment = {
         **{"PATH": path, "GPUMPI_LOG": f"{folder}/log", "GPUMPI_LOG_BLOCKS": "unlimited", "GPUMPI_LOG_BYTES": "1000"},
@@ -182,25 +184,25 @@ def start(folder: Path, script: str, program: str, path: str = os.environ["PATH"
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_output_and_errors_are_printed_and_sent_and_the_exit_code_stays(tmp_path: Path, code: int) -> None:
-    done = start(tmp_path, f"set -eu; echo one; echo two >&2; (exec sleep 600) & exit {code}", COPIES)
+def test_output_and_errors_are_printed_and_sent_and_exit_code_is_kept(tmp_path: Path, code: int) -> None:
+    done = run_with_sender(tmp_path, f"set -eu; echo one; echo two >&2; (exec sleep 600) & exit {code}", COPIES)
     assert (done.returncode, done.stdout) == (code, "one\ntwo\n")
     assert (tmp_path / "sent").read_text() == "one\ntwo\n"
 
 
 def test_a_sender_that_ends_early_does_not_stop_the_job(tmp_path: Path) -> None:
     many = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done"
-    done = start(tmp_path, f"set -eu; {many}", "raise SystemExit(1)\n")
+    done = run_with_sender(tmp_path, f"set -eu; {many}", "raise SystemExit(1)\n")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "line 19999")
 
 
 def test_an_image_without_boto3_runs_and_the_log_names_what_is_missing(tmp_path: Path) -> None:
-    done = start(tmp_path, "set -eu; echo one", WITHOUT_BOTO3 + text("send_log.py"))
+    done = run_with_sender(tmp_path, "set -eu; echo one", WITHOUT_BOTO3 + read_source("send_log.py"))
     assert (done.returncode, done.stdout) == (0, "one\n")
     assert "gpumpi: this log is not kept: python3 of the image has no boto3" in done.stderr
 
 
 def test_an_image_without_python_runs_and_the_log_names_what_is_missing(tmp_path: Path) -> None:
-    done = start(tmp_path, "set -eu; echo one", COPIES, path="/nowhere")
+    done = run_with_sender(tmp_path, "set -eu; echo one", COPIES, path="/nowhere")
     assert (done.returncode, done.stdout) == (0, "one\n")
     assert "gpumpi: this log is not kept: the image has no python3" in done.stderr

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.facts import manifests
-from infra.platform.objects import without_descriptions
+from infra.platform.objects import remove_descriptions
 from infra.versions import MANIFESTS, Pinned
 from localcloud.mirror import MODULES
 
@@ -19,103 +19,106 @@ FILE = Pinned("owner/project", "v1.2.3", "deploy/all.yaml", hashlib.sha256(TEXT)
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(manifests.MIRROR_VARIABLE, raising=False)
-    monkeypatch.setattr(urllib.request, "urlopen", nobody)
+    monkeypatch.setattr(urllib.request, "urlopen", refuse_connection)
     return tmp_path / "cache" / "gpumpi" / "manifests"
 
 
-def nobody(address: str, timeout: float) -> Any:
+def refuse_connection(address: str, timeout: float) -> Any:
     raise urllib.error.URLError(f"no route to {address}")
 
 
-def mirror(folder: Path, content: bytes = TEXT) -> str:
+def write_mirror(folder: Path, content: bytes = TEXT) -> str:
     path = folder / "owner/project/v1.2.3/deploy/all.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return str(folder)
 
 
-def test_a_mirror_s_file_is_parsed_and_its_empty_documents_are_left_out(tmp_path: Path) -> None:
-    upstream = manifests.load([FILE], mirror(tmp_path / "mirror"))
+def test_file_from_a_mirror_is_parsed_without_empty_documents(tmp_path: Path) -> None:
+    upstream = manifests.load_manifests([FILE], write_mirror(tmp_path / "mirror"))
     assert [document["kind"] for document in upstream.of(FILE)] == ["One", "Two"]
     assert upstream.missing == {}
 
 
-def test_the_variable_names_a_mirror_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(manifests.MIRROR_VARIABLE, mirror(tmp_path / "mirror"))
-    assert manifests.load([FILE], None).objects
+def test_environment_variable_sets_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(manifests.MIRROR_VARIABLE, write_mirror(tmp_path / "mirror"))
+    assert manifests.load_manifests([FILE], None).objects
 
 
-def test_what_was_fetched_once_needs_neither_mirror_nor_network(tmp_path: Path, cache: Path) -> None:
-    manifests.load([FILE], mirror(tmp_path / "mirror"))
-    assert manifests.load([FILE], None).objects
-    assert [path.name for path in cache.iterdir()] == [f"{FILE.sha256}.yaml"]
+def test_cached_file_needs_neither_mirror_nor_network(tmp_path: Path, cache_folder: Path) -> None:
+    manifests.load_manifests([FILE], write_mirror(tmp_path / "mirror"))
+    assert manifests.load_manifests([FILE], None).objects
+    assert [path.name for path in cache_folder.iterdir()] == [f"{FILE.sha256}.yaml"]
 
 
-def test_a_spoilt_cache_is_not_believed(tmp_path: Path, cache: Path) -> None:
-    manifests.load([FILE], mirror(tmp_path / "mirror"))
-    (cache / f"{FILE.sha256}.yaml").write_text("kind: Evil")
-    assert [document["kind"] for document in manifests.load([FILE], str(tmp_path / "mirror")).of(FILE)] == ["One", "Two"]
+def test_corrupt_cache_entry_is_fetched_again(tmp_path: Path, cache_folder: Path) -> None:
+    manifests.load_manifests([FILE], write_mirror(tmp_path / "mirror"))
+    (cache_folder / f"{FILE.sha256}.yaml").write_text("kind: Evil")
+    assert [document["kind"] for document in manifests.load_manifests([FILE], str(tmp_path / "mirror")).of(FILE)] == [
+        "One",
+        "Two",
+    ]
 
 
-def test_another_content_is_refused_and_not_kept(tmp_path: Path, cache: Path) -> None:
-    upstream = manifests.load([FILE], mirror(tmp_path / "mirror", b"kind: Evil\n"))
+def test_content_with_a_wrong_hash_is_refused_and_not_cached(tmp_path: Path, cache_folder: Path) -> None:
+    upstream = manifests.load_manifests([FILE], write_mirror(tmp_path / "mirror", b"kind: Evil\n"))
     assert upstream.objects == {}
     assert "does not match its pinned hash: sha256 is" in upstream.missing[FILE.path]
-    assert not cache.exists() or not list(cache.iterdir())
+    assert not cache_folder.exists() or not list(cache_folder.iterdir())
 
 
-def test_a_mirror_without_the_file_says_which_is_missing(tmp_path: Path) -> None:
-    missing = manifests.load([FILE], str(tmp_path)).missing[FILE.path]
+def test_error_names_the_file_missing_from_a_mirror(tmp_path: Path) -> None:
+    missing = manifests.load_manifests([FILE], str(tmp_path)).missing[FILE.path]
     assert missing == f"{tmp_path}/owner/project/v1.2.3/deploy/all.yaml cannot be read: No such file or directory"
 
 
-def test_upstream_is_asked_at_its_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upstream_file_is_fetched_at_its_tag(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def answer(address: str, timeout: float) -> BytesIO:
+    def serve_text(address: str, timeout: float) -> BytesIO:
         asked.append(address)
         return BytesIO(TEXT)
 
-    monkeypatch.setattr(urllib.request, "urlopen", answer)
-    assert manifests.load([FILE], None).objects
+    monkeypatch.setattr(urllib.request, "urlopen", serve_text)
+    assert manifests.load_manifests([FILE], None).objects
     assert asked == ["https://raw.githubusercontent.com/owner/project/v1.2.3/deploy/all.yaml"]
 
 
-def test_no_way_to_upstream_is_a_sentence() -> None:
-    missing = manifests.load([FILE], None).missing[FILE.path]
+def test_unreachable_upstream_gets_one_line_error() -> None:
+    missing = manifests.load_manifests([FILE], None).missing[FILE.path]
     address = "https://raw.githubusercontent.com/owner/project/v1.2.3/deploy/all.yaml"
     assert missing == f"{address} cannot be fetched: no route to {address}"
 
 
-def test_an_answer_that_is_no_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(address: str, timeout: float) -> Any:
+def test_http_error_of_upstream_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_not_found(address: str, timeout: float) -> Any:
         raise urllib.error.HTTPError(address, 404, "Not Found", Message(), None)
 
-    monkeypatch.setattr(urllib.request, "urlopen", answer)
-    assert manifests.load([FILE], None).missing[FILE.path].endswith("cannot be fetched: 404 Not Found")
+    monkeypatch.setattr(urllib.request, "urlopen", raise_not_found)
+    assert manifests.load_manifests([FILE], None).missing[FILE.path].endswith("cannot be fetched: 404 Not Found")
 
 
-def test_a_mirror_without_encryption_is_not_asked() -> None:
-    assert manifests.load([FILE], "http://mirror").missing[FILE.path].endswith("is not an https URL")
+def test_unencrypted_mirror_is_refused() -> None:
+    assert manifests.load_manifests([FILE], "http://mirror").missing[FILE.path].endswith("is not an https URL")
 
 
-def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_does_not_prevent_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert manifests.load([FILE], mirror(tmp_path / "mirror")).objects
+    assert manifests.load_manifests([FILE], write_mirror(tmp_path / "mirror")).objects
 
 
-def test_every_pinned_file_has_a_checksum_a_tag_and_a_module_that_holds_it() -> None:
+def test_every_pinned_manifest_has_a_checksum_a_tag_and_a_module() -> None:
     assert len({file.path for file in MANIFESTS}) == len(MANIFESTS) == len({file.sha256 for file in MANIFESTS})
     for file in MANIFESTS:
         assert len(file.sha256) == 64 and file.version.startswith("v")
         assert file.repository in MODULES
 
 
-def test_prose_goes_and_properties_called_description_stay() -> None:
+def test_schema_descriptions_are_removed_but_properties_called_description_stay() -> None:
     schema = {
         "description": "prose",
         "properties": {
@@ -124,7 +127,7 @@ def test_prose_goes_and_properties_called_description_stay() -> None:
         },
         "x-kubernetes-validations": [{"rule": "self.description != ''", "message": "stays"}],
     }
-    assert without_descriptions(schema) == {
+    assert remove_descriptions(schema) == {
         "properties": {
             "description": {"type": "string"},
             "properties": {"type": "object", "properties": {"description": {"type": "string"}}},

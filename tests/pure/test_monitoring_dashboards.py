@@ -19,7 +19,7 @@ GPU = 'node="n1",gpu="0",namespace="mpi-jobs",pod="mnist-worker-0",container="wo
 PANELS = {f"{board.name}: {panel.title}": panel for board in DASHBOARDS for panel in board.panels}
 
 
-def of_nodes() -> dict[str, str]:
+def node_metrics() -> dict[str, str]:
     """Return what kube-state-metrics and node-exporter report about the nodes."""
     collected = {}
     for node, (pool, gpus) in NODES.items():
@@ -41,7 +41,7 @@ def of_nodes() -> dict[str, str]:
     return collected
 
 
-def of_jobs() -> dict[str, str]:
+def job_metrics() -> dict[str, str]:
     """Return the metrics of the queue, and of a job with 6 GPUs on one node."""
     ended = 'namespace="mpi-jobs",pod="old"'
     requested = 'container="worker",node="n1",resource'
@@ -74,36 +74,38 @@ def of_jobs() -> dict[str, str]:
     }
 
 
-def of_gpus() -> dict[str, str]:
+def gpu_metrics() -> dict[str, str]:
     fields = ("GPU_UTIL", "FB_USED", "POWER_USAGE", "XID_ERRORS", "GPU_TEMP", "SM_CLOCK", "UNCORRECTABLE_REMAPPED_ROWS")
     return {f"DCGM_FI_DEV_{field}{{{GPU}}}": "50x60" for field in (*fields, "PCIE_REPLAY_COUNTER")}
 
 
-def evaluate(folder: Path, *expected: dict[str, Any]) -> None:
-    series = {**of_nodes(), **of_jobs(), **of_gpus()}
+def evaluate_queries(folder: Path, *expected: dict[str, Any]) -> None:
+    series = {**node_metrics(), **job_metrics(), **gpu_metrics()}
     input_series = [{"series": name, "values": values} for name, values in series.items()]
     promtool.run_tests(
-        folder, rules.rule_file(CLUSTER), [{"interval": "1m", "input_series": input_series, "promql_expr_test": list(expected)}]
+        folder,
+        rules.build_rule_file(CLUSTER),
+        [{"interval": "1m", "input_series": input_series, "promql_expr_test": list(expected)}],
     )
 
 
-def chosen(panel: Panel) -> str:
+def expand_query(panel: Panel) -> str:
     """Return a panel's query with `All` chosen for every variable."""
     return re.sub(r"\$(\w+)", ".+", panel.query)
 
 
-def test_every_query_finds_the_metrics_of_a_cluster(tmp_path: Path) -> None:
+def test_every_dashboard_query_returns_metrics(tmp_path: Path) -> None:
     queries = [
-        {"expr": f"count({chosen(panel)}) > bool 0", "eval_time": "50m", "exp_samples": [{"labels": "{}", "value": 1}]}
+        {"expr": f"count({expand_query(panel)}) > bool 0", "eval_time": "50m", "exp_samples": [{"labels": "{}", "value": 1}]}
         for panel in PANELS.values()
     ]
-    evaluate(tmp_path, *queries)
+    evaluate_queries(tmp_path, *queries)
 
 
-def test_a_query_without_metrics_fails(tmp_path: Path) -> None:
+def test_query_without_metrics_fails_the_test(tmp_path: Path) -> None:
     wrong = {"expr": "count(no_such_metric) > bool 0", "eval_time": "50m", "exp_samples": [{"labels": "{}", "value": 1}]}
     with pytest.raises(AssertionError, match="no_such_metric"):
-        evaluate(tmp_path, wrong)
+        evaluate_queries(tmp_path, wrong)
 
 
 @pytest.mark.parametrize(
@@ -120,16 +122,16 @@ def test_a_query_without_metrics_fails(tmp_path: Path) -> None:
         ("cost: Per hour, by pool: GPUs without a job", '{pool="train"}', 40.625),
     ],
 )
-def test_a_panel_shows_the_right_number(name: str, labels: str | None, value: float, tmp_path: Path) -> None:
+def test_panel_shows_the_expected_value(name: str, labels: str | None, value: float, tmp_path: Path) -> None:
     samples = (
         [{"labels": labels, "value": value}] if labels else [{"labels": f'{{node="{node}"}}', "value": value} for node in NODES]
     )
-    evaluate(tmp_path, {"expr": chosen(PANELS[name]), "eval_time": "50m", "exp_samples": samples})
+    evaluate_queries(tmp_path, {"expr": expand_query(PANELS[name]), "eval_time": "50m", "exp_samples": samples})
 
 
 @pytest.mark.parametrize("board", DASHBOARDS, ids=lambda board: board.name)
-def test_grafana_gets_every_panel_with_its_query_and_a_place_of_its_own(board: Dashboard) -> None:
-    page = json.loads(grafana.files()[f"{board.name}.json"])
+def test_grafana_json_has_every_panel_with_its_query_and_no_overlaps(board: Dashboard) -> None:
+    page = json.loads(grafana.render_dashboards()[f"{board.name}.json"])
     assert {panel["title"]: panel["targets"][0]["expr"] for panel in page["panels"]} == {p.title: p.query for p in board.panels}
     cells = [
         (x, y)
@@ -141,10 +143,12 @@ def test_grafana_gets_every_panel_with_its_query_and_a_place_of_its_own(board: D
 
 
 @pytest.mark.parametrize("board", DASHBOARDS, ids=lambda board: board.name)
-def test_a_query_uses_only_the_variables_of_its_dashboard(board: Dashboard) -> None:
+def test_dashboard_query_uses_only_variables_of_its_dashboard(board: Dashboard) -> None:
     used = {name for panel in board.panels for name in re.findall(r"\$(\w+)", panel.query)}
     assert used == {variable.name for variable in board.variables}
 
 
-def test_there_are_dashboards_of_cluster_pool_job_gpus_queue_and_cost() -> None:
-    assert set(grafana.files()) == {f"{name}.json" for name in ("cluster", "pool", "job", "gpu-health", "queue", "cost")}
+def test_cluster_pool_job_gpu_queue_and_cost_have_dashboards() -> None:
+    assert set(grafana.render_dashboards()) == {
+        f"{name}.json" for name in ("cluster", "pool", "job", "gpu-health", "queue", "cost")
+    }

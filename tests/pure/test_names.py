@@ -18,14 +18,14 @@ ABOVE = {
 """Package -> percentage on 2026-11-28, for packages that are still above the limit. Numbers may only decrease."""
 
 
-def assigned_names(file: Path) -> list[str]:
+def list_assigned_names(file: Path) -> list[str]:
     """Return the names of variables, fields and parameters that a file assigns."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
     variables = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     return variables + [node.arg for node in nodes if isinstance(node, ast.arg)]
 
 
-def percentages() -> dict[str, float]:
+def compute_percentages() -> dict[str, float]:
     """Return package -> percentage of assigned names that are listed words. A package is a folder in at most two levels."""
     listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     totals: Counter[str] = Counter()
@@ -33,14 +33,14 @@ def percentages() -> dict[str, float]:
     for path in filter(None, listed.split("\0")):
         if (ROOT / path).exists():
             package = "/".join(Path(path).parts[:-1][:2]) or "."
-            names = assigned_names(ROOT / path)
+            names = list_assigned_names(ROOT / path)
             totals[package] += len(names)
             words[package] += sum(name in WORDS for name in names)
     return {package: round(100 * words[package] / total, 1) for package, total in totals.items() if total}
 
 
-def test_listed_words_stay_rare_in_every_package() -> None:
-    actual = percentages()
+def test_vague_identifiers_stay_rare_in_every_package() -> None:
+    actual = compute_percentages()
     above = {package: share for package, share in actual.items() if share > ABOVE.get(package, LIMIT)}
     assert above == {}, "rename these values by what they hold: path, price_per_hour, missing_zones"
     done = [package for package in ABOVE if actual.get(package, 0.0) <= LIMIT]

@@ -3,8 +3,8 @@
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from infra.facts.instance_types import line_rate
-from infra.jobs.nccl_verdict import floor, gpudirect_required, largest_message
+from infra.facts.instance_types import parse_line_rate
+from infra.jobs.nccl_verdict import choose_largest_message_size, minimum_bandwidth, requires_gpudirect
 
 GIB = 1 << 30
 
@@ -27,45 +27,45 @@ BELOW = [
 """Published results that are too slow, with the reason."""
 
 
-def rate(instance_type: str) -> float:
-    bandwidth = line_rate(INSTANCE_TYPES[instance_type]["NetworkInfo"]["NetworkPerformance"])
+def read_line_rate(instance_type: str) -> float:
+    bandwidth = parse_line_rate(INSTANCE_TYPES[instance_type]["NetworkInfo"]["NetworkPerformance"])
     assert bandwidth is not None
     return bandwidth
 
 
-def minimum(instance_type: str, nodes: int) -> float:
-    lowest = floor(instance_type, nodes, rate(instance_type))
+def find_minimum_bandwidth(instance_type: str, nodes: int) -> float:
+    lowest = minimum_bandwidth(instance_type, nodes, read_line_rate(instance_type))
     assert lowest is not None
     return lowest
 
 
 @pytest.mark.parametrize(("instance_type", "nodes", "size", "bus"), GOOD)
-def test_published_results_of_sound_clusters_reach_the_floor_and_half_of_them_does_not(
+def test_published_good_results_reach_the_floor_and_half_of_each_does_not(
     instance_type: str, nodes: int, size: int, bus: float
 ) -> None:
-    assert bus / 2 < minimum(instance_type, nodes) <= bus
+    assert bus / 2 < find_minimum_bandwidth(instance_type, nodes) <= bus
 
 
 @pytest.mark.parametrize(("instance_type", "nodes", "bus", "why_slow"), BELOW)
 def test_published_slow_results_are_below_the_floor(instance_type: str, nodes: int, bus: float, why_slow: str) -> None:
-    assert bus < minimum(instance_type, nodes), why_slow
+    assert bus < find_minimum_bandwidth(instance_type, nodes), why_slow
 
 
 @pytest.mark.parametrize("instance_type", ["p3dn.24xlarge", "p5.4xlarge", "g5.48xlarge", "g6e.48xlarge", "g7e.48xlarge"])
-def test_types_without_published_results_have_no_floor(instance_type: str) -> None:
-    assert floor(instance_type, 2, rate(instance_type)) is None
+def test_types_without_published_results_have_no_bandwidth_floor(instance_type: str) -> None:
+    assert minimum_bandwidth(instance_type, 2, read_line_rate(instance_type)) is None
 
 
-def test_nccl_floor_requires_gpudirect_on_types_where_the_plugin_does() -> None:
+def test_nccl_floor_requires_gpudirect_on_the_types_required_by_the_plugin() -> None:
     with_gpus = [name for name, type_facts in INSTANCE_TYPES.items() if "GpuInfo" in type_facts and name.startswith(("p", "g"))]
-    assert sorted(filter(gpudirect_required, with_gpus)) == [
+    assert sorted(filter(requires_gpudirect, with_gpus)) == [
         *("g7e.12xlarge", "g7e.24xlarge", "g7e.48xlarge"),
         *("p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge"),
         *("p6-b200.48xlarge", "p6-b300.48xlarge"),
     ]
 
 
-def test_fast_networks_get_the_messages_at_which_they_reach_their_rate() -> None:
-    sizes = {name: largest_message(rate(name)) for name, *_ in GOOD}
+def test_fast_networks_are_tested_with_messages_large_enough_for_full_rate() -> None:
+    sizes = {name: choose_largest_message_size(read_line_rate(name)) for name, *_ in GOOD}
     assert sizes == {"p4de.24xlarge": "2G", "p5.48xlarge": "16G", "p5en.48xlarge": "16G", "p6-b200.48xlarge": "16G"}
-    assert largest_message(None) == "2G"
+    assert choose_largest_message_size(None) == "2G"

@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localcloud.kubernetes.network_policy import rules
-from localcloud.kubernetes.network_policy.objects import Json, Pod, Service, parse_service, pod_parser
-from localcloud.kubernetes.network_policy.resolve import World, resolve
+from localcloud.kubernetes.network_policy.objects import Json, Pod, Service, create_pod_parser, parse_service
+from localcloud.kubernetes.network_policy.resolve import World, resolve_isolations
 
 # --- rendered rules
 
 
-def policy(namespace: str = "jobs", *, pods: Json | None = None, **directions: Any) -> Json:
+def make_policy(namespace: str = "jobs", *, pods: Json | None = None, **directions: Any) -> Json:
     kinds = [name.capitalize() for name in directions]
     return {"namespace": namespace, "spec": {"podSelector": pods or {}, "policyTypes": kinds, **directions}}
 
 
-def test_the_policy_of_job_namespaces_becomes_these_rules() -> None:
-    jobs = policy(
+def test_job_namespace_policy_renders_expected_nftables_rules() -> None:
+    jobs = make_policy(
         ingress=[{"from": [{"podSelector": {}}]}],
         egress=[{"to": [{"podSelector": {}}]}, {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}]}],
     )
     pods = [Pod("jobs", {}, "100.64.1.2"), Pod("jobs", {}, "100.64.1.10"), Pod("other", {}, "100.64.1.3")]
-    assert rules.render(resolve(World([jobs], pods))) == (
+    assert rules.render_rules(resolve_isolations(World([jobs], pods))) == (
         """\
 add table ip network-policy
 delete table ip network-policy
@@ -64,8 +64,8 @@ table ip network-policy {
     )
 
 
-def test_a_node_without_isolated_pods_has_no_table() -> None:
-    assert rules.render({}) == rules.remove() == "add table ip network-policy\ndelete table ip network-policy\n"
+def test_node_without_isolated_pods_has_no_nftables_table() -> None:
+    assert rules.render_rules({}) == rules.render_removal() == "add table ip network-policy\ndelete table ip network-policy\n"
 
 
 # --- a small interpreter of the rules, and a reference implementation
@@ -90,21 +90,21 @@ class Rules:
         maps = {direction: "\n".join(self._blocks.get(f"map {direction}", ())) for direction in ("egress", "ingress")}
         self._jumps = {direction: dict(re.findall(r"(\S+) : jump ([\w-]+)", body)) for direction, body in maps.items()}
 
-    def passes(self, packet: Packet) -> bool:
+    def can_pass(self, packet: Packet) -> bool:
         """Return whether the packet passes the egress chain of its source and the ingress chain of its target."""
         chains = self._jumps["egress"].get(packet.source), self._jumps["ingress"].get(packet.target)
-        return all(returns(self._blocks[f"chain {name}"], packet) for name in chains if name is not None)
+        return all(has_return_verdict(self._blocks[f"chain {name}"], packet) for name in chains if name is not None)
 
 
 def rules_of(world: World) -> Rules:
-    return Rules(rules.render(resolve(world)))
+    return Rules(rules.render_rules(resolve_isolations(world)))
 
 
-def returns(lines: Sequence[str], packet: Packet) -> bool:
-    return next(line.split()[-1] for line in lines if applies(line.strip(), packet)) == "return"
+def has_return_verdict(lines: Sequence[str], packet: Packet) -> bool:
+    return next(line.split()[-1] for line in lines if matches_packet(line.strip(), packet)) == "return"
 
 
-def applies(line: str, packet: Packet) -> bool:
+def matches_packet(line: str, packet: Packet) -> bool:
     for side, negated, elements in re.findall(r"(daddr|saddr) (!= )?{ (.*?) }", line):
         address = IPv4Address(packet.target if side == "daddr" else packet.source)
         if any(address in IPv4Network(element) for element in elements.split(", ")) == bool(negated):
@@ -116,40 +116,50 @@ def applies(line: str, packet: Packet) -> bool:
     )
 
 
-def permitted(world: World, source: Pod, target: Pod, packet: Packet) -> bool:
+def is_permitted(world: World, source: Pod, target: Pod, packet: Packet) -> bool:
     """Reference: https://kubernetes.io/docs/concepts/services-networking/network-policies/"""
     sides = [(source, target, "egress", "to"), (target, source, "ingress", "from")]
-    return all(side_permits(world, pod, other, direction, key, target, packet) for pod, other, direction, key in sides)
+    return all(is_permitted_on_side(world, pod, other, direction, key, target, packet) for pod, other, direction, key in sides)
 
 
-def side_permits(world: World, pod: Pod, other: Pod, direction: str, key: str, target: Pod, packet: Packet) -> bool:
+def is_permitted_on_side(world: World, pod: Pod, other: Pod, direction: str, key: str, target: Pod, packet: Packet) -> bool:
     if pod.on_host_network:
         return True
     specs = [policy["spec"] for policy in world.policies if policy["namespace"] == pod.namespace]
-    specs = [spec for spec in specs if direction.capitalize() in spec["policyTypes"] and has(spec["podSelector"], pod.labels)]
+    specs = [
+        spec
+        for spec in specs
+        if direction.capitalize() in spec["policyTypes"] and matches_selector(spec["podSelector"], pod.labels)
+    ]
     rules = [rule for spec in specs for rule in spec.get(direction, ())]
-    return not specs or any(rule_permits(world, rule, pod, other, key, target, packet) for rule in rules)
+    return not specs or any(is_permitted_by_rule(world, rule, pod, other, key, target, packet) for rule in rules)
 
 
-def rule_permits(world: World, rule: Json, pod: Pod, other: Pod, key: str, target: Pod, packet: Packet) -> bool:
+def is_permitted_by_rule(world: World, rule: Json, pod: Pod, other: Pod, key: str, target: Pod, packet: Packet) -> bool:
     peers: Sequence[Json] = rule.get(key) or [{"ipBlock": {"cidr": "0.0.0.0/0"}}]
     return any(
-        is_peer(world, peer, pod, other)
-        and (not rule.get("ports") or any(is_port(port, target, packet, "ipBlock" not in peer) for port in rule["ports"]))
+        is_matching_peer(world, peer, pod, other)
+        and (
+            not rule.get("ports") or any(is_matching_port(port, target, packet, "ipBlock" not in peer) for port in rule["ports"])
+        )
         for peer in peers
     )
 
 
-def is_peer(world: World, peer: Json, pod: Pod, other: Pod) -> bool:
+def is_matching_peer(world: World, peer: Json, pod: Pod, other: Pod) -> bool:
     address = IPv4Address(other.address)
     if "ipBlock" in peer:
         block = peer["ipBlock"]
         return address in IPv4Network(block["cidr"]) and not any(address in IPv4Network(cidr) for cidr in block.get("except", ()))
-    there = has(peer["namespaceSelector"], world.namespaces[other.namespace]) if "namespaceSelector" in peer else None
-    return (other.namespace == pod.namespace if there is None else there) and has(peer.get("podSelector", {}), other.labels)
+    there = (
+        matches_selector(peer["namespaceSelector"], world.namespaces[other.namespace]) if "namespaceSelector" in peer else None
+    )
+    return (other.namespace == pod.namespace if there is None else there) and matches_selector(
+        peer.get("podSelector", {}), other.labels
+    )
 
 
-def is_port(port: Json, target: Pod, packet: Packet, named: bool) -> bool:
+def is_matching_port(port: Json, target: Pod, packet: Packet, named: bool) -> bool:
     """Return whether a rule's port matches the packet. As in EKS's controller, a port name matches only if `named` is
     true, which means that the peer has a selector.
     """
@@ -161,7 +171,7 @@ def is_port(port: Json, target: Pod, packet: Packet, named: bool) -> bool:
     return number is None or number <= packet.port <= port.get("endPort", number)
 
 
-def has(selector: Json, labels: Mapping[str, str]) -> bool:
+def matches_selector(selector: Json, labels: Mapping[str, str]) -> bool:
     checks = {
         "In": lambda value, values: value in values,
         "NotIn": lambda value, values: value not in values,
@@ -197,7 +207,7 @@ SINGLE = st.fixed_dictionaries({}, optional={"port": st.sampled_from([*NUMBERS, 
 PORTS = st.tuples(st.sampled_from(PROTOCOLS), SINGLE | RANGES).map(lambda pair: {"protocol": pair[0], **pair[1]})
 
 
-def rule_lists(key: str) -> st.SearchStrategy[list[dict[str, Any]]]:
+def rule_list_strategy(key: str) -> st.SearchStrategy[list[dict[str, Any]]]:
     parts = {key: st.lists(PEERS, max_size=2), "ports": st.lists(PORTS, max_size=2)}
     return st.lists(st.fixed_dictionaries({}, optional=parts), max_size=2)
 
@@ -208,15 +218,15 @@ POLICIES = st.tuples(
         {
             "podSelector": SELECTORS,
             "policyTypes": st.lists(st.sampled_from(["Ingress", "Egress"]), min_size=1, unique=True),
-            "ingress": rule_lists("from"),
-            "egress": rule_lists("to"),
+            "ingress": rule_list_strategy("from"),
+            "egress": rule_list_strategy("to"),
         }
     ),
 ).map(lambda pair: {"namespace": pair[0], "spec": pair[1]})
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def world_strategy(draw: st.DrawFn) -> World:
     named = st.lists(st.tuples(st.sampled_from(PROTOCOLS), st.sampled_from(NAMES), st.sampled_from(NUMBERS)), max_size=2)
     unique = named.map(lambda ports: tuple({port[:2]: port for port in ports}.values()))
     pods = [
@@ -226,13 +236,13 @@ def worlds(draw: st.DrawFn) -> World:
     return World(draw(st.lists(POLICIES, min_size=1, max_size=3)), pods, (), NAMESPACES)
 
 
-@given(worlds(), st.sampled_from(PROTOCOLS), st.sampled_from(NUMBERS))
+@given(world_strategy(), st.sampled_from(PROTOCOLS), st.sampled_from(NUMBERS))
 @settings(max_examples=150, deadline=None)
-def test_rules_pass_exactly_the_connections_that_the_policies_permit(world: World, protocol: str, port: int) -> None:
+def test_rules_pass_exactly_the_connections_permitted_by_policies(world: World, protocol: str, port: int) -> None:
     rules = rules_of(world)
     for source, target in permutations(world.pods, 2):
         packet = Packet(source.address, target.address, protocol, port)
-        assert rules.passes(packet) == permitted(world, source, target, packet), packet
+        assert rules.can_pass(packet) == is_permitted(world, source, target, packet), packet
 
 
 BLUE = {"matchLabels": {"team": "blue"}}
@@ -260,10 +270,10 @@ CROWD = [
     ],
     ids=["own namespace", "NotIn", "namespace", "both", "all", "named port", "named port in a block", "except", "protocol"],
 )
-def test_a_peer_allows_egress_to_these_pods(peer: Json, ports: list[Json], last_parts: list[int]) -> None:
+def test_egress_peer_selects_expected_pods(peer: Json, ports: list[Json], last_parts: list[int]) -> None:
     source, *peers = CROWD
-    world = World([policy("one", egress=[{"to": [peer], "ports": ports}])], CROWD, (), NAMESPACES)
-    reached = [other for other in peers if rules_of(world).passes(Packet(source.address, other.address, "TCP", 81))]
+    world = World([make_policy("one", egress=[{"to": [peer], "ports": ports}])], CROWD, (), NAMESPACES)
+    reached = [other for other in peers if rules_of(world).can_pass(Packet(source.address, other.address, "TCP", 81))]
     assert [int(peer.address[-1]) for peer in reached] == last_parts
 
 
@@ -289,31 +299,31 @@ def test_egress_to_pods_allows_the_ports_of_their_service(
     port: int, target: int | str, asked: dict[str, Any], reached: int
 ) -> None:
     service = Service("jobs", {"app": "web"}, ADDRESS, (("TCP", port, target),))
-    egress = policy(pods={"matchLabels": {"app": "client"}}, egress=[{"to": [{"podSelector": {}}], "ports": [asked]}])
+    egress = make_policy(pods={"matchLabels": {"app": "client"}}, egress=[{"to": [{"podSelector": {}}], "ports": [asked]}])
     rules = rules_of(World([egress], [WEB, CLIENT], [service]))
-    assert rules.passes(Packet(CLIENT.address, ADDRESS, "TCP", reached))
-    assert not rules.passes(Packet(CLIENT.address, ADDRESS, "UDP", reached))
-    assert not rules.passes(Packet(CLIENT.address, "172.20.0.8", "TCP", reached))
+    assert rules.can_pass(Packet(CLIENT.address, ADDRESS, "TCP", reached))
+    assert not rules.can_pass(Packet(CLIENT.address, ADDRESS, "UDP", reached))
+    assert not rules.can_pass(Packet(CLIENT.address, "172.20.0.8", "TCP", reached))
 
 
-def test_egress_to_addresses_of_pods_does_not_allow_their_service() -> None:
+def test_egress_to_pod_addresses_does_not_allow_their_service() -> None:
     service = Service("jobs", {"app": "web"}, ADDRESS, (("TCP", 80, 8080),))
-    egress = policy(egress=[{"to": [{"ipBlock": {"cidr": f"{WEB.address}/32"}}]}])
+    egress = make_policy(egress=[{"to": [{"ipBlock": {"cidr": f"{WEB.address}/32"}}]}])
     rules = rules_of(World([egress], [WEB, CLIENT], [service]))
-    assert rules.passes(Packet(CLIENT.address, WEB.address, "TCP", 8080))
-    assert not rules.passes(Packet(CLIENT.address, ADDRESS, "TCP", 80))
+    assert rules.can_pass(Packet(CLIENT.address, WEB.address, "TCP", 8080))
+    assert not rules.can_pass(Packet(CLIENT.address, ADDRESS, "TCP", 80))
 
 
-def test_rules_for_ipv6_allow_nothing() -> None:
-    egress = policy(egress=[{"to": [{"ipBlock": {"cidr": "::/0"}}]}])
+def test_ipv6_rules_allow_nothing() -> None:
+    egress = make_policy(egress=[{"to": [{"ipBlock": {"cidr": "::/0"}}]}])
     rules = rules_of(World([egress], [WEB, CLIENT]))
-    assert not rules.passes(Packet(CLIENT.address, WEB.address, "TCP", 80))
+    assert not rules.can_pass(Packet(CLIENT.address, WEB.address, "TCP", 80))
 
 
 # --- objects
 
 
-def pod_object(**status: Any) -> Json:
+def make_pod_object(**status: Any) -> Json:
     return {
         "metadata": {"namespace": "jobs", "name": "a", "labels": {"app": "a"}},
         "spec": {"containers": [{"ports": [{"name": "ssh", "containerPort": 2222, "protocol": "TCP"}, {"containerPort": 1}]}]},
@@ -321,11 +331,11 @@ def pod_object(**status: Any) -> Json:
     }
 
 
-def test_pods_that_have_ended_or_are_simulated_have_no_address() -> None:
-    parse = pod_parser((IPv4Network("10.0.0.0/16"),))
-    assert parse(pod_object()) == Pod("jobs", {"app": "a"}, "10.0.0.2", (("TCP", "ssh", 2222),))
+def test_ended_or_simulated_pods_have_no_address() -> None:
+    parse = create_pod_parser((IPv4Network("10.0.0.0/16"),))
+    assert parse(make_pod_object()) == Pod("jobs", {"app": "a"}, "10.0.0.2", (("TCP", "ssh", 2222),))
     gone = [{"phase": "Succeeded"}, {"phase": "Failed"}, {"podIP": None}, {"podIP": "198.19.0.5"}]
-    assert [parse(pod_object(**status)) for status in gone] == [None] * 4
+    assert [parse(make_pod_object(**status)) for status in gone] == [None] * 4
 
 
 def test_headless_services_and_services_without_a_selector_have_no_address() -> None:

@@ -26,9 +26,9 @@ from localcloud.tools.build import BuildError
         ('{"enableNetworkPolicy": "true", "env": {"NETWORK_POLICY_ENFORCING_MODE": "strict"}}', True, "strict"),
     ],
 )
-def test_only_the_add_on_s_setting_enables_enforcement(values: str | None, enabled: bool, mode: str) -> None:
+def test_only_the_vpc_cni_setting_enables_enforcement(values: str | None, enabled: bool, mode: str) -> None:
     addon = {"configurationValues": values} if values is not None else {}
-    assert (part.is_enabled(addon), part.enforcing_mode(addon)) == (enabled, mode)
+    assert (part.is_enabled(addon), part.get_enforcing_mode(addon)) == (enabled, mode)
 
 
 @dataclass
@@ -57,31 +57,31 @@ class Cluster:
         self.published.append(f"stopped {name}")
 
 
-def status_with(cluster: Any, **details: Any) -> str:
+def read_status(cluster: Any, **details: Any) -> str:
     policies = part.NetworkPolicies(cluster)
-    policies.event(Event("add-on", "created", "demo/vpc-cni", "us-west-2", "123456789012", details))
+    policies.on_event(Event("add-on", "created", "demo/vpc-cni", "us-west-2", "123456789012", details))
     return policies.status
 
 
 ENABLED = '{"enableNetworkPolicy": "true"}'
 
 
-def test_the_status_names_the_reason_why_policies_are_not_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> None:
+def test_status_gives_the_reason_why_policies_are_not_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_missing_nft(*_: object) -> None:
         raise BuildError("nft: not found on PATH")
 
     strict = '{"enableNetworkPolicy": "true", "env": {"NETWORK_POLICY_ENFORCING_MODE": "strict"}}'
-    assert status_with(Cluster()) == part.NOT_ENABLED
-    assert status_with(Cluster(namespace=None), configurationValues=ENABLED) == "not enforced: simulated nodes run no pods"
+    assert read_status(Cluster()) == part.NOT_ENABLED
+    assert read_status(Cluster(namespace=None), configurationValues=ENABLED) == "not enforced: simulated nodes run no pods"
     not_standard = "not enforced: only NETWORK_POLICY_ENFORCING_MODE=standard is emulated, not strict"
-    assert status_with(Cluster(), configurationValues=strict) == not_standard
-    monkeypatch.setattr(debian, "ensure", missing)
+    assert read_status(Cluster(), configurationValues=strict) == not_standard
+    monkeypatch.setattr(debian, "ensure", raise_missing_nft)
     cluster = Cluster()
-    assert status_with(cluster, configurationValues=ENABLED) == "not enforced: nft: not found on PATH"
+    assert read_status(cluster, configurationValues=ENABLED) == "not enforced: nft: not found on PATH"
     assert cluster.published == ["published"]
 
 
-def test_policies_are_not_enforced_once_the_agent_has_ended() -> None:
+def test_policies_are_not_enforced_after_the_agent_ended() -> None:
     cluster: Any = Cluster(ended=(Crash("coredns", 1, "/log", ""),))
     policies = part.NetworkPolicies(cluster)
     policies._status = part.ENFORCED
@@ -96,20 +96,20 @@ def test_a_kernel_without_nftables_is_reported(monkeypatch: pytest.MonkeyPatch, 
     program.chmod(0o755)
     monkeypatch.setattr(nft, "_IN_NEW_NAMESPACE", ("env",))
     monkeypatch.setattr(debian, "ensure", lambda *_: tmp_path)
-    assert status_with(Cluster(), configurationValues=ENABLED) == (
+    assert read_status(Cluster(), configurationValues=ENABLED) == (
         "not enforced: nftables does not work on this machine: Error: Could not process rule: No such file or directory"
     )
 
 
 def test_local_status_shows_whether_policies_are_enforced(capsys: pytest.CaptureFixture[str]) -> None:
-    local_commands._print_cluster(ClusterState("demo", "us-west-2", "ready", network_policies=part.NOT_ENABLED))
+    local_commands._print_cluster_status(ClusterState("demo", "us-west-2", "ready", network_policies=part.NOT_ENABLED))
     assert capsys.readouterr().out.splitlines()[-1] == f"  network policies: {part.NOT_ENABLED}"
 
 
-def test_rules_for_a_namespace_that_is_being_created_or_removed_are_skipped(
+def test_rules_are_skipped_while_a_network_namespace_is_created_or_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(network, "RUN", tmp_path)
     (tmp_path / "node-1").touch()
     for name in ("node-1", "missing-node"):
-        nft.apply(Path("false"), name, "")
+        nft.apply_rules(Path("false"), name, "")

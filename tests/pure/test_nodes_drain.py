@@ -10,12 +10,12 @@ from localcloud.kubernetes.client import Api, ApiError
 from localcloud.kubernetes.nodes import drain
 from localcloud.kubernetes.nodes.fleet import Fleet
 from localcloud.kubernetes.running import RunningCluster
-from tests.pure.node_world import machine
+from tests.pure.node_world import make_machine
 
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def pod(name: str, **metadata: Any) -> dict[str, Any]:
+def make_pod(name: str, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", **metadata}}
 
 
@@ -48,62 +48,62 @@ class Server:
         self.pods = [pod for pod in self.pods if path != f"{PODS}/{pod['metadata']['name']}"]
 
 
-def api(server: Server) -> Api:
+def to_api(server: Server) -> Api:
     return cast(Api, server)
 
 
-def test_a_drain_names_the_pods_that_their_budgets_keep() -> None:
-    server = Server(pod("free"), pod("guarded"), guarded=("guarded",))
-    assert drain.drain(api(server), "node", lambda: False, 0) == ["default/guarded"]
+def test_drain_lists_pods_protected_by_disruption_budgets() -> None:
+    server = Server(make_pod("free"), make_pod("guarded"), guarded=("guarded",))
+    assert drain.drain(to_api(server), "node", lambda: False, 0) == ["default/guarded"]
     assert server.names == ["guarded"] and server.node["spec"] == {"unschedulable": True}
 
 
-def test_a_drain_leaves_daemons_and_static_pods() -> None:
-    daemon = pod("daemon", ownerReferences=[{"kind": "DaemonSet"}])
-    static = pod("static", annotations={"kubernetes.io/config.mirror": "x"})
-    server = Server(daemon, static, pod("free"))
-    assert drain.drain(api(server), "node", lambda: False, 60) == []
-    drain.delete_pods(api(server), "node")
+def test_drain_keeps_daemon_set_and_static_pods() -> None:
+    daemon = make_pod("daemon", ownerReferences=[{"kind": "DaemonSet"}])
+    static = make_pod("static", annotations={"kubernetes.io/config.mirror": "x"})
+    server = Server(daemon, static, make_pod("free"))
+    assert drain.drain(to_api(server), "node", lambda: False, 60) == []
+    drain.delete_pods(to_api(server), "node")
     assert server.names == ["daemon", "static"]
 
 
-def fleet_of(server: Server) -> Fleet:
+def make_fleet(server: Server) -> Fleet:
     cluster = SimpleNamespace(namespace=None, addresses=None, id="1-demo", name="demo", api=server)
     fleet = Fleet(cast(RunningCluster, cluster))
-    fleet._roster.admit(machine())
+    fleet._roster.admit(make_machine())
     return fleet
 
 
-def ask(fleet: Fleet, action: Any, **details: Any) -> None:
-    fleet.event(Event("instance", action, "i-0a", "us-west-2", "123456789012", details))
+def send_event(fleet: Fleet, action: Any, **details: Any) -> None:
+    fleet.on_event(Event("instance", action, "i-0a", "us-west-2", "123456789012", details))
 
 
 @pytest.mark.parametrize(("force", "left", "problem"), [(False, ["guarded"], "default/guarded"), (True, [], "")])
 def test_force_deletes_the_pods_that_could_not_be_evicted(
     monkeypatch: pytest.MonkeyPatch, force: bool, left: list[str], problem: str
 ) -> None:
-    monkeypatch.setattr(drain, "limit", lambda: 0.0)
-    server = Server(pod("free"), pod("guarded"), guarded=("guarded",))
-    fleet = fleet_of(server)
-    ask(fleet, "draining", Force=force)
+    monkeypatch.setattr(drain, "get_drain_timeout", lambda: 0.0)
+    server = Server(make_pod("free"), make_pod("guarded"), guarded=("guarded",))
+    fleet = make_fleet(server)
+    send_event(fleet, "draining", Force=force)
     fleet._pool.shutdown()
     assert server.names == left
     assert fleet.progress("instance", "i-0a") == Progress(True, problem)
 
 
-def test_a_cordoned_node_leaves_load_balancers_and_comes_back() -> None:
+def test_cordoned_node_leaves_load_balancers_until_uncordoned() -> None:
     server = Server()
-    fleet = fleet_of(server)
-    ask(fleet, "cordoning")
+    fleet = make_fleet(server)
+    send_event(fleet, "cordoning")
     fleet._pool.shutdown()
     assert server.node == {"metadata": {"labels": {drain.NO_LOAD_BALANCERS: "true"}}, "spec": {"unschedulable": True}}
-    fleet = fleet_of(server)
-    ask(fleet, "uncordoning")
+    fleet = make_fleet(server)
+    send_event(fleet, "uncordoning")
     fleet._pool.shutdown()
     assert server.node == {"metadata": {"labels": {drain.NO_LOAD_BALANCERS: None}}, "spec": {"unschedulable": None}}
 
 
 def test_instances_that_are_not_nodes_need_no_drain() -> None:
-    fleet = fleet_of(Server())
+    fleet = make_fleet(Server())
     assert fleet.progress("instance", "i-other") == DONE
     fleet.stop()

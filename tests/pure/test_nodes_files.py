@@ -21,10 +21,10 @@ FOLDER = Path("/local cloud/nodes/i-0a")
 PODS = IPv4Network("100.64.3.0/24")
 
 
-def kubelet_config() -> str:
+def render_kubelet_config() -> str:
     certificates = kubelet.Certificates(Path("/pki/ca.crt"), Path("/pki/node.crt"), Path("/pki/node.key"))
     settings = kubelet.config(
-        node_world.machine(),
+        node_world.make_machine(),
         certificates=certificates,
         dns="172.20.0.10",
         cgroup="/gpumpi-x-1-i-0a",
@@ -34,13 +34,13 @@ def kubelet_config() -> str:
     return yaml.safe_dump(settings, sort_keys=False)
 
 
-def kubelet_flags() -> str:
-    flags = kubelet.flags(node_world.machine(), config_file=Path("/n/kubelet.yaml"), kubeconfig=Path("/n/kubeconfig"))
+def render_kubelet_flags() -> str:
+    flags = kubelet.build_flags(node_world.make_machine(), config_file=Path("/n/kubelet.yaml"), kubeconfig=Path("/n/kubeconfig"))
     return "\n".join(flags) + "\n"
 
 
-def boot_script() -> str:
-    return filesystem.boot_script(
+def render_boot_script() -> str:
+    return filesystem.build_boot_script(
         folder=FOLDER,
         own=FOLDER / "own",
         root=Root(("dev", "home", "usr", "opt/tools"), (("bin", "usr/bin"), ("var", "data"))),
@@ -51,22 +51,22 @@ def boot_script() -> str:
 
 
 FILES: dict[str, Callable[[], str]] = {
-    "boot.sh": boot_script,
-    "containerd.toml": lambda: containerd.config(
+    "boot.sh": render_boot_script,
+    "containerd.toml": lambda: containerd.build_config(
         registries=Path("/n/registries"), network_plugins=Path("/opt/cni/bin"), runc=Path("/usr/sbin/runc")
     ),
-    "kubelet.yaml": kubelet_config,
-    "kubelet.flags": kubelet_flags,
+    "kubelet.yaml": render_kubelet_config,
+    "kubelet.flags": render_kubelet_flags,
     "kube-proxy.yaml": lambda: yaml.safe_dump(
         kube_proxy.config("ip-10-0-1-7", Path("/n/kubeconfig"), IPv4Network("100.64.0.0/16")), sort_keys=False
     ),
-    "pods.conflist": lambda: pod_network.cni_config(PODS),
-    "meminfo": lambda: hardware.memory_info(node_world.machine()),
+    "pods.conflist": lambda: pod_network.build_cni_config(PODS),
+    "meminfo": lambda: hardware.format_meminfo(node_world.make_machine()),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_is_the_golden_one(name: str) -> None:
+def test_generated_file_matches_golden_file(name: str) -> None:
     text = FILES[name]()
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)
@@ -74,20 +74,20 @@ def test_a_file_is_the_golden_one(name: str) -> None:
     assert text == (GOLDEN / name).read_text(encoding="utf-8")
 
 
-def test_a_node_can_create_folders_in_opt_that_the_machine_never_gets() -> None:
-    root = filesystem.machine_root()
+def test_node_can_create_folders_in_opt_without_changing_the_host() -> None:
+    root = filesystem.read_machine_root()
     assert "opt" not in root.folders
     assert {name for name in root.folders if name.startswith("opt/")} == {
         f"opt/{entry.name}" for entry in Path("/opt").iterdir() if entry.is_dir() and not entry.is_symlink()
     }
 
 
-def test_every_golden_file_belongs_to_one() -> None:
+def test_every_golden_file_is_generated() -> None:
     assert {path.name for path in GOLDEN.iterdir()} == set(FILES)
 
 
 def test_user_data_overrides_the_kubelet_defaults() -> None:
-    plain = node_world.machine()
+    plain = node_world.make_machine()
     config = {"maxPods": 7, "evictionHard": {"pid.available": "10%"}}
     user_data = replace(plain.user_data, kubelet_flags=(*plain.user_data.kubelet_flags, "--v=9"), kubelet_config=config)
     machine = replace(plain, user_data=user_data)
@@ -101,12 +101,12 @@ def test_user_data_overrides_the_kubelet_defaults() -> None:
     )
     assert settings["maxPods"] == 7
     assert settings["evictionHard"]["pid.available"] == "10%" and "memory.available" in settings["evictionHard"]
-    assert kubelet.flags(machine, config_file=Path("f"), kubeconfig=Path("k"))[-1] == "--v=9"
+    assert kubelet.build_flags(machine, config_file=Path("f"), kubeconfig=Path("k"))[-1] == "--v=9"
 
 
-def test_a_node_sees_the_memory_and_pages_of_its_type(tmp_path: Path) -> None:
-    machine = node_world.machine()
-    binds = {bind.target: bind.source for bind in hardware.write(machine, "0-1", tmp_path / "hardware")}
+def test_node_sees_memory_and_huge_pages_of_its_instance_type(tmp_path: Path) -> None:
+    machine = node_world.make_machine()
+    binds = {bind.target: bind.source for bind in hardware.write_fake_files(machine, "0-1", tmp_path / "hardware")}
     numa, pages = binds[Path("/sys/devices/system/node")], binds[Path("/sys/kernel/mm/hugepages")]
     assert f"MemTotal:       {machine.memory_kib} kB" in (numa / "node0" / "meminfo").read_text()
     assert (numa / "node0" / "cpulist").read_text() == "0-1\n", "the kernel accepts only CPUs that the machine has"
@@ -115,26 +115,26 @@ def test_a_node_sees_the_memory_and_pages_of_its_type(tmp_path: Path) -> None:
         assert (folder / "hugepages-2048kB" / "nr_hugepages").read_text() == "5128\n"
 
 
-def test_every_image_is_asked_of_the_one_registry(tmp_path: Path) -> None:
+def test_every_image_is_pulled_from_the_local_registry(tmp_path: Path) -> None:
     containerd.write_registries(tmp_path, "http://169.254.100.1:5000")
     text = (tmp_path / "_default" / "hosts.toml").read_text()
     assert set(re.findall(r"http://[^\"]+", text)) == {"http://169.254.100.1:5000"}, "containerd must use no other registry"
 
 
-def test_a_kubelet_finds_the_kernel_settings_it_would_make(tmp_path: Path) -> None:
+def test_kubelet_finds_its_required_kernel_settings(tmp_path: Path) -> None:
     binds = filesystem.write_kernel_settings(tmp_path / "kernel")
     settings = {str(bind.target): bind.source.read_text().strip() for bind in binds}
     assert settings["/proc/sys/vm/overcommit_memory"] == "1"
 
 
-def test_nothing_secret_of_the_machine_is_in_a_node(tmp_path: Path) -> None:
-    filesystem.write_own(tmp_path, "ip-10-0-1-7", ["10.0.1.7"], "172.20.0.10")
+def test_node_contains_no_secrets_of_the_host(tmp_path: Path) -> None:
+    filesystem.write_node_files(tmp_path, "ip-10-0-1-7", ["10.0.1.7"], "172.20.0.10")
     names = {path.name for path in (tmp_path / "etc").rglob("*")}
     assert not names & {"shadow", "gshadow", "sudoers", "private", "ssh", "krb5.keytab"}
     assert (tmp_path / "etc" / "resolv.conf").read_text() == "nameserver 172.20.0.10\n"
 
 
-def make_trees(folder: Path, *names: str) -> Cgroups:
+def make_cgroup_trees(folder: Path, *names: str) -> Cgroups:
     """Create a cgroup v1 hierarchy from plain folders."""
     for name in names:
         (folder / name).mkdir()
@@ -142,8 +142,8 @@ def make_trees(folder: Path, *names: str) -> Cgroups:
     return Cgroups(folder)
 
 
-def test_a_cgroup_is_made_in_every_tree_of_version_1(tmp_path: Path) -> None:
-    cgroups = make_trees(tmp_path, "cpuset", "memory")
+def test_cgroup_is_created_in_every_v1_hierarchy(tmp_path: Path) -> None:
+    cgroups = make_cgroup_trees(tmp_path, "cpuset", "memory")
     (tmp_path / "cpu").symlink_to("cpuset")
     for file in ("cpuset.cpus", "cpuset.mems"):
         (tmp_path / "cpuset" / file).write_text("0")
@@ -152,7 +152,7 @@ def test_a_cgroup_is_made_in_every_tree_of_version_1(tmp_path: Path) -> None:
     assert (tmp_path / "cpuset" / "node" / "cpuset.cpus").read_text() == "0", "a process can join only after this is set"
 
 
-def test_a_cgroup_of_version_2_is_made_and_removed_with_all_below(tmp_path: Path) -> None:
+def test_cgroup_v2_is_created_and_removed_with_its_children(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory")
     cgroups = Cgroups(tmp_path)
     cgroups.create("node")
@@ -163,8 +163,8 @@ def test_a_cgroup_of_version_2_is_made_and_removed_with_all_below(tmp_path: Path
 
 
 @pytest.mark.parametrize(("before", "after"), [("128\n", "1024\n"), ("8192\n", "8192\n")])
-def test_the_limit_of_watches_is_raised_and_never_lowered(before: str, after: str, tmp_path: Path) -> None:
+def test_inotify_watch_limit_is_raised_but_never_lowered(before: str, after: str, tmp_path: Path) -> None:
     limit = tmp_path / "max_user_instances"
     limit.write_text(before)
-    watches.allow(limit)
+    watches.raise_inotify_limit(limit)
     assert limit.read_text() == after

@@ -11,13 +11,13 @@ from infra.jobs import containers, smoke
 
 
 @pytest.fixture
-def one_gpu() -> Any:
+def one_gpu_module() -> Any:
     return importlib.import_module("bench.gpu.one_gpu")
 
 
-def test_it_sets_the_variables_of_jobs(one_gpu: Any) -> None:
-    assert one_gpu.RECORDER == containers.FLIGHT_RECORDER
-    assert one_gpu.NCCL_LOG == smoke.NCCL_LOG
+def test_gpu_test_script_uses_the_same_nccl_variables_as_jobs(one_gpu_module: Any) -> None:
+    assert one_gpu_module.RECORDER == containers.FLIGHT_RECORDER
+    assert one_gpu_module.NCCL_LOG == smoke.NCCL_LOG
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ def test_it_sets_the_variables_of_jobs(one_gpu: Any) -> None:
     [(["--logs", "."], "--logs: . exists. Choose a new folder"), (["--logs", "new", "--only", "ncl"], "invalid choice: 'ncl'")],
     ids=["existing folder", "unknown check"],
 )
-def test_wrong_arguments_end_in_an_error(
-    one_gpu: Any,
+def test_invalid_arguments_exit_with_an_error(
+    one_gpu_module: Any,
     arguments: list[str],
     error: str,
     tmp_path: Path,
@@ -37,6 +37,6 @@ def test_wrong_arguments_end_in_an_error(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["one_gpu.py", *arguments])
     with pytest.raises(SystemExit) as ended:
-        one_gpu.main()
+        one_gpu_module.main()
     assert ended.value.code == 2 and error in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

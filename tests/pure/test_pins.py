@@ -12,7 +12,7 @@ import pytest
 from infra import versions
 from localcloud.pins import __main__ as outdated
 from localcloud.pins import recorded
-from localcloud.pins.collect import Pin, every_pin
+from localcloud.pins.collect import Pin, collect_pins
 from localcloud.processes import ROOT
 
 WHEEL = Pin("thing_version", "4.1.0", "a file", "PyPI", "thing")
@@ -45,13 +45,13 @@ def registries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        configure(monkeypatch, tmp_path, f"http://127.0.0.1:{server.server_port}")
+        configure_registries(monkeypatch, tmp_path, f"http://127.0.0.1:{server.server_port}")
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
 
 
-def configure(monkeypatch: pytest.MonkeyPatch, folder: Path, address: str) -> None:
+def configure_registries(monkeypatch: pytest.MonkeyPatch, folder: Path, address: str) -> None:
     for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_EXTRA_INDEX_URL", "GONOPROXY", "GOPRIVATE"):
         monkeypatch.delenv(name, raising=False)
     go = {"GOPROXY": address, "GOSUMDB": "off", "GOENV": "off", "GOPATH": str(folder / "go"), "GOMODCACHE": str(folder / "mod")}
@@ -60,24 +60,24 @@ def configure(monkeypatch: pytest.MonkeyPatch, folder: Path, address: str) -> No
         monkeypatch.setenv(name, value)
 
 
-def test_the_configured_index_and_proxy_name_the_newest_version(registries: str) -> None:
-    wheel, module = outdated.line(WHEEL), outdated.line(MODULE)
+def test_newest_version_comes_from_configured_index_and_proxy(registries: str) -> None:
+    wheel, module = outdated.build_line(WHEEL), outdated.build_line(MODULE)
     assert (wheel.version, wheel.newest, wheel.source) == ("4.1.0", "5.0.0", "PyPI: thing")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", wheel.date)
     assert (module.newest, module.source, module.date) == ("v1.2.0", "Go: example.com/tool", "2026-09-03")
 
 
-def test_a_pin_of_a_series_stays_in_it(registries: str) -> None:
+def test_pin_restricted_to_a_series_stays_in_that_series(registries: str) -> None:
     series = Pin("thing_version", "4.1.0", "a file", "PyPI", "thing", "4.")
-    assert outdated.line(series).newest == "4.2.0"
+    assert outdated.build_line(series).newest == "4.2.0"
 
 
 @pytest.mark.parametrize("pin", [WHEEL, MODULE], ids=["pip", "go"])
-def test_without_a_registry_the_newest_version_is_unknown_and_the_reason_is_shown(
+def test_newest_version_is_unknown_with_the_reason_if_the_registry_is_unreachable(
     pin: Pin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(monkeypatch, tmp_path, "http://127.0.0.1:9")  # nothing listens on port 9 (discard)
-    found = outdated.line(pin)
+    configure_registries(monkeypatch, tmp_path, "http://127.0.0.1:9")  # nothing listens on port 9 (discard)
+    found = outdated.build_line(pin)
     assert (found.newest, found.date) == ("unknown", "")
     assert found.source == f"{pin.registry}: {pin.package}: connection refused"
 
@@ -91,19 +91,19 @@ def test_without_a_registry_the_newest_version_is_unknown_and_the_reason_is_show
     ],
     ids=["pip", "go", "series"],
 )
-def test_what_the_registry_does_not_have_is_unknown(pin: Pin, reason: str, registries: str) -> None:
-    found = outdated.line(pin)
+def test_package_missing_from_the_registry_has_unknown_newest_version(pin: Pin, reason: str, registries: str) -> None:
+    found = outdated.build_line(pin)
     assert (found.newest, found.source) == ("unknown", f"{pin.registry}: {pin.package}: {reason}")
 
 
-def test_a_registry_that_lacks_even_the_pinned_version_does_not_name_the_newest(registries: str) -> None:
-    found = outdated.line(Pin("tool", "v1.10.0", "a file", "Go", "example.com/tool"))
+def test_newest_version_is_unknown_if_the_registry_lacks_the_pinned_version(registries: str) -> None:
+    found = outdated.build_line(Pin("tool", "v1.10.0", "a file", "Go", "example.com/tool"))
     assert (found.newest, found.source) == ("unknown", "Go: example.com/tool: lists only v1.2.0, older than the pin")
 
 
-def test_a_pin_without_a_registry_has_the_recorded_version_with_source_and_date() -> None:
-    (efa,) = [pin for pin in every_pin() if pin.name == "efa_version"]
-    found = outdated.line(efa)
+def test_pin_without_a_registry_uses_the_recorded_version_with_source_and_date() -> None:
+    (efa,) = [pin for pin in collect_pins() if pin.name == "efa_version"]
+    found = outdated.build_line(efa)
     assert (found.newest, found.date) == ("1.51.0", "2026-10-22")
     assert "efa-changelog" in found.source
 
@@ -111,15 +111,15 @@ def test_a_pin_without_a_registry_has_the_recorded_version_with_source_and_date(
 def test_every_pin_has_a_registry_or_a_source() -> None:
     """For a new pin without a registry, add an entry to localcloud/pins/recorded.py."""
     without = [
-        pin.name for pin in every_pin() if not (pin.registry or pin.name in recorded.RECORDED or recorded.WHERE.get(pin.name))
+        pin.name for pin in collect_pins() if not (pin.registry or pin.name in recorded.RECORDED or recorded.WHERE.get(pin.name))
     ]
     assert without == []
-    names = {pin.name for pin in every_pin()}
+    names = {pin.name for pin in collect_pins()}
     assert {*recorded.RECORDED, *recorded.WHERE} <= names, "an entry without a pin"
 
 
-def test_every_version_of_the_program_is_listed() -> None:
-    listed = {pin.version for pin in every_pin() if pin.file == "infra/versions.py"}
+def test_every_version_pinned_by_infra_is_listed() -> None:
+    listed = {pin.version for pin in collect_pins() if pin.file == "infra/versions.py"}
     text = (ROOT / "infra" / "versions.py").read_text(encoding="utf-8")
     pinned = re.findall(r'^[^#\n]*"(v?\d+\.\d+\.\d+[^"]*)"', text, re.MULTILINE)
     assert len(pinned) > 10 and set(pinned) == listed
@@ -127,7 +127,7 @@ def test_every_version_of_the_program_is_listed() -> None:
 
 
 def test_tools_and_requirements_are_listed() -> None:
-    found = {(pin.file, pin.name): pin.version for pin in every_pin()}
+    found = {(pin.file, pin.name): pin.version for pin in collect_pins()}
     assert found["localcloud/tools/kueue/go.mod", "kueue: sigs.k8s.io/kueue"] == versions.KUEUE
     for file in sorted((ROOT / "localcloud" / "tools").glob("*/go.mod")):
         listed = [name for path, name in found if path == str(file.relative_to(ROOT))]

@@ -10,47 +10,47 @@ import pytest
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import NOT_RUN, OK
 from cli.stacks import pulumi_program
-from cli.stacks.plan.changes import Changes, of_preview, preview
+from cli.stacks.plan.changes import Changes, parse_preview, preview_changes
 from cli.stacks.plan.plan_report import Report
 from infra.checks.model import Answer
-from infra.inventory.bill import bill
-from tests.pure.bill_world import prices, stack
+from infra.inventory.bill import compute_bill
+from tests.pure.bill_world import load_stack, make_prices
 
 GROUP, CLUSTER, POLICY = "aws:eks/nodeGroup:NodeGroup", "aws:eks/cluster:Cluster", "aws:iam/rolePolicy:RolePolicy"
 
 
-def step(op: str, type_name: str, name: str, **more: Any) -> dict[str, Any]:
+def make_step(op: str, type_name: str, name: str, **more: Any) -> dict[str, Any]:
     urn = f"urn:pulumi:local::gpumpi::{'gpumpi:infra:NodePool$' if ':' in type_name else ''}{type_name}::{name}"
     return {"op": op, "urn": urn, "newState": {"type": type_name}, **more}
 
 
-def test_resources_are_counted_without_components() -> None:
+def test_changed_resources_are_counted_without_components() -> None:
     steps = [
-        step("create", "pulumi:pulumi:Stack", "gpumpi-local"),
-        step("create", "gpumpi:infra:NodePool", "train"),
-        step("create", CLUSTER, "cluster"),
-        step("update", POLICY, "policy"),
-        step("same", POLICY, "other"),
+        make_step("create", "pulumi:pulumi:Stack", "gpumpi-local"),
+        make_step("create", "gpumpi:infra:NodePool", "train"),
+        make_step("create", CLUSTER, "cluster"),
+        make_step("update", POLICY, "policy"),
+        make_step("same", POLICY, "other"),
     ]
-    assert of_preview({"steps": steps}).sentence() == "1 created, 1 changed"
+    assert parse_preview({"steps": steps}).sentence() == "1 created, 1 changed"
 
 
-def test_the_steps_of_one_replacement_are_one_resource() -> None:
-    steps = [step(op, GROUP, "train") for op in ("create-replacement", "replace", "delete-replaced")]
-    changes = of_preview({"steps": steps})
+def test_steps_of_one_replacement_count_as_one_resource() -> None:
+    steps = [make_step(op, GROUP, "train") for op in ("create-replacement", "replace", "delete-replaced")]
+    changes = parse_preview({"steps": steps})
     assert changes.sentence() == "1 replaced"
     assert [str(change) for change in changes.notable] == [
         "train (NodeGroup) is replaced: EKS drains its nodes: running jobs restart on the new ones"
     ]
 
 
-def test_a_new_launch_template_rolls_the_nodes() -> None:
-    changes = of_preview({"steps": [step("update", GROUP, "train", diffReasons=["launchTemplate"])]})
+def test_new_launch_template_replaces_the_nodes() -> None:
+    changes = parse_preview({"steps": [make_step("update", GROUP, "train", diffReasons=["launchTemplate"])]})
     assert [change.effect for change in changes.notable] == ["its nodes are replaced one by one: running jobs restart"]
 
 
-def test_a_new_size_restarts_nothing() -> None:
-    assert of_preview({"steps": [step("update", GROUP, "train", diffReasons=["scalingConfig"])]}).notable == ()
+def test_size_change_restarts_no_job() -> None:
+    assert parse_preview({"steps": [make_step("update", GROUP, "train", diffReasons=["scalingConfig"])]}).notable == ()
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,28 @@ def test_a_new_size_restarts_nothing() -> None:
     ],
 )
 @pytest.mark.parametrize("operation", ["delete", "replace"])
-def test_deleted_files_are_named(type_name: str, effect: str, operation: str) -> None:
-    changes = of_preview({"steps": [step(operation, type_name, "storage")]})
+def test_deletion_of_stored_files_is_reported(type_name: str, effect: str, operation: str) -> None:
+    changes = parse_preview({"steps": [make_step(operation, type_name, "storage")]})
     assert [change.effect for change in changes.notable] == [effect]
 
 
-def test_nothing_to_do_is_no_changes() -> None:
-    assert of_preview({"steps": [step("same", CLUSTER, "cluster")]}).sentence() == "no changes"
+def test_preview_without_steps_reports_no_changes() -> None:
+    assert parse_preview({"steps": [make_step("same", CLUSTER, "cluster")]}).sentence() == "no changes"
 
 
 # --- previews that fail -------------------------------------------------------------------------------------------------
 
 
-def code(changes: Changes, *, strict: bool) -> int:
+def plan_exit_code(changes: Changes, *, strict: bool) -> int:
     """Return the exit code of a plan in which everything but the changes is known."""
-    report = Report("", "mine", "us-east-1", (Answer("stack file", "yes"),), bill(stack("02-p4d-efa"), None, prices()), changes)
+    report = Report(
+        "",
+        "mine",
+        "us-east-1",
+        (Answer("stack file", "yes"),),
+        compute_bill(load_stack("02-p4d-efa"), None, make_prices()),
+        changes,
+    )
     return report.code(strict=strict)
 
 
@@ -85,8 +92,8 @@ def previewed(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> Chang
             raise answer
         return answer
 
-    monkeypatch.setattr(pulumi_program, "run", run)
-    return preview("mine")
+    monkeypatch.setattr(pulumi_program, "run_pulumi", run)
+    return preview_changes("mine")
 
 
 @pytest.mark.parametrize(
@@ -97,24 +104,24 @@ def previewed(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> Chang
         ("error: no JSON", "pulumi preview printed no JSON"),
     ],
 )
-def test_a_preview_that_fails_leaves_the_changes_unknown(
-    answer: str | Exception, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_preview_leaves_the_changes_unknown(answer: str | Exception, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = previewed(monkeypatch, answer)
     assert changes.sentence().startswith(f"changes unknown: {reason}")
-    assert (code(changes, strict=False), code(changes, strict=True)) == (OK, NOT_RUN)
+    assert (plan_exit_code(changes, strict=False), plan_exit_code(changes, strict=True)) == (OK, NOT_RUN)
 
 
 @pytest.mark.parametrize("answer", [NotFound("no stack named mine"), '{"steps": []}'])
-def test_a_stack_that_does_not_exist_needs_no_preview(answer: str | Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert code(previewed(monkeypatch, answer), strict=True) == OK
+def test_nonexistent_stack_needs_no_preview(answer: str | Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plan_exit_code(previewed(monkeypatch, answer), strict=True) == OK
 
 
-def test_a_preview_that_was_not_asked_for_is_not_unknown() -> None:
-    assert code(Changes({}, not_previewed="--no-preview"), strict=True) == OK
+def test_skipped_preview_does_not_count_as_unknown() -> None:
+    assert plan_exit_code(Changes({}, not_previewed="--no-preview"), strict=True) == OK
 
 
-def test_the_reason_is_what_the_program_printed_and_not_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reason_for_failed_preview_is_the_program_output_without_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     sentence = "pools[0].maxSize: 1 is less than desiredSize; set it to 2"
     printed = {
         "config": {"gpumpi:pools": "[]"},
@@ -127,4 +134,4 @@ def test_the_reason_is_what_the_program_printed_and_not_the_settings(monkeypatch
     (tmp_path / "pulumi").write_text(f"#!/bin/sh\ncat {tmp_path / 'printed.json'}\nexit 255\n")
     (tmp_path / "pulumi").chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert preview("mine").sentence() == f"changes unknown: pulumi preview --json: {sentence}"
+    assert preview_changes("mine").sentence() == f"changes unknown: pulumi preview --json: {sentence}"

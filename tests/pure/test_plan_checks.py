@@ -10,36 +10,36 @@ from infra.checks import rules
 from infra.checks.model import Answer
 from infra.facts.model import Facts
 from infra.facts.queries import Query
-from infra.inventory.bill import bill
+from infra.inventory.bill import compute_bill
 from infra.preflight import Examined
 from infra.settings.stack import Settings
-from tests.pure.bill_world import price, prices
-from tests.pure.world import existing_network, facts, plain_settings, pool, settings
+from tests.pure.bill_world import make_price, make_prices
+from tests.pure.world import account_facts, ec2_settings, existing_network, pool, settings
 
 
-def answers(stack: Settings, reported: Facts | None) -> dict[str, Answer]:
-    problems = validation.check(stack, reported)
+def list_answers(stack: Settings, reported: Facts | None) -> dict[str, Answer]:
+    problems = validation.run_rules(stack, reported)
     errors = tuple(problem for problem in problems if problem.is_error)
     warnings = tuple(problem for problem in problems if not problem.is_error)
     examined = Examined(stack, reported, errors, None if reported else "only the file was checked", warnings)
-    return {answer.check: answer for answer in rules.answers(examined)}
+    return {answer.check: answer for answer in rules.check_topics(examined)}
 
 
-@pytest.mark.parametrize("stack", [settings(pool()), plain_settings(), settings(pool(), network=existing_network())])
-def test_every_check_of_a_stack_without_problems_is_yes(stack: Settings) -> None:
-    assert {answer.verdict for answer in answers(stack, facts(stack)).values()} == {"yes"}
+@pytest.mark.parametrize("stack", [settings(pool()), ec2_settings(), settings(pool(), network=existing_network())])
+def test_every_check_of_a_valid_stack_answers_yes(stack: Settings) -> None:
+    assert {answer.verdict for answer in list_answers(stack, account_facts(stack)).values()} == {"yes"}
 
 
-def test_too_small_quota_is_a_no_with_the_command_that_requests_an_increase() -> None:
+def test_insufficient_quota_answers_no_with_the_command_to_request_an_increase() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", desiredSize=1))
-    answer = answers(stack, facts(stack, quotas={"L-417A185B": 0.0}))["vCPU quotas"]
+    answer = list_answers(stack, account_facts(stack, quotas={"L-417A185B": 0.0}))["vCPU quotas"]
     assert answer.verdict == "no"
     assert "request-service-quota-increase" in answer.sentences[0]
 
 
 def test_quota_below_maximum_size_is_a_warning() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", maxSize=4))
-    answer = answers(stack, facts(stack, quotas={"L-417A185B": 192.0, "L-1216C47A": 100.0}))["vCPU quotas"]
+    answer = list_answers(stack, account_facts(stack, quotas={"L-417A185B": 192.0, "L-1216C47A": 100.0}))["vCPU quotas"]
     assert (answer.verdict, len(answer.warnings)) == ("yes", 1)
 
 
@@ -55,30 +55,30 @@ def test_quota_below_maximum_size_is_a_warning() -> None:
         (Query.EBS_KEY, "default key of EBS"),
     ],
 )
-def test_failed_query_makes_its_check_unknown_whatever_the_reason_says(query: Query, check: str) -> None:
+def test_failed_query_makes_its_check_unknown_regardless_of_the_message(query: Query, check: str) -> None:
     sentence = "reworded: ada may not call it"
     key = "arn:aws:kms:us-west-2:123456789012:key/1"
     stack = settings(pool(), storage={"fsx": {"dataRepository": {"path": "s3://data"}, "kmsKeyArn": key}})
-    by_topic = answers(stack, facts(stack, unchecked={query: (sentence,)}))
+    by_topic = list_answers(stack, account_facts(stack, unchecked={query: (sentence,)}))
     assert (by_topic[check].verdict, by_topic[check].sentences) == ("unknown", (sentence,))
     assert {answer.verdict for name, answer in by_topic.items() if name != check} == {"yes"}
 
 
 def test_failed_query_does_not_hide_a_problem() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", desiredSize=1))
-    reported = facts(stack, quotas={"L-417A185B": 0.0}, unchecked={Query.VCPUS_IN_USE: ("not read",)})
-    assert answers(stack, reported)["vCPU quotas"].verdict == "no"
+    reported = account_facts(stack, quotas={"L-417A185B": 0.0}, unchecked={Query.VCPUS_IN_USE: ("not read",)})
+    assert list_answers(stack, reported)["vCPU quotas"].verdict == "no"
 
 
-def test_every_check_of_aws_is_unknown_without_facts() -> None:
-    by_topic = answers(settings(pool()), None)
+def test_every_aws_check_is_unknown_without_facts() -> None:
+    by_topic = list_answers(settings(pool()), None)
     assert by_topic.pop("stack file").verdict == "yes"
     assert {answer.verdict for answer in by_topic.values()} == {"unknown"}
 
 
-def test_mistake_in_the_file_is_a_no() -> None:
+def test_invalid_stack_file_answers_no() -> None:
     stack = settings(pool("a"), pool("a"))
-    assert answers(stack, facts(stack))["stack file"].verdict == "no"
+    assert list_answers(stack, account_facts(stack))["stack file"].verdict == "no"
 
 
 # --- budget -------------------------------------------------------------------------------------------------------------
@@ -95,39 +95,39 @@ MONTHLY = (
 )
 
 
-def problems(budget: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
+def find_problems(budget: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
     stack = settings(P4D, budget=budget)
-    reported = facts(stack, **{"prices": prices(), **more})
-    return [(problem.severity, str(problem)) for problem in validation.check(stack, reported)]
+    reported = account_facts(stack, **{"prices": make_prices(), **more})
+    return [(problem.severity, str(problem)) for problem in validation.run_rules(stack, reported)]
 
 
 def test_a_stack_over_budget_is_refused() -> None:
-    assert problems(TOO_LITTLE) == [("error", HOURLY), ("error", MONTHLY)]
+    assert find_problems(TOO_LITTLE) == [("error", HOURLY), ("error", MONTHLY)]
 
 
-def test_a_budget_that_only_warns_stops_nothing() -> None:
-    assert problems({**TOO_LITTLE, "action": "warn"}) == [("warning", HOURLY), ("warning", MONTHLY)]
+def test_budget_with_action_warn_only_warns() -> None:
+    assert find_problems({**TOO_LITTLE, "action": "warn"}) == [("warning", HOURLY), ("warning", MONTHLY)]
 
 
 def test_a_stack_at_its_budget_is_fine() -> None:
-    assert problems({"maxHourly": 88.35, "maxMonthly": 32_341.82}) == []
+    assert find_problems({"maxHourly": 88.35, "maxMonthly": 32_341.82}) == []
 
 
-def test_an_unknown_price_is_refused_because_it_may_exceed_the_budget() -> None:
-    lacking = replace(prices(), instances={"m7i.large": price("0.1008")})
+def test_unknown_price_is_refused_because_the_budget_may_be_exceeded() -> None:
+    lacking = replace(make_prices(), instances={"m7i.large": make_price("0.1008")})
     message = (
         "budget.maxHourly: cannot be checked without the price of p4d.24xlarge in us-west-2. "
         "Set action: warn to ignore unknown prices."
     )
-    assert problems({"maxHourly": 1000}, prices=lacking) == [("error", message)]
+    assert find_problems({"maxHourly": 1000}, prices=lacking) == [("error", message)]
 
 
-def test_the_known_part_of_a_bill_may_already_exceed_the_budget() -> None:
-    lacking = replace(prices(), instances={"p4d.24xlarge": price("21.95764")})
-    assert "costs at least 88.04" in problems({"maxHourly": 40}, prices=lacking)[0][1]
+def test_known_part_of_a_bill_alone_may_exceed_the_budget() -> None:
+    lacking = replace(make_prices(), instances={"p4d.24xlarge": make_price("21.95764")})
+    assert "costs at least 88.04" in find_problems({"maxHourly": 40}, prices=lacking)[0][1]
 
 
-def test_a_budget_is_compared_with_the_snapshot_when_offline() -> None:
+def test_offline_budget_check_uses_the_price_snapshot() -> None:
     stack = settings(P4D, budget=TOO_LITTLE)
-    (answer,) = rules.check_budget(stack, bill(stack, None, prices()))
+    (answer,) = rules.check_budget(stack, compute_bill(stack, None, make_prices()))
     assert (answer.verdict, answer.sentences) == ("no", (HOURLY, MONTHLY))

@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from infra.config import stack_file
-from infra.config.parse import parse
+from infra.config.parse import parse_model
 from infra.facts.model import CapacityReservation, Subnet
-from infra.inventory.permissions import list_needs, read_actions
+from infra.inventory.permissions import list_needed_permissions, read_actions
 from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
 from localcloud.aws.policy_evaluation import as_list
-from tests.pure.world import ZONES, facts
+from tests.pure.world import ZONES, account_facts
 
 ROOT = Path(__file__).parents[2]
 IAM = ROOT / "docs" / "iam"
@@ -39,43 +39,43 @@ BEFORE_UP = {
 """Read actions that the checks before `up` need. If an action is not allowed, the result of its check is unknown."""
 
 
-def stack(name: str) -> Settings:
+def load_stack(name: str) -> Settings:
     folder = ROOT / ("tests/configs" if name.startswith("full") else "stacks")
-    raw = stack_file.read(folder / f"Pulumi.{name}.yaml")
-    parsed = parse(Settings, raw.values, stack=raw.stack, region=raw.region)
+    raw = stack_file.read_stack_file(folder / f"Pulumi.{name}.yaml")
+    parsed = parse_model(Settings, raw.values, stack=raw.stack, region=raw.region)
     assert parsed.model is not None
     return parsed.model
 
 
-def needed(settings: Settings) -> set[str]:
+def list_needed_actions(settings: Settings) -> set[str]:
     subnets = {
         subnet: Subnet(subnet, "vpc", f"us-west-2{letter}", "10.0.0.0/24", 1, False)
         for subnet, letter in zip(settings.network.subnet_ids, "abc", strict=False)
     }
     zones = frozenset((*ZONES, *settings.network.zone_names))
     types = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)}
-    known = facts(settings, offerings=dict.fromkeys(types, zones), **({"subnets": subnets} if subnets else {}))
-    return {action for need in list_needs(settings, known) for action in need.actions}
+    known = account_facts(settings, offerings=dict.fromkeys(types, zones), **({"subnets": subnets} if subnets else {}))
+    return {action for need in list_needed_permissions(settings, known) for action in need.actions}
 
 
-def allowed_by(*names: str) -> set[str]:
-    def actions() -> Iterator[str]:
+def list_allowed_actions(*names: str) -> set[str]:
+    def yield_actions() -> Iterator[str]:
         for name in names:
             document: dict[str, Any] = json.loads((IAM / f"{name}.json").read_text(encoding="utf-8"))
             for statement in document["Statement"]:
                 yield from as_list(statement["Action"])
 
-    return set(actions())
+    return set(yield_actions())
 
 
-def test_actions_are_recorded_for_every_resource_type() -> None:
+def test_iam_actions_are_recorded_for_every_resource_type() -> None:
     assert set(read_actions()) == set(TABLE)
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_the_permissions_of_a_stack_are_those_that_were_recorded(name: str) -> None:
+def test_required_permissions_match_the_recorded_permissions(name: str) -> None:
     sources: dict[str, str] = yaml.safe_load((IAM / "sources.yaml").read_text(encoding="utf-8"))
-    allowed = allowed_by("read", "up", "destroy")
+    allowed = list_allowed_actions("read", "up", "destroy")
     recorded = {
         action
         for action, source in sources.items()
@@ -83,30 +83,34 @@ def test_the_permissions_of_a_stack_are_those_that_were_recorded(name: str) -> N
     }
     beginnings = ("https://", "hashicorp/", "not verified", "localcloud/engine/aws/resources/", "infra/facts/fsx.py")
     documented = {action for action, source in sources.items() if source.startswith(beginnings)}
-    assert recorded - BEFORE_UP <= needed(stack(name))
-    assert needed(stack(name)) - recorded - documented <= CREATED_LATER
+    assert recorded - BEFORE_UP <= list_needed_actions(load_stack(name))
+    assert list_needed_actions(load_stack(name)) - recorded - documented <= CREATED_LATER
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_the_documented_policies_allow_what_plan_checks(name: str) -> None:
-    assert needed(stack(name)) - allowed_by("read", "up", "destroy") == set()
+def test_documented_policies_allow_every_permission_that_plan_checks(name: str) -> None:
+    assert list_needed_actions(load_stack(name)) - list_allowed_actions("read", "up", "destroy") == set()
 
 
-def test_a_new_lustre_file_system_needs_the_permissions_of_fsx_and_of_its_link() -> None:
-    found = needed(stack("10-fsx-lustre"))
+def test_new_lustre_file_system_needs_permissions_for_fsx_and_its_s3_link() -> None:
+    found = list_needed_actions(load_stack("10-fsx-lustre"))
     assert {"fsx:CreateFileSystem", "fsx:DeleteFileSystem", "fsx:CreateDataRepositoryAssociation"} <= found
-    assert not {one for one in needed(stack("02-p4d-efa")) if one.startswith("fsx:")}
-    assert found <= allowed_by("read", "up", "destroy")
+    assert not {one for one in list_needed_actions(load_stack("02-p4d-efa")) if one.startswith("fsx:")}
+    assert found <= list_allowed_actions("read", "up", "destroy")
 
 
-def test_a_pool_in_a_capacity_block_needs_scheduled_actions() -> None:
-    wanted = stack("03-p5-capacity-block")
+def test_capacity_block_pool_needs_scheduled_action_permissions() -> None:
+    wanted = load_stack("03-p5-capacity-block")
     start = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
     [name] = [pool.reservation_id for pool in wanted.pools if pool.reservation_id]
     block = CapacityReservation(
         *(name, "capacity-block", "scheduled", "p5.48xlarge", "us-west-2a", 2, 2), start=start, end=start + timedelta(days=1)
     )
-    found = {action for need in list_needs(wanted, facts(wanted, reservations={name: block})) for action in need.actions}
+    found = {
+        action
+        for need in list_needed_permissions(wanted, account_facts(wanted, reservations={name: block}))
+        for action in need.actions
+    }
     scheduled = {"autoscaling:PutScheduledUpdateGroupAction", "autoscaling:DeleteScheduledAction"}
-    assert scheduled <= found - needed(stack("02-p4d-efa"))
-    assert found <= allowed_by("read", "up", "destroy")
+    assert scheduled <= found - list_needed_actions(load_stack("02-p4d-efa"))
+    assert found <= list_allowed_actions("read", "up", "destroy")

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from cli.stacks.plan.changes import Change, Changes
 from cli.stacks.plan.plan_report import Report
-from cli.stacks.plan.plan_screen import screen
-from infra.checks.model import Answer, no, unknown
-from infra.inventory.bill import bill
-from tests.pure.bill_world import prices, stack
+from cli.stacks.plan.plan_screen import render_report
+from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.inventory.bill import compute_bill
+from tests.pure.bill_world import load_stack, make_prices
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "plan"
 QUOTA = (
@@ -29,10 +29,10 @@ REPORTS = {
         (
             Answer("stack file", "yes", warnings=(WARNING,)),
             Answer("instance types and zones", "yes"),
-            no("vCPU quotas", QUOTA),
-            unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
+            answer_no("vCPU quotas", QUOTA),
+            answer_unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
         ),
-        bill(stack("02-p4d-efa"), None, prices()),
+        compute_bill(load_stack("02-p4d-efa"), None, make_prices()),
         Changes({"create": 87}),
     ),
     "replaced": Report(
@@ -40,7 +40,7 @@ REPORTS = {
         "07-targeted-odcr",
         "us-west-2",
         (Answer("stack file", "yes"), Answer("vCPU quotas", "yes")),
-        bill(stack("07-targeted-odcr"), None, prices()),
+        compute_bill(load_stack("07-targeted-odcr"), None, make_prices()),
         Changes(
             {"replace": 1, "update": 2},
             (
@@ -60,10 +60,10 @@ REPORTS = {
         "us-west-2",
         (
             Answer("stack file", "yes"),
-            unknown("instance types and zones", "only the file was checked"),
-            unknown("vCPU quotas", "only the file was checked"),
+            answer_unknown("instance types and zones", "only the file was checked"),
+            answer_unknown("vCPU quotas", "only the file was checked"),
         ),
-        bill(stack("03-p5-capacity-block"), None, prices()),
+        compute_bill(load_stack("03-p5-capacity-block"), None, make_prices()),
         Changes({}, not_previewed="--offline"),
     ),
 }
@@ -71,9 +71,11 @@ REPORTS = {
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 @pytest.mark.parametrize("name", REPORTS)
-def test_the_screen_looks_like_its_golden_file(name: str, width: int) -> None:
+def test_plan_screen_matches_golden_file(name: str, width: int) -> None:
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False, markup=False, soft_wrap=True).print(screen(REPORTS[name], strict=False))
+    Console(file=out, width=width, highlight=False, markup=False, soft_wrap=True).print(
+        render_report(REPORTS[name], strict=False)
+    )
     text = "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
     file = GOLDEN / f"{name}-{width}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
@@ -84,6 +86,6 @@ def test_the_screen_looks_like_its_golden_file(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 @pytest.mark.parametrize("name", REPORTS)
-def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+def test_no_line_exceeds_the_terminal_width(name: str, width: int) -> None:
     lines = (GOLDEN / f"{name}-{width}.txt").read_text(encoding="utf-8").splitlines()
     assert lines and all(len(line) <= width for line in lines)

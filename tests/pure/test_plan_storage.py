@@ -8,7 +8,7 @@ from infra.facts.model import Existing, FileSystem, LustreFileSystem
 from infra.plan.specs import ExistingSpec, NewLustreSpec
 from infra.plan.storage import plan_storage
 from tests.pure import world
-from tests.pure.world import FILE_SYSTEM, VPC, ZONES, existing_network, facts, pool, settings, subnet_id
+from tests.pure.world import FILE_SYSTEM, VPC, ZONES, account_facts, existing_network, pool, settings, subnet_id
 
 KEY = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 A, B, C, _ = ZONES
@@ -17,7 +17,7 @@ A, B, C, _ = ZONES
 def plan_lustre(reported: dict[str, Any] | None = None, *pools: dict[str, Any], **fsx: Any) -> NewLustreSpec:
     network = {"network": existing_network()} if reported else {}
     stack = settings(*pools, storage={"efs": "none", "fsx": fsx}, **network)
-    (spec,) = plan_storage(stack, facts(stack, **(reported or {})))
+    (spec,) = plan_storage(stack, account_facts(stack, **(reported or {})))
     assert isinstance(spec, NewLustreSpec)
     return spec
 
@@ -45,7 +45,7 @@ def test_file_system_keeps_its_zone_and_subnet(subnet: str, expected: str | None
         ({"deployment": "SCRATCH_2"}, False, None, None),
     ],
 )
-def test_deployment_type_decides_key_and_throughput(
+def test_deployment_type_determines_key_and_throughput(
     fsx: dict[str, Any], creates_key: bool, key_arn: str | None, throughput: int | None
 ) -> None:
     spec = plan_lustre(**fsx)
@@ -67,14 +67,12 @@ GROUPS = {
 
 @pytest.mark.parametrize(("adds_rule", "groups"), [(True, ("sg-a",)), (False, ())])
 @pytest.mark.parametrize("kind", ["efs", "fsx"])
-def test_rules_open_one_group_of_each_mount_target_in_the_stacks_zones(
-    kind: str, adds_rule: bool, groups: tuple[str, ...]
-) -> None:
+def test_ingress_rules_open_one_security_group_per_mount_target(kind: str, adds_rule: bool, groups: tuple[str, ...]) -> None:
     existing = {"fileSystemId": FILE_SYSTEM, "addIngressRule": adds_rule}
     stack = world.settings(network=existing_network(), storage={"efs": "none", kind: existing})
     efs = FileSystem(FILE_SYSTEM, "available", dict.fromkeys(GROUPS, VPC), GROUPS)
     lustre = LustreFileSystem(
         FILE_SYSTEM, "AVAILABLE", {A: VPC}, GROUPS, subnet_id="", size_gib=1200, dns_name="fsx", mount_name="data"
     )
-    (spec,) = plan_storage(stack, facts(stack, efs={FILE_SYSTEM: efs}, lustre={FILE_SYSTEM: lustre}))
+    (spec,) = plan_storage(stack, account_facts(stack, efs={FILE_SYSTEM: efs}, lustre={FILE_SYSTEM: lustre}))
     assert isinstance(spec, ExistingSpec) and spec.admitting_groups == groups and spec.owned == ()

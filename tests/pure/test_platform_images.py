@@ -21,9 +21,9 @@ from localcloud.kubernetes import capability
 STACKS = Path(__file__).parents[2] / "stacks"
 
 
-def images(name: str, **platform: Any) -> tuple[Image, ...]:
-    raw = stack_file.read(STACKS / f"Pulumi.{name}.yaml")
-    return stack_images.of_platform(replace(raw, values={**raw.values, "platform": platform}))
+def list_images(name: str, **platform: Any) -> tuple[Image, ...]:
+    raw = stack_file.read_stack_file(STACKS / f"Pulumi.{name}.yaml")
+    return stack_images.list_platform_images(replace(raw, values={**raw.values, "platform": platform}))
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,13 @@ def images(name: str, **platform: Any) -> tuple[Image, ...]:
         ({"install": "perhaps"}, ()),
     ],
 )
-def test_images_are_those_of_the_components_that_the_stack_installs(
-    platform: dict[str, Any], expected: tuple[Image, ...]
-) -> None:
-    assert images("local", **platform) == expected
+def test_images_match_the_components_installed_by_the_stack(platform: dict[str, Any], expected: tuple[Image, ...]) -> None:
+    assert list_images("local", **platform) == expected
 
 
 @pytest.mark.parametrize("name", ["local-ec2", "09-on-premises"])
 def test_ec2_stacks_and_existing_clusters_need_no_images(name: str) -> None:
-    assert stack_images.of_platform(stack_file.read(STACKS / f"Pulumi.{name}.yaml")) == ()
+    assert stack_images.list_platform_images(stack_file.read_stack_file(STACKS / f"Pulumi.{name}.yaml")) == ()
 
 
 @dataclass
@@ -56,11 +54,11 @@ class Host:
     errors: list[str]
 
     def run(self, stack: str, *, dry_run: bool = False, code: int = 0) -> None:
-        raw = stack_file.read(STACKS / f"Pulumi.{stack}.yaml")
-        self.monkeypatch.setattr(stack_file, "from_engine", lambda: raw)
+        raw = stack_file.read_stack_file(STACKS / f"Pulumi.{stack}.yaml")
+        self.monkeypatch.setattr(stack_file, "read_running_stack", lambda: raw)
         self.monkeypatch.setattr("sys.argv", ["before_program", "127.0.0.1:1", stack, str(dry_run).lower()])
         config = {f"gpumpi:{key}": json.dumps(value) for key, value in raw.values.items()}
-        if before_program.is_needed(config):
+        if before_program.may_install_platform(config):
             assert before_program.main() == code
 
 
@@ -73,11 +71,13 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'backend'}")
     monkeypatch.setattr(build, "ensure_image", lambda image, report: host.built.append(image.name))
     monkeypatch.setattr(capability, "examine", lambda: capability.Capability(()))
-    monkeypatch.setattr(before_program, "_fail", lambda engine, message: host.errors.append(message) or before_program.SHOWN)
+    monkeypatch.setattr(
+        before_program, "_show_error", lambda engine, message: host.errors.append(message) or before_program.SHOWN
+    )
     return host
 
 
-def test_up_builds_the_platform_images_before_the_program(host: Host) -> None:
+def test_up_builds_platform_images_before_running_the_program(host: Host) -> None:
     host.run("local")
     assert host.built == [image.name for image in PLATFORM_IMAGES]
 
@@ -99,44 +99,44 @@ def test_up_builds_no_images_on_a_machine_without_real_nodes(host: Host, monkeyp
     assert host.built == []
 
 
-def test_stack_without_a_platform_needs_no_kubernetes(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stack_without_a_platform_needs_no_local_kubernetes(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kubernetes").rmdir()
-    monkeypatch.setattr(stack_images, "of_platform", lambda raw: ())
+    monkeypatch.setattr(stack_images, "list_platform_images", lambda raw: ())
     host.run("local")
     assert host.errors == []
 
 
 @pytest.mark.parametrize("value", ["true", "[1]", "5", "null", "{"])
-def test_malformed_settings_are_left_to_the_program(host: Host, value: str) -> None:
-    assert not before_program.is_needed({"gpumpi:target": '{"kind": "eks"}', "gpumpi:platform": value})
-    assert not before_program.is_needed({"gpumpi:target": value})
+def test_malformed_settings_are_reported_by_the_pulumi_program(host: Host, value: str) -> None:
+    assert not before_program.may_install_platform({"gpumpi:target": '{"kind": "eks"}', "gpumpi:platform": value})
+    assert not before_program.may_install_platform({"gpumpi:target": value})
 
 
 def test_failed_image_build_ends_the_operation(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(image: Image, report: build.Report) -> Path:
+    def fail_build(image: Image, report: build.Report) -> Path:
         raise ImageError(f"image {image.name}: cannot be built")
 
-    monkeypatch.setattr(build, "ensure_image", fail)
+    monkeypatch.setattr(build, "ensure_image", fail_build)
     host.run("local", code=before_program.SHOWN)
     assert host.errors == [f"image {PLATFORM_IMAGES[0].name}: cannot be built"]
 
 
-def test_crashed_processes_end_the_operation(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mending, "dead_parts", lambda cloud: ["etcd of cluster gpumpi-local"])
+def test_crashed_local_processes_abort_the_operation(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mending, "list_crashed_processes", lambda cloud: ["etcd of cluster gpumpi-local"])
     host.run("local", dry_run=True, code=before_program.SHOWN)
     (error,) = host.errors
     assert error.startswith("not running: etcd of cluster gpumpi-local. Restart with: scripts/cluster local start --home ")
 
 
-def test_preview_examines_stack_only_in_the_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preview_validates_the_stack_only_inside_the_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     examined = []
-    monkeypatch.setattr(preflight, "examine", lambda *_, **__: examined.append(1))
+    monkeypatch.setattr(preflight, "examine_stack", lambda *_, **__: examined.append(1))
     host.run("local", dry_run=True)
     assert examined == []
 
 
 def test_up_of_stack_with_problems_builds_no_images(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = (Problem("pools", "are wrong."),)
-    monkeypatch.setattr(preflight, "examine_aws", lambda raw, **_: preflight.Examined(None, problems=problems))
+    monkeypatch.setattr(preflight, "examine_aws_stack", lambda raw, **_: preflight.Examined(None, problems=problems))
     host.run("local")
     assert host.built == []

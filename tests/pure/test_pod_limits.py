@@ -2,8 +2,8 @@
 
 import pytest
 
-from infra.plan.efa_interfaces import efa_layout
-from infra.plan.node_capacity import default_pods, max_pods
+from infra.plan.efa_interfaces import plan_efa_interfaces
+from infra.plan.node_capacity import compute_default_max_pods, compute_max_pods
 from tests.pure.world import instance_type
 
 # https://github.com/awslabs/amazon-eks-ami/blob/264120506f12/nodeadm/internal/kubelet/eni-max-pods.txt
@@ -24,8 +24,8 @@ IN_AMI = {
 
 
 @pytest.mark.parametrize("name", IN_AMI)
-def test_memory_is_reserved_for_as_many_pods_as_in_the_ami_of_eks(name: str) -> None:
-    assert default_pods(instance_type(name)) == IN_AMI[name]
+def test_memory_reservation_assumes_the_pod_count_of_the_eks_ami(name: str) -> None:
+    assert compute_default_max_pods(instance_type(name)) == IN_AMI[name]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_memory_is_reserved_for_as_many_pods_as_in_the_ami_of_eks(name: str) -> 
         ("g5.8xlarge", None),
     ],
 )
-def test_a_node_accepts_only_pods_that_get_an_address(name: str, limit: int | None) -> None:
+def test_max_pods_is_limited_by_available_ip_addresses(name: str, limit: int | None) -> None:
     instance = instance_type(name)
-    assert max_pods(instance, efa_layout(instance)) == limit
+    assert compute_max_pods(instance, plan_efa_interfaces(instance)) == limit
 
 
-def test_without_efa_the_limit_of_eks_fits() -> None:
-    assert max_pods(instance_type("p5.48xlarge"), ()) is None
+def test_max_pods_is_not_overridden_without_efa() -> None:
+    assert compute_max_pods(instance_type("p5.48xlarge"), ()) is None

@@ -8,7 +8,7 @@ from localcloud.kubernetes.pod_identity import mutation
 REGION, AWS = "us-west-2", "http://169.254.100.1:4566"
 
 
-def applied(pod: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+def apply_patch(pod: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
     """Apply a JSON patch of additions as the API server does."""
     pod = copy.deepcopy(pod)
     for operation in operations:
@@ -26,19 +26,19 @@ def applied(pod: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, 
     return pod
 
 
-def mutated(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+def mutate_pod(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     pod = {"metadata": metadata, "spec": spec}
-    spec_after: dict[str, Any] = applied(pod, mutation.patch(pod, REGION, AWS))["spec"]
+    spec_after: dict[str, Any] = apply_patch(pod, mutation.build_patch(pod, REGION, AWS))["spec"]
     return spec_after
 
 
-def variables(container: dict[str, Any]) -> dict[str, str]:
+def read_variables(container: dict[str, Any]) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in container["env"]}
 
 
-def test_containers_get_the_agents_address_the_token_and_the_region() -> None:
-    container = mutated({"containers": [{"name": "main"}]})["containers"][0]
-    assert variables(container) == {
+def test_containers_get_agent_address_token_and_region() -> None:
+    container = mutate_pod({"containers": [{"name": "main"}]})["containers"][0]
+    assert read_variables(container) == {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": (
             "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount/eks-pod-identity-token"
@@ -50,41 +50,43 @@ def test_containers_get_the_agents_address_the_token_and_the_region() -> None:
     }
 
 
-def test_the_token_is_for_eks_and_lies_where_the_variable_says() -> None:
-    spec = mutated({"containers": [{"name": "main"}]})
+def test_token_has_the_eks_audience_and_the_path_in_the_variable() -> None:
+    spec = mutate_pod({"containers": [{"name": "main"}]})
     (volume,) = spec["volumes"]
     (source,) = volume["projected"]["sources"]
     assert source["serviceAccountToken"]["audience"] == "pods.eks.amazonaws.com"
     (mount,) = spec["containers"][0]["volumeMounts"]
     assert mount["name"] == volume["name"] and mount["readOnly"]
     path = f"{mount['mountPath']}/{source['serviceAccountToken']['path']}"
-    assert variables(spec["containers"][0])["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] == path
+    assert read_variables(spec["containers"][0])["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] == path
 
 
-def test_what_the_pod_says_itself_stays() -> None:
+def test_settings_of_the_pod_are_not_overridden() -> None:
     own = {
         "name": "main",
         "env": [{"name": "AWS_REGION", "value": "eu-west-1"}, {"name": "X", "value": "1"}],
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
-    spec = mutated({"containers": [own], "volumes": [{"name": "data"}]})
+    spec = mutate_pod({"containers": [own], "volumes": [{"name": "data"}]})
     container = spec["containers"][0]
-    assert variables(container)["AWS_REGION"] == "eu-west-1" and variables(container)["X"] == "1"
+    assert read_variables(container)["AWS_REGION"] == "eu-west-1" and read_variables(container)["X"] == "1"
     assert [mount["name"] for mount in container["volumeMounts"]] == ["data", mutation.VOLUME]
     assert [volume["name"] for volume in spec["volumes"]] == ["data", mutation.VOLUME]
 
 
-def test_init_containers_too_and_all_of_several() -> None:
-    spec = mutated({"initContainers": [{"name": "first"}], "containers": [{"name": "a"}, {"name": "b"}]})
+def test_init_containers_and_all_containers_are_mutated() -> None:
+    spec = mutate_pod({"initContainers": [{"name": "first"}], "containers": [{"name": "a"}, {"name": "b"}]})
     for container in (*spec["initContainers"], *spec["containers"]):
-        assert "AWS_CONTAINER_CREDENTIALS_FULL_URI" in variables(container)
+        assert "AWS_CONTAINER_CREDENTIALS_FULL_URI" in read_variables(container)
 
 
-def test_a_container_can_be_left_out() -> None:
-    spec = mutated({"containers": [{"name": "a"}, {"name": "b"}]}, annotations={"eks.amazonaws.com/skip-containers": "other, b"})
+def test_annotation_excludes_a_container() -> None:
+    spec = mutate_pod(
+        {"containers": [{"name": "a"}, {"name": "b"}]}, annotations={"eks.amazonaws.com/skip-containers": "other, b"}
+    )
     assert "env" in spec["containers"][0] and "env" not in spec["containers"][1]
 
 
-def test_a_second_pass_finds_nothing_to_do() -> None:
-    once = mutated({"containers": [{"name": "main"}]})
-    assert mutation.patch({"metadata": {}, "spec": once}, REGION, AWS) == []
+def test_second_mutation_makes_no_changes() -> None:
+    once = mutate_pod({"containers": [{"name": "main"}]})
+    assert mutation.build_patch({"metadata": {}, "spec": once}, REGION, AWS) == []

@@ -23,8 +23,8 @@ class Recorded:
         self.deleted.append(path)
 
 
-def test_the_pods_of_a_node_come_from_the_api_servers_cache() -> None:
+def test_pods_of_a_node_are_listed_from_the_api_server_cache() -> None:
     api = Recorded()
-    drain.forget(cast(Api, api), "node-1")
+    drain.delete_node(cast(Api, api), "node-1")
     assert api.lists == [{"path": "/api/v1/pods", "fieldSelector": "spec.nodeName=node-1", "resourceVersion": "0"}]
     assert api.deleted == ["/api/v1/nodes/node-1", "/api/v1/namespaces/mpi-jobs/pods/worker"]

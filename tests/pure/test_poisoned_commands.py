@@ -13,21 +13,21 @@ from typer.testing import CliRunner, Result
 from cli import console
 from cli.clusters.dashboard import tables
 from cli.clusters.kubernetes_access import Access
-from cli.clusters.status.node_rows import pool_status
-from cli.jobs.foreign_jobs import find_first_rank, worker_index
-from cli.jobs.records import all_records, find_last_hang, format_report
+from cli.clusters.status.node_rows import derive_pool_status
+from cli.jobs.foreign_jobs import find_log_pods, get_worker_index
+from cli.jobs.records import find_last_hang, format_hang_report, list_records
 from cli.main import app
 from cli.nodes.health import findings
 from infra.health import journal
 from infra.naming import JOB_LABEL, RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
-from tests.pure.controlled_jobs import at, main, workers
+from tests.pure.controlled_jobs import make_main_object, make_workers, timestamp_at
 from tests.pure.job_world import TRAIN
-from tests.pure.test_poisoned_objects import OUT_OF_SERVICE, TEXTS, VALUES, recorded, spoiled, text_of
+from tests.pure.test_poisoned_objects import OUT_OF_SERVICE, TEXTS, VALUES, corrupted_documents, corrupted_texts, make_full_record
 
 NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
-GOOD = record.config_map(record.new("uid-good", "good", "team-b", at(0)))
-JOB_OF_B = main("torchrun")
+GOOD = record.build_config_map(record.create_record("uid-good", "good", "team-b", timestamp_at(0)))
+JOB_OF_B = make_main_object("torchrun")
 JOB_OF_B["spec"]["template"] = {}
 JOB_OF_B["metadata"] |= {"namespace": "team-b", "name": "good"}
 JOB_OF_B["metadata"]["labels"] |= {JOB_LABEL: "good"}
@@ -55,13 +55,13 @@ class Cluster:
         self.deleted.append(f"{kind} {namespace}/{name}")
 
 
-def poison(text: str, **metadata: Any) -> dict[str, Any]:
+def make_poisoned_record(text: str, **metadata: Any) -> dict[str, Any]:
     about = {"name": "train-record-uid-trai", "namespace": "team-a", "labels": {RECORD_LABEL: "train"}}
     return {"metadata": {**about, **metadata}, "data": {RECORD_KEY: text}}
 
 
-def run(cluster: Cluster, *arguments: str) -> Result:
-    console.say_once.cache_clear()
+def run_command(cluster: Cluster, *arguments: str) -> Result:
+    console.print_progress_once.cache_clear()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Access, "connect", lambda _: cluster)
         return CliRunner().invoke(app, [*arguments])
@@ -76,44 +76,44 @@ COMMANDS = (
 )
 
 
-@given(config_map=text_of(recorded()).map(poison))
+@given(config_map=corrupted_texts(make_full_record()).map(make_poisoned_record))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_record_hides_the_records_of_others(config_map: Any) -> None:
+def test_invalid_record_does_not_hide_other_records(config_map: Any) -> None:
     for command in COMMANDS[:-1]:
-        done = run(Cluster(config_map), *command)
+        done = run_command(Cluster(config_map), *command)
         assert done.exit_code == 0, (command, done.exception)
         assert "good" in done.stdout
-    readable = all_records(Cluster(config_map), None)  # type: ignore[arg-type]
-    names = [row["cells"]["job"]["text"] for row in tables.ended(readable, NOW)]
-    assert len(names) <= 2 and isinstance(tables.goodput([], readable, NOW), str)
+    readable = list_records(Cluster(config_map), None)  # type: ignore[arg-type]
+    names = [row["cells"]["job"]["text"] for row in tables.build_ended_job_rows(readable, NOW)]
+    assert len(names) <= 2 and isinstance(tables.describe_goodput([], readable, NOW), str)
     for entry in readable:
         if any(attempt.get("hang") for attempt in entry.content["attempts"]):
             shown = find_last_hang(Cluster(config_map), "team-a", entry.content["name"])  # type: ignore[arg-type]
-            assert list(format_report(shown))
+            assert list(format_hang_report(shown))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("text", ['{"version": 1}', "[]", "[" * 99_999, '{"version": 1, "uid": null}'], ids=["1", "2", "3", "4"])
-def test_a_malformed_record_is_one_note(command: list[str], text: str) -> None:
-    done = run(Cluster(poison(text, namespace="team-b")), *command)
+def test_malformed_record_gets_one_warning_line(command: list[str], text: str) -> None:
+    done = run_command(Cluster(make_poisoned_record(text, namespace="team-b")), *command)
     fix = "Delete it: kubectl delete configmap train-record-uid-trai -n team-b"
     note = f"cluster: ConfigMap train-record-uid-trai in namespace team-b is not a valid record of a job. {fix}"
     assert (done.exit_code, done.stderr.splitlines()) == (0, [note])
 
 
 def test_a_record_of_another_namespace_or_job_is_not_shown() -> None:
-    content = json.dumps(recorded())
-    forged = [poison(content, namespace="team-b"), poison(content, labels={RECORD_LABEL: "good"})]
-    assert [record.content["name"] for record in all_records(Cluster(*forged), None)] == ["good"]  # type: ignore[arg-type]
+    content = json.dumps(make_full_record())
+    forged = [make_poisoned_record(content, namespace="team-b"), make_poisoned_record(content, labels={RECORD_LABEL: "good"})]
+    assert [record.content["name"] for record in list_records(Cluster(*forged), None)] == ["good"]  # type: ignore[arg-type]
 
 
-def test_a_newer_record_is_left_out_without_a_note() -> None:
-    done = run(Cluster(poison('{"version": 2}')), "goodput")
+def test_record_of_a_newer_version_is_skipped_silently() -> None:
+    done = run_command(Cluster(make_poisoned_record('{"version": 2}')), "goodput")
     assert (done.exit_code, done.stderr) == (0, "")
 
 
-def foreign(kind: str, spec: Any, status: Any) -> dict[str, Any]:
-    metadata = {"name": "odd", "namespace": "team-a", "creationTimestamp": at(0), "uid": "odd"}
+def make_foreign_job(kind: str, spec: Any, status: Any) -> dict[str, Any]:
+    metadata = {"name": "odd", "namespace": "team-a", "creationTimestamp": timestamp_at(0), "uid": "odd"}
     return {"kind": kind, "metadata": metadata, "spec": spec, "status": status}
 
 
@@ -125,8 +125,8 @@ SPECS: dict[str, Any] = {
     "RayJob": {"rayClusterSpec": {"workerGroupSpecs": [{"replicas": 1}]}},
 }
 STATUS = {
-    "conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": at(9), "message": "x"}],
-    "completionTime": at(9),
+    "conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": timestamp_at(9), "message": "x"}],
+    "completionTime": timestamp_at(9),
     "replicaStatuses": {"Launcher": {"failed": 1}},
     "jobsStatus": [{"ready": 1}],
 }
@@ -134,10 +134,12 @@ STATUS = {
 
 @given(data=st.data(), kind=st.sampled_from(sorted(SPECS)))
 @settings(max_examples=100, deadline=None)
-def test_a_malformed_job_hides_no_other(data: st.DataObject, kind: str) -> None:
-    both = data.draw(spoiled({"spec": SPECS[kind], "status": STATUS}) | st.fixed_dictionaries({"spec": VALUES, "status": VALUES}))
-    odd = foreign(kind, both.get("spec"), both.get("status"))
-    done = run(Cluster(**{kind: [odd]}), "jobs", "-A", "--json")
+def test_malformed_job_does_not_hide_other_jobs(data: st.DataObject, kind: str) -> None:
+    both = data.draw(
+        corrupted_documents({"spec": SPECS[kind], "status": STATUS}) | st.fixed_dictionaries({"spec": VALUES, "status": VALUES})
+    )
+    odd = make_foreign_job(kind, both.get("spec"), both.get("status"))
+    done = run_command(Cluster(**{kind: [odd]}), "jobs", "-A", "--json")
     assert done.exit_code == 0, done.exception
     shown = [load["name"] for load in json.loads(done.stdout)]
     assert "good" in shown
@@ -146,47 +148,57 @@ def test_a_malformed_job_hides_no_other(data: st.DataObject, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
 def test_a_job_without_labels_is_listed(kind: str) -> None:
-    odd = foreign(kind, SPECS[kind], STATUS)
+    odd = make_foreign_job(kind, SPECS[kind], STATUS)
     odd["metadata"] |= {"labels": None, "annotations": None, "ownerReferences": None}
-    assert {"good", "odd"} == {load["name"] for load in json.loads(run(Cluster(**{kind: [odd]}), "jobs", "-A", "--json").stdout)}
+    assert {"good", "odd"} == {
+        load["name"] for load in json.loads(run_command(Cluster(**{kind: [odd]}), "jobs", "-A", "--json").stdout)
+    }
 
 
 @given(quantity=TEXTS | st.text() | st.from_regex(r"[0-9]{1,4}(m|k|M|Ki|Ei|e3)?", fullmatch=True))
 @settings(deadline=None)
-def test_quantities_of_pods_and_nodes_are_read_as_kubernetes_reads_them(quantity: str) -> None:
-    (pod, _) = workers()
+def test_gpu_quantities_of_pods_and_nodes_parse_identically(quantity: str) -> None:
+    (pod, _) = make_workers()
     pod["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": quantity}}
     status = {"allocatable": {"nvidia.com/gpu": quantity}, "capacity": {"nvidia.com/gpu": quantity}, "conditions": []}
-    node = {"metadata": {"name": "one", "labels": TRAIN.selector}, "spec": {}, "status": status}
-    used = pool_status(TRAIN, [node], [pod]).gpus_used
-    assert findings.judge_node(node, [], [], NOW).gpus == (used, used)
+    node = {"metadata": {"name": "one", "labels": TRAIN.node_selector}, "spec": {}, "status": status}
+    used = derive_pool_status(TRAIN, [node], [pod]).gpus_used
+    assert findings.assess_node_health(node, [], [], NOW).gpus == (used, used)
 
 
-def test_a_quantity_with_a_suffix_counts() -> None:
-    (pod, _) = workers()
+def test_quantity_with_a_suffix_is_counted() -> None:
+    (pod, _) = make_workers()
     pod["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": "1k"}}
-    node: Any = {"metadata": {"name": "one", "labels": TRAIN.selector}, "spec": {}, "status": {}}
-    assert pool_status(TRAIN, [node], [pod]).gpus_used == 1000
+    node: Any = {"metadata": {"name": "one", "labels": TRAIN.node_selector}, "spec": {}, "status": {}}
+    assert derive_pool_status(TRAIN, [node], [pod]).gpus_used == 1000
 
 
 @given(annotations=st.dictionaries(TEXTS | st.just("batch.kubernetes.io/job-completion-index"), TEXTS | st.text()), label=TEXTS)
-def test_indexes_that_users_write_are_numbers_or_ignored(annotations: Any, label: str) -> None:
+def test_invalid_replica_indexes_in_user_labels_are_ignored(annotations: Any, label: str) -> None:
     labels = {"gpumpi.io/role": "worker", "training.kubeflow.org/replica-index": label}
     pod = {"metadata": {"name": "a-worker-x", "labels": labels, "annotations": annotations}}
-    assert find_first_rank([pod]) == [pod]
-    assert worker_index(pod) is None or worker_index(pod) in range(10**9)
+    assert find_log_pods([pod]) == [pod]
+    assert get_worker_index(pod) is None or get_worker_index(pod) in range(10**9)
 
 
 @given(
-    text=text_of(
+    text=corrupted_texts(
         {"version": 1, "entries": [{**OUT_OF_SERVICE, "node": "one", "uid": "1", "instance": "i", "steps": []}], "held": []}
     )
 )
 @settings(deadline=None)
-def test_a_damaged_journal_keeps_its_other_entries(text: str) -> None:
-    entry = {"node": "two", "uid": "2", "instance": "i", "at": at(0), "condition": "x", "reason": "y", "action": "reboot"}
-    whole = {**entry, "state": "gone", "steps": [{"state": "gone", "at": at(0)}]}
-    damaged = journal.read(text)["entries"]
-    entries = journal.read(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
+def test_corrupt_journal_keeps_its_other_entries(text: str) -> None:
+    entry = {
+        "node": "two",
+        "uid": "2",
+        "instance": "i",
+        "at": timestamp_at(0),
+        "condition": "x",
+        "reason": "y",
+        "action": "reboot",
+    }
+    whole = {**entry, "state": "gone", "steps": [{"state": "gone", "at": timestamp_at(0)}]}
+    damaged = journal.parse_journal(text)["entries"]
+    entries = journal.parse_journal(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
     assert entries == [*damaged, whole]
-    assert journal.update({"version": 1, "entries": entries, "held": []}, [], [], NOW)["entries"]
+    assert journal.update_journal({"version": 1, "entries": entries, "held": []}, [], [], NOW)["entries"]

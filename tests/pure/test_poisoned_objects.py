@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from infra.naming import POLICY_ANNOTATION, TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod import record
-from infra.platform.job_controller.in_pod.silence import kubelet_answers
-from tests.pure.controlled_jobs import Controlled, at, job, launcher, main, workers
-from tests.pure.controller_world import Request, World, namespace_of
+from infra.platform.job_controller.in_pod.silence import is_kubelet_reachable
+from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_workers, timestamp_at
+from tests.pure.controller_world import Request, World, parse_namespace
 
 RESTART_OF_B = ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1")
 HEALING = ("PATCH", "/api/v1/nodes/broken")
@@ -36,29 +36,51 @@ NOT_JSON = st.sampled_from(["", "{", "null", "[]", "NaN", "[" * 100_000, '{"a":'
 thorough = settings(max_examples=150, deadline=None)
 
 
-def recorded(**changes: Any) -> dict[str, Any]:
+def make_full_record(**changes: Any) -> dict[str, Any]:
     """Return the record of a job in team-a with all that a record may contain."""
     loop = Controlled()
     policy = {"progress": {"pattern": "x", "within": 60}}
-    loop.look(job(main(policy=policy), [*workers(), launcher(1)]), 30)
-    loop.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40)]), 45)
-    loop.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40), launcher(5)]), 60)
+    loop.look(make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1)]), 30)
+    loop.look(
+        make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1, phase="Failed", code=1, until=40)]), 45
+    )
+    loop.look(
+        make_job(
+            make_main_object(policy=policy),
+            [*make_workers(), make_launcher(1, phase="Failed", code=1, until=40), make_launcher(5)],
+        ),
+        60,
+    )
     assert loop.record is not None
-    step = {"step": 3, "at": at(55)}
+    step = {"step": 3, "at": timestamp_at(55)}
     slow = {"rank": 1, "since": 2, "steps": 5, "ratio": 2.5, "node": "one", "pod": "train-worker-0"}
     first, last = loop.record["attempts"]
-    last["steps"] = {"goal": 2, "first": step, "last": step, "highest": 3, "regained": at(55), "savedMs": 5, "until": at(55)}
+    last["steps"] = {
+        "goal": 2,
+        "first": step,
+        "last": step,
+        "highest": 3,
+        "regained": timestamp_at(55),
+        "savedMs": 5,
+        "until": timestamp_at(55),
+    }
     last["steps"]["slow"] = slow
     ranks = [{"ranks": [0], "at": "", "lines": ["x"]}]
-    first["hang"] = {"at": at(44), "step": None, "log": ["x"], "ranks": ranks, "where": "", "nccl": [], "unknown": []}
-    verdict = {"reason": "x", "message": "y", "at": at(50)}
-    more = {"verdict": verdict, "admitted": at(12), "knownUntil": at(11), "droppedGpuSeconds": 1.5, "progressProblem": "x"}
-    setup = {"from": at(1), "to": None, "outcome": None, "failures": 0}
+    first["hang"] = {"at": timestamp_at(44), "step": None, "log": ["x"], "ranks": ranks, "where": "", "nccl": [], "unknown": []}
+    verdict = {"reason": "x", "message": "y", "at": timestamp_at(50)}
+    more = {
+        "verdict": verdict,
+        "admitted": timestamp_at(12),
+        "knownUntil": timestamp_at(11),
+        "droppedGpuSeconds": 1.5,
+        "progressProblem": "x",
+    }
+    setup = {"from": timestamp_at(1), "to": None, "outcome": None, "failures": 0}
     return {**loop.record, "namespace": "team-a", "uid": "uid-train-team-a", **more, "setup": setup, **changes}
 
 
 @st.composite
-def spoiled(draw: st.DrawFn, document: Any) -> Any:
+def corrupted_documents(draw: st.DrawFn, document: Any) -> Any:
     """Return a document in which one value, at any depth, is replaced, removed or added."""
     document = copy.deepcopy(document)
     at = document
@@ -77,16 +99,16 @@ def spoiled(draw: st.DrawFn, document: Any) -> Any:
     return document
 
 
-def text_of(document: Any) -> st.SearchStrategy[str]:
-    return NOT_JSON | VALUES.map(json.dumps) | spoiled(document).map(json.dumps)
+def corrupted_texts(document: Any) -> st.SearchStrategy[str]:
+    return NOT_JSON | VALUES.map(json.dumps) | corrupted_documents(document).map(json.dumps)
 
 
 @cache
-def usual() -> set[Request]:
+def list_expected_requests() -> set[Request]:
     """Return the requests about team-b and the nodes without any poison."""
     world = World()
     world.start()
-    sent = {request for request in world.run(2) if namespace_of(request) != "team-a"}
+    sent = {request for request in world.run(2) if parse_namespace(request) != "team-a"}
     assert {RESTART_OF_B, HEALING} <= sent
     return sent
 
@@ -94,22 +116,22 @@ def usual() -> set[Request]:
 def assert_others_are_unaffected(world: World) -> None:
     """Assert that the controller does for team-b and the nodes what it does without the poison, and nothing more."""
     world.start()
-    assert {request for request in world.run(2) if namespace_of(request) != "team-a"} == usual()
+    assert {request for request in world.run(2) if parse_namespace(request) != "team-a"} == list_expected_requests()
     assert world.server.bodies[HEALING]["spec"] == {"unschedulable": True}
 
 
 def test_a_complete_record_is_valid() -> None:
     world = World()
-    world.record("team-a", recorded())
+    world.add_record("team-a", make_full_record())
     (config_map,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
-    assert record.read(config_map) == recorded()
+    assert record.read_record(config_map) == make_full_record()
 
 
-@given(text=text_of(recorded()), name=st.sampled_from(["train", "other"]), labels=st.sampled_from([None, {}]))
+@given(text=corrupted_texts(make_full_record()), name=st.sampled_from(["train", "other"]), labels=st.sampled_from([None, {}]))
 @thorough
 def test_a_record_affects_only_its_own_namespace(text: str, name: str, labels: Any) -> None:
     world = World()
-    world.record("team-a", text, name, **({} if labels is None else {"labels": labels}))
+    world.add_record("team-a", text, name, **({} if labels is None else {"labels": labels}))
     assert_others_are_unaffected(world)
 
 
@@ -128,31 +150,38 @@ def test_a_record_affects_only_its_own_namespace(text: str, name: str, labels: A
 @pytest.mark.parametrize("name", ["train", "other", "train-worker-1"])
 def test_a_forged_record_changes_nothing_in_other_namespaces(forged: dict[str, Any], name: str) -> None:
     world = World()
-    world.record("team-a", recorded(name=name) | forged, name)
-    world.record("team-a", recorded(name=name) | forged, name, name="train-worker-1")
+    world.add_record("team-a", make_full_record(name=name) | forged, name)
+    world.add_record("team-a", make_full_record(name=name) | forged, name, name="train-worker-1")
     assert_others_are_unaffected(world)
 
 
-@given(text=text_of(json.loads(main("torchrun")["metadata"]["annotations"][POLICY_ANNOTATION]) | {"hold": {"queue": "x"}}))
+@given(
+    text=corrupted_texts(
+        json.loads(make_main_object("torchrun")["metadata"]["annotations"][POLICY_ANNOTATION]) | {"hold": {"queue": "x"}}
+    )
+)
 @thorough
 def test_an_annotation_of_a_job_affects_only_that_job(text: str) -> None:
     world = World()
-    root = world.job("team-a")
+    root = world.make_job("team-a")
     root["metadata"]["annotations"] = {POLICY_ANNOTATION: text}
     world.server.add("apis/batch/v1/namespaces/team-a/jobs", root)
     assert_others_are_unaffected(world)
 
 
-OBJECT = {"spec": main("torchrun")["spec"], "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": at(1)}}
+OBJECT = {
+    "spec": make_main_object("torchrun")["spec"],
+    "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": timestamp_at(1)},
+}
 
 
-@given(changed=spoiled(OBJECT), annotations=st.none() | st.dictionaries(TEXTS, TEXTS))
+@given(changed=corrupted_documents(OBJECT), annotations=st.none() | st.dictionaries(TEXTS, TEXTS))
 @thorough
 def test_the_spec_and_status_of_a_job_affect_only_that_job(changed: Any, annotations: Any) -> None:
     """The API server does not validate every field of a custom resource."""
     world = World()
-    world.server.add("apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs", {**main("mpijob"), **changed})
-    root = world.job("team-a")
+    world.server.add("apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs", {**make_main_object("mpijob"), **changed})
+    root = world.make_job("team-a")
     root["metadata"]["annotations"] = annotations
     world.server.add("apis/batch/v1/namespaces/team-a/jobs", {**root, **changed})
     assert_others_are_unaffected(world)
@@ -172,16 +201,16 @@ def test_quantities_and_grace_periods_of_a_pod_affect_only_its_job(quantity: str
     assert_others_are_unaffected(world)
 
 
-OUT_OF_SERVICE = {"at": at(0), "state": "draining", "reason": "x", "drains": True, "ending": 5, "action": "reboot"}
+OUT_OF_SERVICE = {"at": timestamp_at(0), "state": "draining", "reason": "x", "drains": True, "ending": 5, "action": "reboot"}
 
 
-@given(text=text_of(OUT_OF_SERVICE), quantity=TEXTS, renewed=TEXTS)
+@given(text=corrupted_texts(OUT_OF_SERVICE), quantity=TEXTS, renewed=TEXTS)
 @thorough
-def test_a_malformed_node_does_not_keep_others_from_healing(text: str, quantity: str, renewed: str) -> None:
+def test_malformed_node_does_not_prevent_healing_of_other_nodes(text: str, quantity: str, renewed: str) -> None:
     world = World()
     for number in range(10):  # the controller takes at most a fifth of the nodes out of service
-        world.server.add("api/v1/nodes", world.node(f"n{number}"))
-    node = world.node("two")
+        world.server.add("api/v1/nodes", world.make_node(f"n{number}"))
+    node = world.make_node("two")
     node["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: text}
     node["status"]["allocatable"] = {"nvidia.com/gpu": quantity}
     world.server.add("api/v1/nodes", node)
@@ -193,10 +222,10 @@ def test_a_malformed_node_does_not_keep_others_from_healing(text: str, quantity:
 
 @pytest.mark.parametrize("address", ["", "a" * 300, "\ud800", "..", "x\x00y"])
 @pytest.mark.parametrize("port", [-1, 65536, 10**30, "x"])
-def test_a_malformed_address_of_a_node_raises_nothing(address: str, port: Any) -> None:
+def test_malformed_node_address_raises_no_exception(address: str, port: Any) -> None:
     endpoint = {"kubeletEndpoint": {"Port": port}}
     status = {"addresses": [{"type": "InternalIP", "address": address}], "daemonEndpoints": endpoint}
-    assert kubelet_answers({"metadata": {"name": "two"}, "status": status}) in (True, False)
+    assert is_kubelet_reachable({"metadata": {"name": "two"}, "status": status}) in (True, False)
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 422, 429, 500, 503])
@@ -213,42 +242,44 @@ def test_refused_writes_of_one_namespace_do_not_stop_others(status: int, refused
     [b"[" * 10**6, b"{", b"[]", b'{"items": [{}], "metadata": {"resourceVersion": "1"}}', b'"x"'],
     ids=["deep", "incomplete", "list", "empty object", "text"],
 )
-def test_a_namespace_that_cannot_be_read_does_not_stop_others(kind: str, answer: bytes) -> None:
+def test_unreadable_namespace_does_not_stop_others(kind: str, answer: bytes) -> None:
     world = World()
     groups = {"jobs": "apis/batch/v1", "mpijobs": "apis/kubeflow.org/v2beta1"}
     world.server.lists[f"{groups.get(kind, 'api/v1')}/namespaces/team-a/{kind}"] = answer
     world.start()
     assert RESTART_OF_B in world.run(2)
-    assert not any(namespace_of(write) == "team-a" for write in world.server.changes), "nobody acts on objects that are not known"
+    assert not any(parse_namespace(write) == "team-a" for write in world.server.changes), (
+        "nobody acts on objects that are not known"
+    )
 
 
-def test_a_refused_job_is_tried_again_less_and_less_often() -> None:
+def test_rejected_job_is_retried_with_backoff() -> None:
     world = World()
     world.server.refuse = lambda method, url: 403 if method != "GET" and "/team-a/" in url else None
     world.start()
     world.run(20)
-    assert [namespace_of(change) for change in world.server.changes].count("team-a") == 1
+    assert [parse_namespace(change) for change in world.server.changes].count("team-a") == 1
 
 
-def test_a_damaged_record_of_a_job_is_replaced() -> None:
+def test_corrupt_job_record_is_replaced() -> None:
     world = World()
-    world.record("team-a", '{"version": 1}')
+    world.add_record("team-a", '{"version": 1}')
     world.start()
     assert ("DELETE", "/api/v1/namespaces/team-a/pods/train-worker-1") in world.run(2)
     (config_map,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
-    assert (record.read(config_map) or {})["failures"] == 1
+    assert (record.read_record(config_map) or {})["failures"] == 1
 
 
 def test_a_record_of_a_newer_controller_stays() -> None:
     world = World()
-    world.record("team-a", '{"version": 2}')
+    world.add_record("team-a", '{"version": 2}')
     assert_others_are_unaffected(world)
-    assert not any(namespace_of(change) == "team-a" for change in world.server.changes)
+    assert not any(parse_namespace(change) == "team-a" for change in world.server.changes)
 
 
-def test_the_log_names_what_is_ignored_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ignored_annotation_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
     world = World()
-    root = world.job("team-a")
+    root = world.make_job("team-a")
     root["metadata"]["annotations"] = {POLICY_ANNOTATION: json.dumps({"version": 1, "maxRestarts": "many", "hold": []})}
     world.server.add("apis/batch/v1/namespaces/team-a/jobs", root)
     world.start()

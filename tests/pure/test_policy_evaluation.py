@@ -7,7 +7,7 @@ import pytest
 from localcloud.aws.policy_evaluation import Request, UnknownPolicyElement, allows, decide
 
 
-def policy(**statement: Any) -> dict[str, Any]:
+def make_policy(**statement: Any) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*", **statement}]}
 
 
@@ -16,12 +16,12 @@ READ = Request(
 )
 
 
-def test_nothing_said_is_denied() -> None:
+def test_request_without_a_matching_statement_is_denied() -> None:
     assert decide(READ) == "implicit deny"
 
 
-def test_an_explicit_deny_wins_over_every_allow() -> None:
-    assert decide(READ, policy(), policy(Effect="Deny")) == "explicit deny"
+def test_explicit_deny_overrides_every_allow() -> None:
+    assert decide(READ, make_policy(), make_policy(Effect="Deny")) == "explicit deny"
 
 
 @pytest.mark.parametrize(
@@ -53,23 +53,23 @@ def test_an_explicit_deny_wins_over_every_allow() -> None:
     ],
 )
 def test_a_statement_applies_when_all_its_parts_match(statement: dict[str, Any], allowed: bool) -> None:
-    assert allows(READ, policy(**statement)) is allowed
+    assert allows(READ, make_policy(**statement)) is allowed
 
 
-def test_not_action_and_not_resource_are_the_complement() -> None:
+def test_not_action_and_not_resource_match_the_complement() -> None:
     statement = {"Effect": "Allow", "NotAction": "iam:*", "NotResource": "arn:aws:s3:::other/*"}
     assert allows(READ, {"Version": "2012-10-17", "Statement": statement})
 
 
-def test_the_value_of_a_variable_is_no_pattern() -> None:
+def test_wildcard_in_a_variable_value_is_matched_literally() -> None:
     request = Request("s3:PutObject", "arn:aws:s3:::b/nodes/other/key", {"aws:userid": "*"})
-    assert not allows(request, policy(Resource="arn:aws:s3:::b/nodes/${aws:userid}/*"))
+    assert not allows(request, make_policy(Resource="arn:aws:s3:::b/nodes/${aws:userid}/*"))
 
 
-def test_a_wildcard_of_an_arn_condition_stays_between_colons() -> None:
+def test_arn_condition_wildcard_does_not_cross_colons() -> None:
     request = Request("a:b", context={"aws:SourceArn": "arn:aws:ec2:us-west-2:999999999999:vpc-flow-log/fl-1"})
-    assert allows(request, policy(Condition={"ArnLike": {"aws:SourceArn": "arn:aws:ec2:*:999999999999:vpc-flow-log/*"}}))
-    assert not allows(request, policy(Condition={"ArnLike": {"aws:SourceArn": "arn:aws:ec2:*:vpc-flow-log/*"}}))
+    assert allows(request, make_policy(Condition={"ArnLike": {"aws:SourceArn": "arn:aws:ec2:*:999999999999:vpc-flow-log/*"}}))
+    assert not allows(request, make_policy(Condition={"ArnLike": {"aws:SourceArn": "arn:aws:ec2:*:vpc-flow-log/*"}}))
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_a_wildcard_of_an_arn_condition_stays_between_colons() -> None:
         {"Principal": {"Robot": "x"}},
     ],
 )
-def test_what_the_judge_does_not_know_it_refuses(statement: dict[str, Any]) -> None:
+def test_unknown_policy_element_is_refused(statement: dict[str, Any]) -> None:
     with pytest.raises(UnknownPolicyElement):
-        decide(READ, policy(**statement))
+        decide(READ, make_policy(**statement))
 
 
 ADA = {"AWS": "arn:aws:iam::123456789012:user/ada"}
@@ -100,8 +100,8 @@ ADA = {"AWS": "arn:aws:iam::123456789012:user/ada"}
         ("arn:aws:iam::999999999999:root", False, False),
     ],
 )
-def test_a_policy_that_names_the_account_does_not_name_its_users(principal: str, directly: bool, by_account: bool) -> None:
-    document = policy(Principal={"AWS": principal})
+def test_account_principal_does_not_grant_users_access_directly(principal: str, directly: bool, by_account: bool) -> None:
+    document = make_policy(Principal={"AWS": principal})
     assert allows(Request("s3:GetObject", principal=ADA), document) is by_account
     assert allows(Request("s3:GetObject", principal=ADA, via_account=False), document) is directly
 
@@ -115,13 +115,13 @@ def test_a_policy_that_names_the_account_does_not_name_its_users(principal: str,
         ({"Effect": "Deny", "Resource": "arn:aws:s3:::b/*"}, "explicit deny"),
     ],
 )
-def test_a_resource_that_is_not_known_is_judged_strictly(statement: dict[str, Any], decision: str) -> None:
-    assert decide(Request("s3:GetObject", None), policy(**statement)) == decision
+def test_unknown_resource_matches_every_deny_but_only_wildcard_allows(statement: dict[str, Any], decision: str) -> None:
+    assert decide(Request("s3:GetObject", None), make_policy(**statement)) == decision
 
 
 def test_policies_of_the_older_version_have_no_variables() -> None:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_version.html"""
     request = Request("s3:GetObject", "arn:aws:s3:::b/${aws:userid}", {"aws:userid": "ada"})
-    document = policy(Resource="arn:aws:s3:::b/${aws:userid}")
+    document = make_policy(Resource="arn:aws:s3:::b/${aws:userid}")
     assert not allows(request, document)
     assert allows(request, {**document, "Version": "2008-10-17"})

@@ -10,8 +10,8 @@ from cli.errors import CommandError
 from cli.jobs.follow_log import PodLog
 from infra.platform.job_controller.in_pod import following, logs, stacks, steps
 from infra.platform.job_controller.in_pod.progress import Seen
-from tests.pure.controlled_jobs import Controlled, job, main
-from tests.pure.test_job_hangs import pods_of
+from tests.pure.controlled_jobs import Controlled, make_job, make_main_object
+from tests.pure.test_job_hangs import make_pods
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 PART_BYTES = 1 << 14
@@ -60,7 +60,7 @@ class Run:
         clock = type("Clock", (), {"now": lambda _: self.log.now})
         monkeypatch.setattr(logs, "datetime", clock)
         self.controller = Controlled()
-        self.job = job(main(launcher, POLICY), pods_of(launcher))
+        self.job = make_job(make_main_object(launcher, POLICY), make_pods(launcher))
         self.controller.look(self.job, 20)
         self._follower: Any = following.Following(self.log)  # type: ignore[arg-type]
         self.log.now += timedelta(seconds=20)
@@ -76,7 +76,7 @@ class Run:
         self.controller.look(self.job, round((self.log.now - START).total_seconds()), seen=self.seen)
 
     @property
-    def hang(self) -> str:
+    def hang_cause(self) -> str:
         return str(self.controller["attempts"][0]["cause"])
 
     @property
@@ -85,7 +85,7 @@ class Run:
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpijob"])
-def test_a_progress_bar_in_the_same_line_hides_no_step(launcher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_on_the_same_line_hides_no_step(launcher: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch, launcher)
     run.log.write("step 1\n")
     for number in range(2, 40):
@@ -93,13 +93,13 @@ def test_a_progress_bar_in_the_same_line_hides_no_step(launcher: str, monkeypatc
         run.wait(5)
         run.log.write(f"step {number} loss 0.1\n")
     run.wait(1)
-    assert (run.hang, run.last_step) == ("", 39)
+    assert (run.hang_cause, run.last_step) == ("", 39)
     run.wait(40)
-    assert run.hang.startswith("hang: no new step for 4") and run.hang.endswith("after step 39")
+    assert run.hang_cause.startswith("hang: no new step for 4") and run.hang_cause.endswith("after step 39")
     assert run.controller["attempts"][0]["hang"]["log"][-2:] == [" 38%|##step 38 loss 0.1", " 39%|##step 39 loss 0.1"]
 
 
-def test_a_line_of_many_parts_is_as_new_as_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multipart_log_line_is_dated_by_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubelet reports the time of a line's first part, which may be older than `within`."""
     run = Run(monkeypatch)
     run.log.write("step 1\n")
@@ -110,27 +110,27 @@ def test_a_line_of_many_parts_is_as_new_as_its_end(monkeypatch: pytest.MonkeyPat
             run.wait(5)
         run.log.write(f"step {number}\n")
         run.wait(2)
-        assert (run.hang, run.last_step) == ("", number)
+        assert (run.hang_cause, run.last_step) == ("", number)
 
 
-def test_a_program_that_prints_only_carriage_returns_has_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_found_in_output_with_only_carriage_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "CHUNK_BYTES", 1 << 17)
     run = Run(monkeypatch)
     for number in range(40):
         run.log.write("".join(f"\rstep {number * 1000 + part} of 40000" for part in range(1000)))
         run.wait(10)
-        assert run.hang == "", number
+        assert run.hang_cause == "", number
     assert run.last_step > 38000
     run.wait(40)
-    assert run.hang.startswith("hang: no new step")
+    assert run.hang_cause.startswith("hang: no new step")
 
 
 @pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
 def test_only_a_line_feed_ends_a_line(separator: str) -> None:
     log = f"2026-11-23T12:00:00.5Z 2 %|##{separator}step 2 loss 0.1{separator}\n2026-11-23T12:00:01.5Z step 3\n"
-    lines = steps.split(log)
+    lines = steps.split_lines(log)
     assert [at for at, _ in lines] == ["2026-11-23T12:00:00.500000Z", "2026-11-23T12:00:01.500000Z"]
-    assert [step.number for step in steps.find(lines, r"step (\d+)")] == [2, 3]
+    assert [step.number for step in steps.find_steps(lines, r"step (\d+)")] == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ def test_only_a_line_feed_ends_a_line(separator: str) -> None:
     ],
     ids=["several", "bar last", "CRLF", "long line", "two in a piece", "long piece", "empty"],
 )
-def test_the_last_piece_with_a_step_counts(line: str, pattern: str, numbers: list[int]) -> None:
-    assert [step.number for step in steps.find([("t", line)], pattern)] == numbers
+def test_last_segment_of_a_line_with_a_step_counts(line: str, pattern: str, numbers: list[int]) -> None:
+    assert [step.number for step in steps.find_steps([("t", line)], pattern)] == numbers
 
 
-def test_lines_with_strange_times_are_left_out() -> None:
+def test_lines_with_invalid_timestamps_are_skipped() -> None:
     times = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "0000-01-01T00:00:00Z", "noon", ""]
-    assert steps.split("".join(f"{time} step 1\n" for time in times)) == []
+    assert steps.split_lines("".join(f"{time} step 1\n" for time in times)) == []
 
 
-def test_logs_that_wait_for_the_leader_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_lines_buffered_until_leader_election_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "WAITING", 1 << 15)
     run = Run(monkeypatch)
     run.wait(1)
@@ -178,7 +178,7 @@ class Logs:
         yield from text.decode().removesuffix("\n").split("\n") if text else ()
 
 
-def test_a_follower_that_reconnects_skips_the_end_of_a_long_line() -> None:
+def test_reconnecting_follower_skips_the_rest_of_a_long_line() -> None:
     log = ContainerLog()
     cluster: Any = Logs(log)
     pod_log = PodLog(cluster, "train", "mpi-jobs", "worker")
@@ -193,7 +193,7 @@ def test_a_follower_that_reconnects_skips_the_end_of_a_long_line() -> None:
     assert list(pod_log.lines(follow=False)) == ["step 2"]
 
 
-def test_a_message_of_the_node_instead_of_a_log_is_an_error() -> None:
+def test_node_error_message_instead_of_a_log_is_an_error() -> None:
     log = ContainerLog()
     cluster: Any = Logs(log)
     pod_log = PodLog(cluster, "train", "mpi-jobs", "worker")
@@ -204,6 +204,6 @@ def test_a_message_of_the_node_instead_of_a_log_is_an_error() -> None:
         list(pod_log.lines(follow=False))
 
 
-def test_a_program_name_with_separators_is_one_line_of_a_dump() -> None:
-    dump = stacks.parse(["gpumpi-rank 0 S python\x0ctrain\u2028.py\n    step (train.py:9)\n"])
+def test_program_name_with_line_separators_stays_one_line_in_a_stack_dump() -> None:
+    dump = stacks.parse_dump(["gpumpi-rank 0 S python\x0ctrain\u2028.py\n    step (train.py:9)\n"])
     assert [(rank.number, rank.lines) for rank in dump.ranks] == [(0, ("    step (train.py:9)",))]

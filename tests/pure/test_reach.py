@@ -34,7 +34,7 @@ SECRET = "a/secret+key"
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def shorten_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachability, "CONNECT_SECONDS", 0.0)
     monkeypatch.setattr(reachability, "ACCESS_SECONDS", 0.0)
     monkeypatch.setattr(reachability, "TIMEOUT_SECONDS", 0.5)
@@ -46,17 +46,17 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
+def certificate_authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "own")
 
 
-def trusting(authority: Authority, endpoint: str) -> ApiServer:
+def make_api_server(authority: Authority, endpoint: str) -> ApiServer:
     text = base64.b64encode(authority.certificate.file.read_bytes()).decode()  # in base64, as EKS reports it
     return ApiServer("gpumpi-test", "us-west-2", endpoint, text)
 
 
 @contextmanager
-def served(authority: Authority, statuses: list[int], requests: list[tuple[str, str]]) -> Iterator[str]:
+def serve_statuses(authority: Authority, statuses: list[int], requests: list[tuple[str, str]]) -> Iterator[str]:
     """Serve an API that returns these statuses in order, and then repeats the last one."""
     certificate = authority.issue("server", addresses=["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -91,32 +91,34 @@ Serve = Callable[..., tuple[ApiServer, list[tuple[str, str]]]]
 
 
 @pytest.fixture
-def serve(authority: Authority) -> Iterator[Serve]:
+def start_server(certificate_authority: Authority) -> Iterator[Serve]:
     """Return a function that starts an API server, and returns it with the list of received requests."""
     with ExitStack() as running:
 
-        def start(*statuses: int) -> tuple[ApiServer, list[tuple[str, str]]]:
+        def start_api_server(*statuses: int) -> tuple[ApiServer, list[tuple[str, str]]]:
             requests: list[tuple[str, str]] = []
-            return trusting(authority, running.enter_context(served(authority, list(statuses), requests))), requests
+            return make_api_server(
+                certificate_authority, running.enter_context(serve_statuses(certificate_authority, list(statuses), requests))
+            ), requests
 
-        yield start
+        yield start_api_server
 
 
 @pytest.fixture
-def closed(authority: Authority) -> ApiServer:
+def closed_api_server(certificate_authority: Authority) -> ApiServer:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        return trusting(authority, f"https://127.0.0.1:{server.getsockname()[1]}")
+        return make_api_server(certificate_authority, f"https://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_an_authenticated_response_ends_the_check(serve: Serve) -> None:
-    server, requests = serve(200)
-    reachability.must_be_usable(server)
+def test_an_authenticated_response_ends_the_check(start_server: Serve) -> None:
+    server, requests = start_server(200)
+    reachability.wait_until_usable(server)
     assert [path for path, _ in requests] == ["/api/v1/namespaces?limit=1"], "anonymous callers may not list namespaces"
 
 
-def test_the_request_carries_a_token_that_eks_accepts_for_this_cluster(serve: Serve) -> None:
-    server, requests = serve(200)
-    reachability.must_be_usable(server)
+def test_request_carries_a_valid_eks_token_for_its_cluster(start_server: Serve) -> None:
+    server, requests = start_server(200)
+    reachability.wait_until_usable(server)
     scheme, _, token = requests[0][1].partition(" ")
     request = parse(token)
     request.check_signature(SECRET, "gpumpi-test")
@@ -124,44 +126,46 @@ def test_the_request_carries_a_token_that_eks_accepts_for_this_cluster(serve: Se
 
 
 @pytest.mark.parametrize("refused", [401, 403, 503])
-def test_the_check_retries_responses_that_deny_access(serve: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+def test_the_check_retries_responses_that_deny_access(start_server: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
     monkeypatch.setattr(reachability, "ACCESS_SECONDS", 30.0)
-    server, requests = serve(refused, refused, 200)
-    reachability.must_be_usable(server)
+    server, requests = start_server(refused, refused, 200)
+    reachability.wait_until_usable(server)
     assert len(requests) == 3
 
 
 @pytest.mark.parametrize("refused", [401, 403])
-def test_credentials_that_are_never_accepted_end_the_run_with_one_sentence(serve: Serve, refused: int) -> None:
+def test_rejected_credentials_end_the_run_with_one_error_line(start_server: Serve, refused: int) -> None:
     with pytest.raises(Stopped, match=UNAUTHORIZED % refused):
-        reachability.must_be_usable(serve(refused)[0])
+        reachability.wait_until_usable(start_server(refused)[0])
 
 
-def test_a_closed_port_ends_the_run_with_one_sentence(closed: ApiServer) -> None:
+def test_closed_port_ends_the_run_with_one_error_line(closed_api_server: ApiServer) -> None:
     with pytest.raises(Stopped, match=UNREACHABLE):
-        reachability.must_be_usable(closed)
+        reachability.wait_until_usable(closed_api_server)
 
 
-def test_a_preview_only_warns_since_the_run_may_open_the_endpoint(closed: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preview_only_warns_because_the_run_may_open_the_endpoint(
+    closed_api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     monkeypatch.setattr(reachability, "TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr(pulumi.log, "warn", said.append)
-    reachability.must_be_usable(closed)
+    reachability.wait_until_usable(closed_api_server)
     assert len(said) == 1 and "cannot be reached from here" in said[0]
 
 
-def test_another_server_at_the_address_is_not_accepted(serve: Serve, tmp_path: Path) -> None:
+def test_server_with_an_untrusted_certificate_is_not_accepted(start_server: Serve, tmp_path: Path) -> None:
     """The other server may be a proxy that accepts connections to any address."""
-    server, requests = serve(200)
+    server, requests = start_server(200)
     with pytest.raises(Stopped, match="CERTIFICATE_VERIFY_FAILED"):
-        reachability.must_be_usable(trusting(Authority(tmp_path / "other"), server.endpoint))
+        reachability.wait_until_usable(make_api_server(Authority(tmp_path / "other"), server.endpoint))
     assert requests == []
 
 
-def test_a_name_that_is_not_known_yet_is_tried_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresolved_host_name_is_retried(start_server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = iter(["not yet", "not yet", None])
     monkeypatch.setattr(reachability, "CONNECT_SECONDS", 30.0)
-    monkeypatch.setattr(reachability, "_unreachable", lambda server: next(tries))
-    reachability.must_be_usable(serve(200)[0])
+    monkeypatch.setattr(reachability, "_check_connection", lambda server: next(tries))
+    reachability.wait_until_usable(start_server(200)[0])
     assert next(tries, "all used") == "all used"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts.registry_api import NotAnswered, configuration
+from infra.facts.registry_api import NotAnswered, read_image_config
 
 INDEX = {
     "manifests": [
@@ -34,16 +34,16 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.removeprefix("/v2/")
         host = self.headers["Host"]
         if self.path.startswith("/token"):
-            return self._answer(200, {"token": "anyone"})
+            return self._send_answer(200, {"token": "anyone"})
         if path.startswith("private/"):
-            return self._answer(401, {}, 'Basic realm="private"')
+            return self._send_answer(401, {}, 'Basic realm="private"')
         if path.startswith("public/") and self.headers["Authorization"] != "Bearer anyone":
-            return self._answer(401, {}, f'Bearer realm="http://{host}/token",service="x",scope="pull"')
+            return self._send_answer(401, {}, f'Bearer realm="http://{host}/token",service="x",scope="pull"')
         if path.startswith("broken/"):
-            return self._answer(500, {})
-        return self._answer(200 if path in CONTENT else 404, CONTENT.get(path, {}))
+            return self._send_answer(500, {})
+        return self._send_answer(200 if path in CONTENT else 404, CONTENT.get(path, {}))
 
-    def _answer(self, code: int, body: Any, challenge: str = "") -> None:
+    def _send_answer(self, code: int, body: Any, challenge: str = "") -> None:
         content = json.dumps(body).encode()
         self.send_response(code)
         self.send_header("Content-Length", str(len(content)))
@@ -68,24 +68,24 @@ def registry() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["team/train:1", "public/app"])
-def test_an_image_has_the_configuration_of_its_architecture(registry: str, name: str) -> None:
-    assert configuration(f"{registry}/{name}", "x86_64", "http") == CONFIG
+def test_image_configuration_matches_the_architecture(registry: str, name: str) -> None:
+    assert read_image_config(f"{registry}/{name}", "x86_64", "http") == CONFIG
 
 
 @pytest.mark.parametrize("name", ["team/train:2", "team/nothing:1"])
-def test_an_image_that_the_registry_does_not_have_is_none(registry: str, name: str) -> None:
-    assert configuration(f"{registry}/{name}", "x86_64", "http") is None
+def test_lookup_of_missing_image_returns_none(registry: str, name: str) -> None:
+    assert read_image_config(f"{registry}/{name}", "x86_64", "http") is None
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("private/app:1", "requires a login"), ("broken/app:1", "answers 500")],
 )
-def test_what_the_registry_does_not_answer_is_not_known(registry: str, name: str, reason: str) -> None:
+def test_unexpected_registry_response_is_an_error(registry: str, name: str, reason: str) -> None:
     with pytest.raises(NotAnswered, match=reason):
-        configuration(f"{registry}/{name}", "x86_64", "http")
+        read_image_config(f"{registry}/{name}", "x86_64", "http")
 
 
-def test_a_registry_that_cannot_be_reached_is_not_known() -> None:
+def test_unreachable_registry_is_an_error() -> None:
     with pytest.raises(NotAnswered, match="localhost:1 cannot be reached"):
-        configuration("localhost:1/app:1", "x86_64", "http")
+        read_image_config("localhost:1/app:1", "x86_64", "http")

@@ -17,31 +17,31 @@ import yaml
 from infra.monitoring import parts, scrape
 from infra.monitoring.model import TOKEN, Monitored, RemoteWrite
 from localcloud.tools import debian
-from testkit.control_plane import free_ports
-from testkit.waiting import eventually, wait_until
+from testkit.control_plane import find_free_ports
+from testkit.waiting import retry_until_success, wait_until
 
 BEARER = "Bearer a-token"
 
 
 @contextmanager
-def prometheus(folder: Path, config: dict[str, Any], *flags: str) -> Iterator[str]:
+def run_prometheus(folder: Path, config: dict[str, Any], *flags: str) -> Iterator[str]:
     """Run Prometheus, and yield its address."""
     folder.mkdir()
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    (port,) = free_ports(1)
+    (port,) = find_free_ports(1)
     address = f"127.0.0.1:{port}"
     program = debian.ensure(debian.PROMETHEUS, print) / "prometheus"
     own = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"]
     with (folder / "log").open("wb") as log, subprocess.Popen([program, *own, *flags], stdout=log, stderr=log) as process:
         try:
-            eventually(lambda: urlopen(f"http://{address}/-/ready", timeout=5).close(), URLError, ConnectionError)
+            retry_until_success(lambda: urlopen(f"http://{address}/-/ready", timeout=5).close(), URLError, ConnectionError)
             yield address
         finally:
             process.kill()
 
 
 @contextmanager
-def guard(receiver: str, refused: list[str]) -> Iterator[str]:
+def run_token_proxy(receiver: str, refused: list[str]) -> Iterator[str]:
     """Run a proxy that accepts only the right bearer token, like a hosted receiver; yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -68,32 +68,32 @@ def guard(receiver: str, refused: list[str]) -> Iterator[str]:
         server.server_close()
 
 
-def rendered(url: str, secret: str | None, token: Path, own: str) -> dict[str, Any]:
+def render_config(url: str, secret: str | None, token: Path, own: str) -> dict[str, Any]:
     """Return a cluster's Prometheus configuration, changed to scrape only itself, because the test has no pods."""
-    config = scrape.prometheus(Monitored("gpumpi-demo", parts.PARTS, remote_write=RemoteWrite(url, secret)))
+    config = scrape.build_prometheus_config(Monitored("gpumpi-demo", parts.PARTS, remote_write=RemoteWrite(url, secret)))
     parsed = json.loads(json.dumps(config).replace(TOKEN, str(token)))
     quick = {**parsed["global"], "scrape_interval": "1s", "evaluation_interval": "1s"}
     itself = {"job_name": "prometheus", "static_configs": [{"targets": [own]}]}
     return {**parsed, "global": quick, "rule_files": [], "alerting": {}, "scrape_configs": [itself]}
 
 
-def samples(receiver: str) -> list[Any]:
+def query_samples(receiver: str) -> list[Any]:
     with urlopen(f"http://{receiver}/api/v1/query?query=up%7Bcluster%3D%22gpumpi-demo%22%7D", timeout=5) as answer:
         return list(json.load(answer)["data"]["result"])
 
 
 @pytest.mark.parametrize("secret", ["receiver", None])
-def test_samples_arrive_with_the_name_of_the_cluster_if_the_token_is_right(tmp_path: Path, secret: str | None) -> None:
+def test_remote_write_with_the_right_token_delivers_samples_with_cluster_name(tmp_path: Path, secret: str | None) -> None:
     token, refused = tmp_path / "token", list[str]()
     token.write_text(BEARER.split()[1])
     with (
-        prometheus(tmp_path / "receiver", {}, "--web.enable-remote-write-receiver") as receiver,
-        guard(receiver, refused) as url,
-        prometheus(tmp_path / "sender", rendered(url, secret, token, receiver)),
+        run_prometheus(tmp_path / "receiver", {}, "--web.enable-remote-write-receiver") as receiver,
+        run_token_proxy(receiver, refused) as url,
+        run_prometheus(tmp_path / "sender", render_config(url, secret, token, receiver)),
     ):
         if secret:
-            wait_until(lambda: samples(receiver))
+            wait_until(lambda: query_samples(receiver))
         else:
             wait_until(lambda: refused)
-            assert samples(receiver) == []
+            assert query_samples(receiver) == []
     assert refused == [] if secret else set(refused) == {"None"}

@@ -10,9 +10,9 @@ from infra.health import repairs
 from infra.platform.job_controller.in_pod.actions import DeletePod
 from infra.platform.job_controller.in_pod.mirror import trim_node
 from infra.platform.job_controller.in_pod.nodes import end_leaving_pods, end_stranded_pods
-from infra.platform.job_controller.in_pod.silence import STALE_SECONDS, Silence, kubelet_answers
-from tests.pure.controlled_jobs import job, main, pod
-from tests.pure.healed_cluster import Cluster, Object, node
+from infra.platform.job_controller.in_pod.silence import STALE_SECONDS, Silence, is_kubelet_reachable
+from tests.pure.controlled_jobs import make_job, make_main_object, make_pod
+from tests.pure.healed_cluster import Cluster, Object, make_node
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -26,13 +26,13 @@ class Leases:
         self.seconds, self.skew = 0.0, skew
         self.renewed = dict.fromkeys("abc", 0.0)
         self.unreachable: Collection[str] = ()
-        self.silence = Silence(self, lambda: self.seconds, self._answers)  # type: ignore[arg-type]  # `Silence` only calls `call`
+        self.silence = Silence(self, lambda: self.seconds, self._is_reachable)  # type: ignore[arg-type]  # `Silence` only calls `call`
 
     def call(self, method: str, path: str) -> Object:
         times = {name: (NOON + self.skew + timedelta(seconds=at)).isoformat() for name, at in self.renewed.items()}
         return {"items": [{"metadata": {"name": name}, "spec": {"renewTime": at}} for name, at in times.items()]}
 
-    def _answers(self, node: Object) -> bool:
+    def _is_reachable(self, node: Object) -> bool:
         return node["metadata"]["name"] not in self.unreachable
 
     def wait(self, seconds: int, renewing: str) -> list[str]:
@@ -47,7 +47,7 @@ class Leases:
 
 
 @pytest.mark.parametrize("skew", [timedelta(), timedelta(minutes=-5), timedelta(minutes=5)])
-def test_a_node_that_neither_renews_its_lease_nor_answers_is_silent_whatever_its_clock_shows(skew: timedelta) -> None:
+def test_node_without_lease_renewal_or_kubelet_response_is_silent_despite_clock_skew(skew: timedelta) -> None:
     cluster = Leases(skew=skew)
     cluster.unreachable = ["c"]
     cluster.wait(60, renewing="abc")
@@ -67,18 +67,18 @@ def test_no_node_is_silent_if_the_controller_itself_reaches_none() -> None:
     assert cluster.wait(60, renewing="") == [], "without a renewed lease there is no node to compare with"
 
 
-def test_a_kubelet_that_has_stopped_does_not_answer() -> None:
+def test_stopped_kubelet_does_not_respond() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        answering = _with_kubelet(server.getsockname()[1])
-        assert kubelet_answers(answering)
-    assert not kubelet_answers(answering)
+        answering = _make_node(server.getsockname()[1])
+        assert is_kubelet_reachable(answering)
+    assert not is_kubelet_reachable(answering)
 
 
-def test_a_node_without_an_address_is_not_called_silent() -> None:
-    assert kubelet_answers(trim_node({"metadata": {"name": "a"}, "spec": {}}))
+def test_node_without_an_address_is_not_considered_silent() -> None:
+    assert is_kubelet_reachable(trim_node({"metadata": {"name": "a"}, "spec": {}}))
 
 
-def _with_kubelet(port: int) -> Object:
+def _make_node(port: int) -> Object:
     status = {
         "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
@@ -89,51 +89,51 @@ def _with_kubelet(port: int) -> Object:
 # --- node healing -----------------------------------------------------------------------------------------------------
 
 
-def test_a_silent_node_is_taken_out_before_kubernetes_reports_it_and_is_back_after_its_kubelet() -> None:
+def test_silent_node_leaves_service_before_kubernetes_reports_it_and_returns_with_its_kubelet() -> None:
     cluster = Cluster(5)
-    controller = cluster.controller()
+    controller = cluster.make_controller()
     cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
-    cluster.round(controller)
+    cluster.run_round(controller)
     states = [cluster.state("n0")]
     for seconds, ready, is_silent in ((5, "True", True), (20, "Unknown", True), (5, "True", False), (40, "True", False)):
         cluster.now += timedelta(seconds=seconds)
         cluster.nodes["n0"]["status"]["conditions"][0]["status"] = ready
         cluster.silent = {"n0": "2026-11-23T11:59:30Z"} if is_silent else {}
-        cluster.round(controller)
+        cluster.run_round(controller)
         states.append(cluster.state("n0"))
     assert states == ["draining", "repairing", "repairing", "verifying", "healthy"]
-    (entry,) = cluster.entries
+    (entry,) = cluster.journal_entries
     assert (entry["condition"], entry["reason"], entry["action"]) == ("Ready", "KubeletSilent", "cordon")
 
 
-def test_a_node_that_kubernetes_has_reported_is_not_taken_out() -> None:
+def test_node_already_reported_by_kubernetes_is_not_taken_out_of_service() -> None:
     cluster = Cluster(5)
     cluster.nodes["n0"]["status"]["conditions"][0]["status"] = "Unknown"
     cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
-    cluster.round()
+    cluster.run_round()
     assert cluster.cordoned == []
 
 
-def test_the_brake_holds_silent_nodes() -> None:
+def test_cordon_limit_applies_to_silent_nodes() -> None:
     cluster = Cluster(5)
     cluster.silent = dict.fromkeys(cluster.nodes, "2026-11-23T11:59:30Z")
-    cluster.round()
+    cluster.run_round()
     assert len(cluster.cordoned) == 1
 
 
 def test_pods_of_a_silent_node_are_deleted_and_removed_at_once() -> None:
     cluster = Cluster(3)
     cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
-    cluster.round()
+    cluster.run_round()
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
-    here = job(main(), [pod("train-worker-0", "worker", node="one")])
+    here = make_job(make_main_object(), [make_pod("train-worker-0", "worker", node="one")])
     assert [pod.seconds for pod in end_leaving_pods([out], [here]) if isinstance(pod, DeletePod)] == [None]
-    deleted = job(main(), [pod("train-worker-0", "worker", node="one", deleting=True)])
+    deleted = make_job(make_main_object(), [make_pod("train-worker-0", "worker", node="one", deleting=True)])
     assert [pod.seconds for pod in end_stranded_pods([out], [deleted]) if isinstance(pod, DeletePod)] == [0]
 
 
-def test_a_node_without_its_kubelet_is_not_verified() -> None:
-    manifest = node("n0")
+def test_node_without_a_ready_kubelet_fails_verification() -> None:
+    manifest = make_node("n0")
     manifest["status"]["conditions"][0]["status"] = "Unknown"
     assert repairs.find_problem(manifest, 8) == "the node is not ready"
-    assert repairs.find_problem(node("n0"), 8) == ""
+    assert repairs.find_problem(make_node("n0"), 8) == ""

@@ -18,14 +18,14 @@ from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.naming import EMULATED_LABEL
 from infra.platform.job_controller.in_pod.phases import Phase
-from tests.pure.job_world import cluster
+from tests.pure.job_world import make_cluster
 from tests.pure.test_smoke_nccl import LOG, SOCKETS, TABLE
-from tests.pure.test_smoke_nccl import reports as nccl_reports
+from tests.pure.test_smoke_nccl import make_reports as nccl_reports
 
 GPUS = [{"name": "NVIDIA A100-SXM4-40GB", "bus": f"0000:0{index}:00.0", "error": ""} for index in range(8)]
 
 
-def ranks(**more: Any) -> list[dict[str, Any]]:
+def make_rank_reports(**more: Any) -> list[dict[str, Any]]:
     """Return the reports of two workers of pool `train`: p4d.24xlarge, with 8 GPUs and 4 EFA interfaces."""
 
     def make_report(rank: int) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def ranks(**more: Any) -> list[dict[str, Any]]:
     return [make_report(rank) for rank in range(16)]
 
 
-def of_nccl(log: str = LOG, **more: Any) -> list[dict[str, Any]]:
+def make_nccl_reports(log: str = LOG, **more: Any) -> list[dict[str, Any]]:
     zero, other = nccl_reports(log, log, TABLE)
     return [zero | more] + [other | {"nccl_rank": rank} | more for rank in range(1, 16)]
 
@@ -54,7 +54,7 @@ class FakeCluster:
         return self
 
     def description(self) -> ClusterDescription:
-        return cluster()
+        return make_cluster()
 
     def list(self, kind: str, *, selector: dict[str, str]) -> "list[Object]":
         assert (kind, selector) == ("Node", {EMULATED_LABEL: "true"})
@@ -82,7 +82,7 @@ class Shell:
             return [json.dumps(report) for report in remaining.pop(0)], state
 
         self.monkeypatch.setattr(Access, "connect", lambda self: FakeCluster(**of_cluster))
-        self.monkeypatch.setattr(smoke_command, "_run", run)
+        self.monkeypatch.setattr(smoke_command, "_run_job", run)
         return CliRunner().invoke(app, ["smoke", *arguments])
 
 
@@ -91,7 +91,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(monkeypatch)
 
 
-def results(done: Result) -> dict[str, str]:
+def read_results(done: Result) -> dict[str, str]:
     document = json.loads(done.stdout)
     for check in document["checks"]:
         assert set(check) == {"name", "result", "detail"} and check["detail"]
@@ -102,19 +102,21 @@ DEVICES = ("ranks", "workers", "GPU devices", "EFA devices", "sum over all ranks
 NCCL = ("NCCL", "NCCL network", "GPUDirect", "NCCL bandwidth")
 
 
-def test_the_default_level_checks_devices_and_claims_no_more(shell: Shell) -> None:
-    done = shell(prints=(ranks(),))
+def test_default_level_checks_only_devices(shell: Shell) -> None:
+    done = shell(prints=(make_rank_reports(),))
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[-1] == f"ok: 6 passed ({', '.join(DEVICES)})"
     assert "CUDA" not in done.stdout and "NCCL" not in done.stdout
-    assert json.loads(shell("--json", prints=(ranks(),)).stdout)["level"] == "devices"
+    assert json.loads(shell("--json", prints=(make_rank_reports(),)).stdout)["level"] == "devices"
 
 
-def test_every_level_includes_the_ones_before_it(shell: Shell) -> None:
-    assert results(shell("--level", "cuda", "--json", prints=(ranks(),))) == dict.fromkeys((*DEVICES, "CUDA kernel"), "passed")
-    done = shell("--level", "nccl", "--json", prints=(ranks(), of_nccl()))
+def test_every_level_includes_the_lower_levels(shell: Shell) -> None:
+    assert read_results(shell("--level", "cuda", "--json", prints=(make_rank_reports(),))) == dict.fromkeys(
+        (*DEVICES, "CUDA kernel"), "passed"
+    )
+    done = shell("--level", "nccl", "--json", prints=(make_rank_reports(), make_nccl_reports()))
     expected = dict.fromkeys((*DEVICES, "CUDA kernel", *NCCL), "passed") | {"slow node": "not run"}
-    assert (done.exit_code, results(done)) == (0, expected)
+    assert (done.exit_code, read_results(done)) == (0, expected)
     document = json.loads(done.stdout)
     assert document["ok"] and document["failures"] == []
     assert document["expected"]["nccl"]["line_rate_gbps"] == 400.0
@@ -122,8 +124,8 @@ def test_every_level_includes_the_ones_before_it(shell: Shell) -> None:
     assert [job.name for job in shell.jobs] == ["smoke", "smoke", "smoke-nccl"]
 
 
-def test_a_check_that_fails_is_printed_and_sets_the_exit_code(shell: Shell) -> None:
-    done = shell("--level", "nccl", prints=(ranks(), of_nccl(SOCKETS)))
+def test_failed_check_is_printed_and_sets_the_exit_code(shell: Shell) -> None:
+    done = shell("--level", "nccl", prints=(make_rank_reports(), make_nccl_reports(SOCKETS)))
     assert done.exit_code == 1
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("NCCL network")]
     assert row.split(maxsplit=3)[2] == "failed" and "uses Socket, not Libfabric" in row
@@ -131,14 +133,20 @@ def test_a_check_that_fails_is_printed_and_sets_the_exit_code(shell: Shell) -> N
     assert done.stdout.splitlines()[-1].endswith("; 1 failed; 2 not run")
 
 
-def test_nccl_does_not_run_after_a_failure(shell: Shell) -> None:
-    done = shell("--level", "nccl", "--json", prints=(ranks(gpu_files=7, gpus=7),))
+def test_nccl_level_does_not_run_after_a_failure(shell: Shell) -> None:
+    done = shell("--level", "nccl", "--json", prints=(make_rank_reports(gpu_files=7, gpus=7),))
     assert done.exit_code == 1 and len(shell.jobs) == 1
-    assert {results(done)[name] for name in NCCL} == {"not run"}
+    assert {read_results(done)[name] for name in NCCL} == {"not run"}
 
 
 def test_an_image_without_nccl_tests_is_refused_with_the_fix(shell: Shell) -> None:
-    done = shell("--level", "nccl", "--json", prints=(ranks(), of_nccl("", error="all_reduce_perf is missing")), phases=ENDS)
+    done = shell(
+        "--level",
+        "nccl",
+        "--json",
+        prints=(make_rank_reports(), make_nccl_reports("", error="all_reduce_perf is missing")),
+        phases=ENDS,
+    )
     assert done.exit_code == 1
     assert json.loads(done.stdout)["failures"] == [MISSING]
 
@@ -152,19 +160,19 @@ MISSING = (
 NO_HARDWARE: dict[str, Any] = {"gpu_files": 0, "efa_files": 0, "cuda": {"error": "libcuda.so.1 is missing", "gpus": []}}
 
 
-def test_only_the_label_of_its_node_excuses_missing_hardware(shell: Shell) -> None:
-    everywhere = shell("--level", "nccl", "--json", prints=(ranks(**NO_HARDWARE),), emulated=["node-0", "node-1"])
+def test_only_the_emulated_label_on_a_node_excuses_missing_hardware(shell: Shell) -> None:
+    everywhere = shell("--level", "nccl", "--json", prints=(make_rank_reports(**NO_HARDWARE),), emulated=["node-0", "node-1"])
     assert everywhere.exit_code == 0 and len(shell.jobs) == 1
     absent = ("GPU devices", "EFA devices", "CUDA kernel", *NCCL)
-    assert {name for name, result in results(everywhere).items() if result == "not on this hardware"} == set(absent)
+    assert {name for name, result in read_results(everywhere).items() if result == "not on this hardware"} == set(absent)
     for labels in ({"emulated": ["node-1"]}, {"emulated": []}, {"readable": False}):
-        done = shell("--level", "cuda", "--json", prints=(ranks(**NO_HARDWARE),), phases=("Failed",), **labels)
+        done = shell("--level", "cuda", "--json", prints=(make_rank_reports(**NO_HARDWARE),), phases=("Failed",), **labels)
         assert done.exit_code == 1
-        assert {results(done)[name] for name in ("GPU devices", "EFA devices", "CUDA kernel")} == {"failed"}
+        assert {read_results(done)[name] for name in ("GPU devices", "EFA devices", "CUDA kernel")} == {"failed"}
 
 
-def test_a_job_that_fails_without_a_reason_is_no_success(shell: Shell) -> None:
-    done = shell("--json", prints=(ranks(),), phases=("Failed",))
+def test_job_that_fails_without_a_reason_is_not_a_success(shell: Shell) -> None:
+    done = shell("--json", prints=(make_rank_reports(),), phases=("Failed",))
     assert done.exit_code == 1
     (failure,) = json.loads(done.stdout)["failures"]
     assert failure.startswith("job smoke failed")
@@ -183,13 +191,13 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_tested_is_refused_before_anything_is_created(shell: Shell, name: str) -> None:
+def test_unsupported_launcher_or_pool_is_refused_before_creating_jobs(shell: Shell, name: str) -> None:
     arguments, sentence = REFUSED[name]
     done = shell(*arguments)
     assert done.exit_code != 0 and not shell.jobs
     assert sentence in done.output
 
 
-def test_the_users_image_runs_in_every_job(shell: Shell) -> None:
-    shell("--level", "nccl", "--image", "registry.example.com/mine:1", prints=(ranks(), of_nccl()))
+def test_user_supplied_image_runs_in_every_job(shell: Shell) -> None:
+    shell("--level", "nccl", "--image", "registry.example.com/mine:1", prints=(make_rank_reports(), make_nccl_reports()))
     assert {job.image for job in shell.jobs} == {"registry.example.com/mine:1"}

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from infra.jobs import smoke
-from infra.jobs.in_pods import text
-from infra.jobs.in_pods.smoke import cuda
+from infra.jobs.in_pods import read_source
+from infra.jobs.in_pods.smoke import run_cuda_check
 
 DRIVER = r"""
 #include <stdio.h>
@@ -60,7 +60,7 @@ int cuGetErrorName(int code, const char **name) {
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cuda_emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the emulator, and return its folder."""
     if not shutil.which("gcc"):
         pytest.skip("needs gcc for an emulator of libcuda.so.1")
@@ -73,34 +73,34 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(driver: Path, **settings: str) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(driver), "GPUS": "3", **settings}
-    command = [sys.executable, "-I", "-c", text("cuda.py")]
+    command = [sys.executable, "-I", "-c", read_source("cuda.py")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     output: dict[str, Any] = json.loads(done.stdout)
     return output
 
 
-def errors(output: dict[str, Any]) -> list[str]:
+def list_gpu_errors(output: dict[str, Any]) -> list[str]:
     return [gpu["error"] for gpu in output["gpus"]]
 
 
-def test_a_kernel_runs_on_every_gpu(driver: Path) -> None:
-    output = ran(driver)
-    assert output["error"] == "" and errors(output) == ["", "", ""]
+def test_a_kernel_runs_on_every_gpu(cuda_emulator: Path) -> None:
+    output = ran(cuda_emulator)
+    assert output["error"] == "" and list_gpu_errors(output) == ["", "", ""]
     assert [gpu["bus"] for gpu in output["gpus"]] == ["0000:00:00.0", "0000:01:00.0", "0000:02:00.0"]
     assert {gpu["name"] for gpu in output["gpus"]} == {"Emulated GPU"}
 
 
-def test_one_wrong_word_fails_its_gpu_alone(driver: Path) -> None:
-    assert errors(ran(driver, WRONG_ON="1")) == ["", "the kernel left 1 of 262144 words wrong", ""]
+def test_wrong_kernel_result_fails_only_its_gpu(cuda_emulator: Path) -> None:
+    assert list_gpu_errors(ran(cuda_emulator, WRONG_ON="1")) == ["", "the kernel left 1 of 262144 words wrong", ""]
 
 
-def test_a_kernel_that_does_not_run_fails_its_gpu_alone(driver: Path) -> None:
+def test_failed_kernel_launch_fails_only_its_gpu(cuda_emulator: Path) -> None:
     expected = ["", "", "cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"]
-    assert errors(ran(driver, LAUNCH_FAILS_ON="2")) == expected
+    assert list_gpu_errors(ran(cuda_emulator, LAUNCH_FAILS_ON="2")) == expected
 
 
-def test_a_driver_that_does_not_start_is_reported(driver: Path) -> None:
-    output = ran(driver, INIT="802")
+def test_driver_initialization_failure_is_reported(cuda_emulator: Path) -> None:
+    output = ran(cuda_emulator, INIT="802")
     assert output == {"error": "cuInit returned CUDA_ERROR_SYSTEM_NOT_READY (802)", "gpus": []}
 
 
@@ -108,25 +108,25 @@ def test_an_image_or_node_without_a_driver_is_reported(tmp_path: Path) -> None:
     assert ran(tmp_path) == {"error": "libcuda.so.1 is missing", "gpus": []}
 
 
-def test_a_driver_that_crashes_does_not_end_the_rank(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+def test_a_driver_that_crashes_does_not_end_the_rank(cuda_emulator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(cuda_emulator))
     monkeypatch.setenv("CRASH", "1")
-    monkeypatch.setattr("infra.jobs.in_pods.smoke.CUDA_PROGRAM", text("cuda.py"), raising=False)
-    assert cuda() == {"error": "the CUDA driver ended the process with -6.", "gpus": []}
+    monkeypatch.setattr("infra.jobs.in_pods.smoke.CUDA_PROGRAM", read_source("cuda.py"), raising=False)
+    assert run_cuda_check() == {"error": "the CUDA driver ended the process with -6.", "gpus": []}
 
 
 def test_a_driver_that_hangs_does_not_hang_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infra.jobs.in_pods.smoke.CUDA_PROGRAM", "import signal; signal.pause()", raising=False)
     monkeypatch.setattr("infra.jobs.in_pods.smoke.CUDA_SECONDS", 0)
-    assert cuda() == {"error": "the CUDA driver did not answer within 0 s", "gpus": []}
+    assert run_cuda_check() == {"error": "the CUDA driver did not answer within 0 s", "gpus": []}
 
 
-def test_programs_in_pods_have_the_syntax_of_python_3_8() -> None:
-    for program in (smoke.program(), text("cuda.py"), text("nccl.py")):
+def test_programs_in_pods_use_only_python_3_8_syntax() -> None:
+    for program in (smoke.build_program(), read_source("cuda.py"), read_source("nccl.py")):
         ast.parse(program, feature_version=(3, 8))
 
 
-def test_the_smoke_program_has_the_source_of_the_kernel() -> None:
+def test_smoke_program_embeds_the_cuda_program() -> None:
     names: dict[str, Any] = {"__name__": "builtins"}
-    exec(compile(smoke.program(), "program", "exec"), names)
-    assert names["CUDA_PROGRAM"] == text("cuda.py")
+    exec(compile(smoke.build_program(), "program", "exec"), names)
+    assert names["CUDA_PROGRAM"] == read_source("cuda.py")

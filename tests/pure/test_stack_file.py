@@ -11,21 +11,21 @@ from infra.config import stack_file
 from infra.config.problems import SettingsError
 from infra.config.stack_file import NoSuchStack, RawStack
 from infra.facts import regions
-from tests.pure.world import load
+from tests.pure.world import load_settings
 
 
-def read(folder: Path, text: str, name: str = "Pulumi.test.yaml") -> RawStack:
+def read_stack(folder: Path, text: str, name: str = "Pulumi.test.yaml") -> RawStack:
     path = folder / name
     path.write_text(dedent(text), encoding="utf-8")
-    return stack_file.read(path)
+    return stack_file.read_stack_file(path)
 
 
-def problems(raw: RawStack) -> list[str]:
+def list_problems(raw: RawStack) -> list[str]:
     return [str(problem) for problem in raw.problems]
 
 
-def test_our_keys_are_taken_without_their_namespace(tmp_path: Path) -> None:
-    raw = read(
+def test_project_keys_are_read_without_their_namespace(tmp_path: Path) -> None:
+    raw = read_stack(
         tmp_path,
         """
         encryptionsalt: v1:abc
@@ -41,8 +41,8 @@ def test_our_keys_are_taken_without_their_namespace(tmp_path: Path) -> None:
     assert raw == RawStack("test", "us-west-2", {"target": {"kind": "eks"}, "pools": [{"name": "train", "maxSize": 2}]})
 
 
-def test_a_key_without_a_namespace_is_the_projects_as_for_pulumi(tmp_path: Path) -> None:
-    raw = read(tmp_path, "config: {'aws:region': us-west-2, costCenter: ml}")
+def test_key_without_a_namespace_belongs_to_the_project_as_in_pulumi(tmp_path: Path) -> None:
+    raw = read_stack(tmp_path, "config: {'aws:region': us-west-2, costCenter: ml}")
     assert raw.values == {"costCenter": "ml"}
 
 
@@ -66,20 +66,22 @@ def test_a_key_without_a_namespace_is_the_projects_as_for_pulumi(tmp_path: Path)
         ("-3", -3),
     ],
 )
-def test_plain_values_mean_what_they_mean_to_the_engine(tmp_path: Path, text: str, value: object) -> None:
-    raw = read(tmp_path, f"config: {{'aws:region': us-west-2, 'gpumpi:target': {{value: {text}}}}}")
+def test_plain_yaml_values_are_parsed_as_by_pulumi(tmp_path: Path, text: str, value: object) -> None:
+    raw = read_stack(tmp_path, f"config: {{'aws:region': us-west-2, 'gpumpi:target': {{value: {text}}}}}")
     target: Any = raw.values["target"]
     assert target["value"] == value
     assert type(target["value"]) is type(value)
 
 
 @pytest.mark.parametrize(("text", "value"), [("1234", "1234"), ("1.30", "1.3"), ("true", "true"), ("", ""), ("ml", "ml")])
-def test_at_the_top_the_engine_knows_only_text(tmp_path: Path, text: str, value: str) -> None:
-    assert read(tmp_path, f"config:\n  aws:region: us-west-2\n  gpumpi:costCenter: {text}\n").values == {"costCenter": value}
+def test_top_level_values_are_always_text_as_in_pulumi(tmp_path: Path, text: str, value: str) -> None:
+    assert read_stack(tmp_path, f"config:\n  aws:region: us-west-2\n  gpumpi:costCenter: {text}\n").values == {
+        "costCenter": value
+    }
 
 
 def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None:
-    raw = read(
+    raw = read_stack(
         tmp_path,
         """\
         config:
@@ -94,7 +96,7 @@ def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None
           gpumpi:tags: {}
         """,
     )
-    assert sorted(problems(raw)) == [
+    assert sorted(list_problems(raw)) == [
         "aws:region: is set twice, on lines 2 and 8; keep one",
         "pools[0].maxSize: is set twice, on lines 5 and 6; keep one",
         "pools[1].labels.a: is set twice, on line 7; keep one",
@@ -130,8 +132,8 @@ def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None
         ),
     ],
 )
-def test_what_is_wrong_with_the_file_itself(tmp_path: Path, text: str, expected: str) -> None:
-    assert problems(read(tmp_path, text)) == [expected]
+def test_invalid_stack_file_structure_is_reported(tmp_path: Path, text: str, expected: str) -> None:
+    assert list_problems(read_stack(tmp_path, text)) == [expected]
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -149,16 +151,16 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
     ids=["not UTF-8", "an alias of itself", "an alias bomb", "deeply nested"],
 )
-def test_a_file_that_would_break_the_reader_is_a_problem(tmp_path: Path, content: bytes, expected: str) -> None:
+def test_unreadable_file_content_is_a_problem_instead_of_a_crash(tmp_path: Path, content: bytes, expected: str) -> None:
     path = tmp_path / "Pulumi.test.yaml"
     path.write_bytes(content)
-    raw = stack_file.read(path)
-    assert problems(raw) == [f"Pulumi.test.yaml: {expected}"]
-    assert preflight.examine_aws(raw).problems == raw.problems
+    raw = stack_file.read_stack_file(path)
+    assert list_problems(raw) == [f"Pulumi.test.yaml: {expected}"]
+    assert preflight.examine_aws_stack(raw).problems == raw.problems
 
 
-def test_a_merge_may_be_overridden(tmp_path: Path) -> None:
-    raw = read(
+def test_merged_yaml_key_may_be_overridden(tmp_path: Path) -> None:
+    raw = read_stack(
         tmp_path,
         """
         x-pool: &pool {instanceType: g5.xlarge, maxSize: 2}
@@ -168,55 +170,59 @@ def test_a_merge_may_be_overridden(tmp_path: Path) -> None:
             - {<<: *pool, name: train, maxSize: 4}
         """,
     )
-    assert problems(raw) == []
+    assert list_problems(raw) == []
     assert raw.values == {"pools": [{"instanceType": "g5.xlarge", "maxSize": 4, "name": "train"}]}
 
 
-def test_keys_of_the_engine_are_left_to_it(tmp_path: Path) -> None:
-    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'pulumi:tags': {team: ml}, 'pulumi:autonaming': {mode: default}}")
-    assert (problems(raw), raw.values) == ([], {})
+def test_pulumi_keys_are_ignored(tmp_path: Path) -> None:
+    raw = read_stack(
+        tmp_path, "config: {'aws:region': us-west-2, 'pulumi:tags': {team: ml}, 'pulumi:autonaming': {mode: default}}"
+    )
+    assert (list_problems(raw), raw.values) == ([], {})
 
 
 @pytest.mark.parametrize("text", ["${X}", "us west 2", "US-WEST-2", "us-west-2;"])
-def test_a_region_that_is_none_is_a_problem_and_aws_is_not_queried(tmp_path: Path, text: str) -> None:
-    raw = read(tmp_path, f"config: {{'aws:region': '{text}', 'gpumpi:target': {{kind: eks}}}}")
-    (problem,) = preflight.examine_aws(raw).problems
+def test_invalid_region_is_a_problem_and_aws_is_not_queried(tmp_path: Path, text: str) -> None:
+    raw = read_stack(tmp_path, f"config: {{'aws:region': '{text}', 'gpumpi:target': {{kind: eks}}}}")
+    (problem,) = preflight.examine_aws_stack(raw).problems
     assert str(problem) == f'aws:region: "{text}" is not a region name. Use one such as us-west-2.'
 
 
-def test_every_region_of_the_sdk_is_a_region_name() -> None:
-    assert [region for region in regions.sdk_regions() if not regions.is_name(region)] == []
-    assert "eusc-de-east-1" in regions.sdk_regions()
+def test_every_sdk_region_is_a_valid_region_name() -> None:
+    assert [region for region in regions.list_sdk_regions() if not regions.is_region_name(region)] == []
+    assert "eusc-de-east-1" in regions.list_sdk_regions()
 
 
-def test_encrypted_values_of_others_are_no_problem(tmp_path: Path) -> None:
-    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'aws:secretKey': {secure: v1:abc}}")
-    assert problems(raw) == []
+def test_encrypted_values_in_other_namespaces_are_accepted(tmp_path: Path) -> None:
+    raw = read_stack(tmp_path, "config: {'aws:region': us-west-2, 'aws:secretKey': {secure: v1:abc}}")
+    assert list_problems(raw) == []
 
 
 def test_an_encrypted_setting_is_reported(tmp_path: Path) -> None:
-    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: eks}, 'gpumpi:tags': {a: {secure: v1:abc}}}")
+    raw = read_stack(
+        tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: eks}, 'gpumpi:tags': {a: {secure: v1:abc}}}"
+    )
     with pytest.raises(SettingsError) as caught:
-        load(raw.values, stack=raw.stack, region=raw.region)
+        load_settings(raw.values, stack=raw.stack, region=raw.region)
     assert str(caught.value) == "tags.a: is encrypted, but no setting here is a secret. Write it in plain text."
 
 
 def test_a_stack_is_found_in_any_folder_by_its_short_name(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.prod.yaml").touch()
     (tmp_path / "Pulumi.dev.yml").touch()
-    assert stack_file.find("prod", tmp_path).name == "Pulumi.prod.yaml"
-    assert stack_file.find("acme/gpumpi/prod", tmp_path).name == "Pulumi.prod.yaml"
-    assert stack_file.find("dev", tmp_path).name == "Pulumi.dev.yml"
+    assert stack_file.find_stack_file("prod", tmp_path).name == "Pulumi.prod.yaml"
+    assert stack_file.find_stack_file("acme/gpumpi/prod", tmp_path).name == "Pulumi.prod.yaml"
+    assert stack_file.find_stack_file("dev", tmp_path).name == "Pulumi.dev.yml"
 
 
-def test_an_unknown_stack_is_reported_with_those_that_are_there(tmp_path: Path) -> None:
+def test_unknown_stack_is_reported_with_the_existing_stacks(tmp_path: Path) -> None:
     with pytest.raises(NoSuchStack, match="there is no stack file in "):
-        stack_file.find("prod", tmp_path)
+        stack_file.find_stack_file("prod", tmp_path)
     (tmp_path / "Pulumi.yaml").touch()
     (tmp_path / "Pulumi.prod.yaml").touch()
     (tmp_path / "Pulumi.test.yaml").touch()
     with pytest.raises(NoSuchStack) as caught:
-        stack_file.find("prd", tmp_path)
+        stack_file.find_stack_file("prd", tmp_path)
     assert str(caught.value) == f'there is no stack "prd" in {tmp_path}. Did you mean prod? There are prod, test'
 
 
@@ -224,7 +230,7 @@ def test_an_unknown_stack_is_reported_with_those_that_are_there(tmp_path: Path) 
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+def set_engine_config(monkeypatch: pytest.MonkeyPatch) -> Any:
     import pulumi
     from pulumi.runtime import config
 
@@ -234,8 +240,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
     config.set_all_config(before[0], sorted(before[1]))
 
 
-def test_the_engines_values_are_decoded(engine: Any) -> None:
-    engine(
+def test_configuration_values_from_pulumi_are_decoded(set_engine_config: Any) -> None:
+    set_engine_config(
         {
             "aws:region": "us-west-2",
             "gpumpi:target": '{"kind":"eks","kubernetesVersion":1.3}',
@@ -247,19 +253,21 @@ def test_the_engines_values_are_decoded(engine: Any) -> None:
     )
     target = {"kind": "eks", "kubernetesVersion": 1.3}
     expected = {"target": target, "pools": [{"name": "train"}], "costCenter": "1234", "tags": "{no json"}
-    assert stack_file.from_engine() == RawStack("prod", "us-west-2", expected)
+    assert stack_file.read_running_stack() == RawStack("prod", "us-west-2", expected)
 
 
-def test_a_secret_of_the_engine_is_reported_and_not_shown(engine: Any) -> None:
-    engine({"aws:region": "us-west-2", "gpumpi:target": '{"kind":"eks"}', "gpumpi:costCenter": "hush"}, ["gpumpi:costCenter"])
-    raw = stack_file.from_engine()
+def test_secret_value_from_pulumi_is_reported_and_not_shown(set_engine_config: Any) -> None:
+    set_engine_config(
+        {"aws:region": "us-west-2", "gpumpi:target": '{"kind":"eks"}', "gpumpi:costCenter": "hush"}, ["gpumpi:costCenter"]
+    )
+    raw = stack_file.read_running_stack()
     with pytest.raises(SettingsError) as caught:
-        load(raw.values, stack=raw.stack, region=raw.region)
+        load_settings(raw.values, stack=raw.stack, region=raw.region)
     assert str(caught.value) == "costCenter: is encrypted, but no setting here is a secret. Write it in plain text."
 
 
-def test_file_and_engine_agree(tmp_path: Path, engine: Any) -> None:
-    file = read(
+def test_settings_from_file_and_from_pulumi_are_equal(tmp_path: Path, set_engine_config: Any) -> None:
+    file = read_stack(
         tmp_path,
         """
         config:
@@ -270,7 +278,7 @@ def test_file_and_engine_agree(tmp_path: Path, engine: Any) -> None:
         """,
         name="Pulumi.prod.yaml",
     )
-    engine(  # the values that Pulumi 3.246.0 passes for the same file
+    set_engine_config(  # the values that Pulumi 3.246.0 passes for the same file
         {
             "aws:region": "us-west-2",
             "gpumpi:costCenter": "83",
@@ -278,4 +286,4 @@ def test_file_and_engine_agree(tmp_path: Path, engine: Any) -> None:
             "gpumpi:platform": "",
         }
     )
-    assert file == stack_file.from_engine()
+    assert file == stack_file.read_running_stack()

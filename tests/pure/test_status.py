@@ -10,9 +10,9 @@ from rich.console import Console
 
 from cli.clusters.status import hourly_price
 from cli.clusters.status.cluster_status import PoolStatus, SpendingStatus, Status
-from cli.clusters.status.node_rows import pool_status, queue_status, volume_statuses
-from cli.clusters.status.status_command import _watch
-from cli.clusters.status.status_screen import screen
+from cli.clusters.status.node_rows import derive_pool_status, derive_queue_status, derive_volume_statuses
+from cli.clusters.status.status_command import _watch_status
+from cli.clusters.status.status_screen import render_status
 from cli.ec2.failed_launches import FailedLaunch, find_last_failed_launch
 from infra.config.stack_file import RawStack
 from infra.jobs.cluster import NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
@@ -31,7 +31,9 @@ POOL = PoolDescription(
 )
 
 
-def node(name: str, *, ready: bool = True, gpus: int = 4, pool: str = "train", taints: tuple[str, ...] = ()) -> dict[str, Any]:
+def make_node(
+    name: str, *, ready: bool = True, gpus: int = 4, pool: str = "train", taints: tuple[str, ...] = ()
+) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "labels": {"gpumpi.io/pool": pool}},
         "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in ("nvidia.com/gpu", *taints)]},
@@ -39,39 +41,49 @@ def node(name: str, *, ready: bool = True, gpus: int = 4, pool: str = "train", t
     }
 
 
-def pod(on: str | None, *gpus: int, phase: str = "Running", before: int = 0) -> dict[str, Any]:
+def make_pod(on: str | None, *gpus: int, phase: str = "Running", before: int = 0) -> dict[str, Any]:
     asked = [{"resources": {"requests": {"nvidia.com/gpu": str(number)}}} for number in gpus]
     first = [{"resources": {"limits": {"nvidia.com/gpu": str(before)}}}] if before else []
     spec: dict[str, Any] = {"containers": [*asked, {}], "initContainers": first}
     return {"spec": spec | ({"nodeName": on} if on else {}), "status": {"phase": phase}}
 
 
-def test_gpus_are_those_of_ready_nodes_and_held_until_a_pod_is_over() -> None:
-    nodes = [node("a"), node("b", ready=False), node("c", pool="other")]
-    pods = [pod("a", 1, 1), pod("a", 4, phase="Succeeded"), pod("a", 0, before=1), pod("c", 4), pod(None, 4)]
-    status = pool_status(POOL, nodes, pods)
+def test_gpus_are_counted_on_ready_nodes_and_used_until_their_pod_ends() -> None:
+    nodes = [make_node("a"), make_node("b", ready=False), make_node("c", pool="other")]
+    pods = [
+        make_pod("a", 1, 1),
+        make_pod("a", 4, phase="Succeeded"),
+        make_pod("a", 0, before=1),
+        make_pod("c", 4),
+        make_pod(None, 4),
+    ]
+    status = derive_pool_status(POOL, nodes, pods)
     assert (status.ready, status.nodes, status.gpus, status.gpus_used, status.problems) == (1, 2, 4, 3, ())
 
 
-def test_nodes_that_are_ready_and_take_no_job_are_reported() -> None:
-    nodes = [node("a", taints=("node.kubernetes.io/unschedulable",)), node("b", gpus=3), node("c")]
-    assert pool_status(POOL, nodes, []).problems == (
+def test_ready_nodes_that_accept_no_jobs_are_reported() -> None:
+    nodes = [make_node("a", taints=("node.kubernetes.io/unschedulable",)), make_node("b", gpus=3), make_node("c")]
+    assert derive_pool_status(POOL, nodes, []).problems == (
         "1 node accepts no jobs: taint node.kubernetes.io/unschedulable",
         "ready nodes with fewer than 4 GPUs: 1, such as b; check its device plugin",
     )
 
 
 def test_gpus_of_nodes_that_accept_no_jobs_are_not_free() -> None:
-    nodes = [node("a"), node("b", taints=("gpumpi.dev/simulated",)), node("c", taints=("node.kubernetes.io/unschedulable",))]
-    status = pool_status(POOL, nodes, [pod("a", 1), pod("c", 2)])
+    nodes = [
+        make_node("a"),
+        make_node("b", taints=("gpumpi.dev/simulated",)),
+        make_node("c", taints=("node.kubernetes.io/unschedulable",)),
+    ]
+    status = derive_pool_status(POOL, nodes, [make_pod("a", 1), make_pod("c", 2)])
     assert (status.ready, status.gpus, status.gpus_used, status.as_json(NOW)["gpusFree"]) == (3, 6, 3, 3)
 
 
-def test_without_the_right_to_list_pods_nobody_knows_who_holds_gpus() -> None:
-    assert pool_status(POOL, [node("a")], None).gpus_used is None
+def test_used_gpus_are_unknown_without_permission_to_list_pods() -> None:
+    assert derive_pool_status(POOL, [make_node("a")], None).gpus_used is None
 
 
-def workload(owner: str, *conditions: str, queue: str = "default", active: bool = True) -> dict[str, Any]:
+def make_workload(owner: str, *conditions: str, queue: str = "default", active: bool = True) -> dict[str, Any]:
     return {
         "metadata": {"ownerReferences": [{"uid": owner}]},
         "spec": {"queueName": queue, "active": active},
@@ -79,38 +91,47 @@ def workload(owner: str, *conditions: str, queue: str = "default", active: bool 
     }
 
 
-def test_a_queue_has_admitted_and_waiting_jobs_and_no_pods_that_move_files() -> None:
+def test_queue_counts_admitted_and_waiting_jobs_without_file_transfer_pods() -> None:
     helper = {"metadata": {"uid": "files"}}
-    admitted = [workload("a", "QuotaReserved"), workload("b", "QuotaReserved", "Admitted")]
-    over = [workload("c", "QuotaReserved", "Admitted", "Finished"), workload("d", active=False)]
-    uncounted = [workload("files", "QuotaReserved"), workload("files"), workload("e", queue="other")]
-    status = queue_status("mpi-jobs", "default", [*admitted, workload("f"), *over, *uncounted], [helper])
+    admitted = [make_workload("a", "QuotaReserved"), make_workload("b", "QuotaReserved", "Admitted")]
+    over = [make_workload("c", "QuotaReserved", "Admitted", "Finished"), make_workload("d", active=False)]
+    uncounted = [make_workload("files", "QuotaReserved"), make_workload("files"), make_workload("e", queue="other")]
+    status = derive_queue_status("mpi-jobs", "default", [*admitted, make_workload("f"), *over, *uncounted], [helper])
     assert (status.admitted, status.waiting) == (2, 1)
 
 
-def test_a_claim_that_is_not_there_is_missing() -> None:
+def test_missing_claim_has_phase_missing() -> None:
     namespace = NamespaceDescription(name="jobs", volumes=(VolumeDescription(name="shared", claim="shared", mount_path="/s"),))
-    assert [status.phase for status in volume_statuses(namespace, [])] == ["Missing"]
-    assert [status.phase for status in volume_statuses(namespace, None)] == [""]
+    assert [status.phase for status in derive_volume_statuses(namespace, [])] == ["Missing"]
+    assert [status.phase for status in derive_volume_statuses(namespace, None)] == [""]
 
 
-def activity(status: str, minutes: int, what: str = "Launching a new EC2 instance") -> dict[str, Any]:
+def make_activity(status: str, minutes: int, what: str = "Launching a new EC2 instance") -> dict[str, Any]:
     at = NOW - timedelta(minutes=minutes)
     return {"StatusCode": status, "Description": what, "StartTime": at, "StatusMessage": f"Refused\n{minutes} minutes ago."}
 
 
 LAUNCHES = [
     ([], None),
-    ([activity("Successful", 1)], None),
-    ([activity("Failed", 1), activity("Failed", 2)], ("Refused 1 minutes ago.", False)),
-    ([activity("InProgress", 0), activity("Successful", 1), activity("Failed", 2)], ("Refused 2 minutes ago.", True)),
-    ([activity("Failed", 1, "Terminating EC2 instance: i-1"), activity("Cancelled", 3)], ("Refused 3 minutes ago.", False)),
-    ([activity("Successful", 1, "Terminating EC2 instance: i-1"), activity("Failed", 3)], ("Refused 3 minutes ago.", False)),
+    ([make_activity("Successful", 1)], None),
+    ([make_activity("Failed", 1), make_activity("Failed", 2)], ("Refused 1 minutes ago.", False)),
+    (
+        [make_activity("InProgress", 0), make_activity("Successful", 1), make_activity("Failed", 2)],
+        ("Refused 2 minutes ago.", True),
+    ),
+    (
+        [make_activity("Failed", 1, "Terminating EC2 instance: i-1"), make_activity("Cancelled", 3)],
+        ("Refused 3 minutes ago.", False),
+    ),
+    (
+        [make_activity("Successful", 1, "Terminating EC2 instance: i-1"), make_activity("Failed", 3)],
+        ("Refused 3 minutes ago.", False),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("activities", "expected"), LAUNCHES, ids=map(str, range(len(LAUNCHES))))
-def test_the_last_failed_launch_is_the_newest_and_over_when_a_later_one_succeeded(
+def test_last_failed_launch_is_the_newest_and_is_resolved_by_a_later_success(
     activities: list[dict[str, Any]], expected: tuple[str, bool] | None
 ) -> None:
     launch = find_last_failed_launch(activities)
@@ -119,17 +140,17 @@ def test_the_last_failed_launch_is_the_newest_and_over_when_a_later_one_succeede
 
 def printed(status: Status) -> str:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(screen(status, NOW))
+    console.print(render_status(status, NOW))
     return console.export_text()
 
 
-def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None:
+def test_pools_from_aws_and_kubernetes_are_merged_and_failed_queries_listed() -> None:
     launch = FailedLaunch(NOW - timedelta(minutes=5), "No capacity [us-west-2a].", False)
     aws = Status(
         "c", "eks", "ACTIVE", pools=(PoolStatus("train", wanted=3, max_size=3, last_failed_launch=launch), PoolStatus("new"))
     )
-    kubernetes = Status("c", pools=(pool_status(POOL, [node("a")], [pod("a", 1)]),), unknown=("queues",))
-    merged = kubernetes.merged(aws)
+    kubernetes = Status("c", pools=(derive_pool_status(POOL, [make_node("a")], [make_pod("a", 1)]),), unknown=("queues",))
+    merged = kubernetes.merge_with(aws)
     assert [(pool.name, pool.ready, pool.wanted, pool.instance_type) for pool in merged.pools] == [
         ("train", 1, 3, "g5.8xlarge"),
         ("new", None, None, ""),
@@ -141,20 +162,20 @@ def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None
     assert lines[-1] == "unknown: queues"
 
 
-def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_continues_after_a_failed_update(capsys: pytest.CaptureFixture[str]) -> None:
     from cli.errors import CommandError
 
     looks: Iterator[Status | BaseException] = iter(
         [Status("c", state="ACTIVE"), CommandError("no cluster answers", 5), KeyboardInterrupt()]
     )
 
-    def look() -> tuple[Status, int]:
+    def next_status() -> tuple[Status, int]:
         outcome = next(looks)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome, 0
 
-    assert _watch(look, as_json=True, pause=lambda seconds: None) == 130
+    assert _watch_status(next_status, as_json=True, pause=lambda seconds: None) == 130
     first, second = capsys.readouterr().out.splitlines()
     assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "current status: no cluster answers" in second
 
@@ -166,8 +187,8 @@ SPENT = SpendingStatus(Decimal("44.3"), NOW)
 
 
 def test_the_spending_so_far_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hourly_price, "of_stack", lambda _: SPENT)
-    status, _ = hourly_price.with_spending(RAW, lambda: (Status("c"), 0))()
+    monkeypatch.setattr(hourly_price, "read_stack_spending", lambda _: SPENT)
+    status, _ = hourly_price.add_spending(RAW, lambda: (Status("c"), 0))()
     assert "instances so far: 44.30 USD since 2026-11-21 12:00 UTC" in printed(status)
 
 
@@ -187,23 +208,23 @@ def test_an_unknown_price_makes_the_spending_a_lower_bound() -> None:
         (("failed launches: no credentials found",), ("failed launches: no credentials found",)),
     ],
 )
-def test_a_reason_that_is_shown_already_is_not_repeated(
+def test_reason_already_shown_is_not_repeated(
     before: tuple[str, ...], after: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hourly_price, "of_stack", lambda _: "no credentials found")
-    status, _ = hourly_price.with_spending(RAW, lambda: (Status("c", unknown=before), 0))()
+    monkeypatch.setattr(hourly_price, "read_stack_spending", lambda _: "no credentials found")
+    status, _ = hourly_price.add_spending(RAW, lambda: (Status("c", unknown=before), 0))()
     assert status.unknown == after
 
 
-def test_watching_reads_the_spending_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_reads_the_spending_once_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[RawStack] = []
 
-    def of_stack(raw: RawStack) -> SpendingStatus:
+    def read_spending(raw: RawStack) -> SpendingStatus:
         reads.append(raw)
         return SPENT
 
-    monkeypatch.setattr(hourly_price, "of_stack", of_stack)
+    monkeypatch.setattr(hourly_price, "read_stack_spending", read_spending)
     moments = iter([0, 30, 60, 60])
-    look = hourly_price.with_spending(RAW, lambda: (Status("c"), 0), lambda: next(moments))
+    look = hourly_price.add_spending(RAW, lambda: (Status("c"), 0), lambda: next(moments))
     assert [look()[0].spending for _ in range(3)] == [SPENT] * 3
     assert len(reads) == 2

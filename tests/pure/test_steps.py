@@ -10,18 +10,18 @@ from infra.platform.job_controller.in_pod import progress, steps
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
 from tests.docs.tables import ROOT
-from tests.pure.controlled_jobs import Controlled, at, job, launcher, main, workers
+from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_workers, timestamp_at
 from workloads import progress as helper
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
 
 
-def test_a_pattern_that_takes_too_long_is_given_up() -> None:
-    lines = [(at(1), "a" * 100 + "!")]
+def test_pattern_that_takes_too_long_is_aborted() -> None:
+    lines = [(timestamp_at(1), "a" * 100 + "!")]
     with pytest.raises(steps.TooSlow):
-        steps.find(lines, "(a+)+$", limit=0.1)
+        steps.find_steps(lines, "(a+)+$", limit=0.1)
     loop = Controlled()
-    managed = job(main(policy=WITHIN), [*workers(uid="uid"), launcher(1)])
+    managed = make_job(make_main_object(policy=WITHIN), [*make_workers(uid="uid"), make_launcher(1)])
     loop.look(managed, 20)
     loop.look(managed, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
     assert loop["progressProblem"] == progress.TOO_SLOW
@@ -39,11 +39,11 @@ def test_a_pattern_that_takes_too_long_is_given_up() -> None:
         ("(", "step 1", []),
     ],
 )
-def test_a_line_names_a_step(pattern: str, text: str, expected: list[Step]) -> None:
-    assert steps.find([("t", text)], pattern) == expected
+def test_step_number_is_parsed_from_a_line(pattern: str, text: str, expected: list[Step]) -> None:
+    assert steps.find_steps([("t", text)], pattern) == expected
 
 
-def test_the_helper_prints_what_the_documented_pattern_finds(
+def test_progress_helper_output_matches_the_documented_pattern(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pattern = re.search(r"pattern: '(gpumpi-progress .*)'", (ROOT / "docs/guides/restarts.md").read_text())
@@ -53,5 +53,5 @@ def test_the_helper_prints_what_the_documented_pattern_finds(
         helper.report(7, 1.25)
         helper.report(8, times=[0.5, 0.4, 1.2, 0.6])
     lines = [("t", line) for line in capsys.readouterr().out.splitlines()]
-    assert steps.find(lines, pattern[1]) == [Step("t", 7, 1250), Step("t", 8, 0, 2, 2.18)]
+    assert steps.find_steps(lines, pattern[1]) == [Step("t", 7, 1250), Step("t", 8, 0, 2, 2.18)]
     assert find_pattern_problem(pattern[1]) is None

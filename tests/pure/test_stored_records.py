@@ -24,13 +24,13 @@ from infra.jobs import files
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY
 from infra.kubernetes import kubeconfigs
 from infra.naming import JOB_LABEL
-from tests.pure.job_world import cluster, placed
+from tests.pure.job_world import make_cluster, placed
 
 Object = dict[str, Any]
 NAMESPACE, JOB = "mpi-jobs", "mnist"
 BUCKET, ACCOUNT = "gpumpi-test-keys", "123456789012"
-DESCRIBED = cluster(region="us-west-2", account=ACCOUNT, bucket=BUCKET)
-GENUINE = files.build_record(placed(DESCRIBED, name=JOB), "0123abcd")["data"]
+DESCRIBED = make_cluster(region="us-west-2", account=ACCOUNT, bucket=BUCKET)
+GENUINE = files.build_folder_record(placed(DESCRIBED, name=JOB), "0123abcd")["data"]
 KEY = f"workdirs/{NAMESPACE}/{'a' * 64}/0123abcd.tar.gz"
 BINDING = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -60,21 +60,23 @@ class ApiServer:
     def call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, **_: Any) -> Any:
         if method != "GET":
             self.writes.append((method, path, body))
-            return answer({**(body or {}), "metadata": {"uid": "1", **(body or {}).get("metadata", {})}})
+            return make_answer({**(body or {}), "metadata": {"uid": "1", **(body or {}).get("metadata", {})}})
         if path.endswith(CONFIG_MAP):
-            return answer({"data": {CONFIG_MAP_KEY: DESCRIBED.to_json()}})
+            return make_answer({"data": {CONFIG_MAP_KEY: DESCRIBED.to_json()}})
         labels = dict(part.split("=") for part in (query or {}).get("labelSelector", "").split(",") if "=" in part)
         if path == f"api/v1/namespaces/{NAMESPACE}/configmaps":
-            return answer({"items": [item for item in self.config_maps if labels.items() <= item["metadata"]["labels"].items()]})
+            return make_answer(
+                {"items": [item for item in self.config_maps if labels.items() <= item["metadata"]["labels"].items()]}
+            )
         if path.endswith("/pods") and "batch.kubernetes.io/job-name" in labels:
             state = {"containerStatuses": [{"name": "files", "state": {"running": {}}}]}
-            return answer({"items": [{"metadata": {"name": "files-1-x"}, "spec": {}, "status": state}]})
+            return make_answer({"items": [{"metadata": {"name": "files-1-x"}, "spec": {}, "status": state}]})
         if re.search(r"namespaces/[^/]+/[a-z]+/", path):
             raise ApiException(status=404, reason="NotFound")
-        return answer({"items": []})
+        return make_answer({"items": []})
 
 
-def answer(document: Any) -> Any:
+def make_answer(document: Any) -> Any:
     return SimpleNamespace(data=json.dumps(document))
 
 
@@ -126,7 +128,7 @@ DATA = st.one_of(
 )
 
 
-def config_map(data: Object | None, label: str, place: str, annotations: dict[str, str]) -> Object:
+def make_config_map(data: Object | None, label: str, place: str, annotations: dict[str, str]) -> Object:
     metadata = {
         "name": "forged",
         "namespace": place,
@@ -140,7 +142,7 @@ def config_map(data: Object | None, label: str, place: str, annotations: dict[st
 
 CONFIG_MAPS = st.lists(
     st.builds(
-        config_map,
+        make_config_map,
         DATA,
         st.sampled_from([JOB, JOB, "other", "..", "a/../b", "Name_With.Dots"]),
         st.sampled_from([NAMESPACE, "kube-system"]),
@@ -153,7 +155,7 @@ VERBS: Final = {
     "cancel": lambda: CliRunner().invoke(app, ["cancel", JOB]),
     "delete": lambda: CliRunner().invoke(app, ["delete", JOB]),
     "logs": lambda: CliRunner().invoke(app, ["logs", JOB]),
-    "expiry at submit": lambda: in_cluster.remove_expired(Access().connect(), NAMESPACE),
+    "expiry at submit": lambda: in_cluster.remove_expired_files(Access().connect(), NAMESPACE),
 }
 
 
@@ -170,13 +172,13 @@ class Aws:
 @pytest.mark.parametrize("verb", VERBS)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(config_maps=CONFIG_MAPS)
-def test_forged_records_of_files_reach_nothing_outside_their_namespace(
+def test_forged_file_records_affect_nothing_outside_their_namespace(
     verb: str, config_maps: list[Object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api, aws = ApiServer(config_maps), Aws()
-    monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
+    monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
     monkeypatch.setattr(in_bucket, "Clients", lambda region: SimpleNamespace(s3=aws, region=region))
-    monkeypatch.setattr(pod_streams, "run", lambda *_: CompletedProcess([], 0, b"", b""))
+    monkeypatch.setattr(pod_streams, "run_command", lambda *_: CompletedProcess([], 0, b"", b""))
     result = VERBS[verb]()
     assert result is None or result.exception is None or isinstance(result.exception, SystemExit), result.exception
     for method, path, body in api.writes:
@@ -210,9 +212,9 @@ def check_write(method: str, path: str, body: Any) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_genuine_record_is_used(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    api = ApiServer([config_map(GENUINE, JOB, NAMESPACE, {})])
-    monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
-    monkeypatch.setattr(pod_streams, "run", lambda *_: CompletedProcess([], 0, b"/mnist-launcher-x\n hello\n", b""))
+    api = ApiServer([make_config_map(GENUINE, JOB, NAMESPACE, {})])
+    monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
+    monkeypatch.setattr(pod_streams, "run_command", lambda *_: CompletedProcess([], 0, b"/mnist-launcher-x\n hello\n", b""))
     VERBS[verb]()
     (created,) = [body for method, _, body in api.writes if method == "POST"]
     assert created["spec"]["template"]["spec"]["containers"][0]["image"].endswith("/openmpi:5")
@@ -220,29 +222,31 @@ def test_a_genuine_record_is_used(verb: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_invalid_record_is_reported_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = ApiServer([config_map({"remover.json": json.dumps(BINDING)}, JOB, NAMESPACE, {})])
-    monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
+    api = ApiServer([make_config_map({"remover.json": json.dumps(BINDING)}, JOB, NAMESPACE, {})])
+    monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
     done = CliRunner().invoke(app, ["cancel", JOB])
     assert "ConfigMap forged: is not a valid record of a job's files" in done.output
     assert "Delete it: kubectl delete configmap forged -n mpi-jobs" in done.output
     assert "there is no job mnist" in done.output and api.writes == []
 
 
-def test_files_that_cannot_be_removed_do_not_keep_users_from_submitting(
+def test_undeletable_files_do_not_prevent_job_submission(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api = ApiServer([config_map(GENUINE, "other", NAMESPACE, {}), config_map({**GENUINE, "id": "f" * 8}, "more", NAMESPACE, {})])
+    api = ApiServer(
+        [make_config_map(GENUINE, "other", NAMESPACE, {}), make_config_map({**GENUINE, "id": "f" * 8}, "more", NAMESPACE, {})]
+    )
     api_call, refused = api.call, []
 
-    def call(method: str, path: str, *arguments: Any, **more: Any) -> Any:
+    def refuse_post(method: str, path: str, *arguments: Any, **more: Any) -> Any:
         if method == "POST":
             refused.append(path)
             raise ApiException(status=403, reason="Forbidden")
         return api_call(method, path, *arguments, **more)
 
-    monkeypatch.setattr(api, "call", call)
-    monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
-    in_cluster.remove_expired(Access().connect(), NAMESPACE)
+    monkeypatch.setattr(api, "call", refuse_post)
+    monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
+    in_cluster.remove_expired_files(Access().connect(), NAMESPACE)
     assert len(refused) == 2 and api.writes == []
     assert capsys.readouterr().err.count("the files of ConfigMap forged were not removed: ") == 2
 
@@ -253,7 +257,7 @@ def test_names_that_would_change_the_path_of_a_request_are_refused(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = ApiServer([])
-    monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
+    monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
     of_object = {"name": "a", "namespace": NAMESPACE, place: name}
     running = Cluster(None, None)
     for call in (

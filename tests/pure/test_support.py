@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from infra.facts.model import Existing
-from infra.plan.eks_versions import support_type
-from tests.pure.world import facts, settings
+from infra.plan.eks_versions import choose_support_type
+from tests.pure.world import account_facts, settings
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ from tests.pure.world import facts, settings
     ],
     ids=["new", "new, other version in extended support", "new, in extended support", "existing extended", "existing standard"],
 )
-def test_new_clusters_get_standard_support_and_existing_ones_keep_theirs(fields: dict[str, Any], expected: str) -> None:
+def test_new_clusters_get_standard_support_and_existing_clusters_keep_their_type(fields: dict[str, Any], expected: str) -> None:
     stack = settings()
-    assert support_type(stack, facts(stack, **fields)) == expected
+    assert choose_support_type(stack, account_facts(stack, **fields)) == expected

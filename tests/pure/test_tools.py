@@ -17,7 +17,7 @@ MODULES = sorted({tool.module for tool in EVERY}, key=lambda module: module.name
 
 
 @pytest.mark.parametrize("module", [tool for tool in MODULES if not any(tool.folder.glob("*.c"))], ids=lambda module: module.name)
-def test_a_module_pins_what_the_catalogue_says(module: Module) -> None:
+def test_go_module_pins_match_the_catalogue(module: Module) -> None:
     required = (module.folder / "go.mod").read_text()
     for package in module.packages:
         if package.startswith("gpumpi/"):
@@ -36,7 +36,7 @@ def test_every_program_of_a_module_is_a_tool() -> None:
     }
 
 
-def test_another_pin_or_source_is_another_folder_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_pin_or_source_uses_another_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "HERE", tmp_path)
     module = Module("thing", "1.0.0", ("gpumpi/tools/thing",))
     module.folder.mkdir()
@@ -47,7 +47,7 @@ def test_another_pin_or_source_is_another_folder_of_the_cache(tmp_path: Path, mo
     assert len(folders) == 4
 
 
-def test_a_file_that_a_go_module_lacks_is_added_before_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_missing_from_a_go_module_is_added_before_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "HERE", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     page = ("example.com/pages/hello/page.html", "hi")
@@ -67,7 +67,7 @@ def test_a_file_that_a_go_module_lacks_is_added_before_the_build(tmp_path: Path,
     assert subprocess.run([program], capture_output=True, text=True, check=True).stderr == "hi!"
 
 
-def test_without_go_the_fix_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_go_is_reported_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kubelet: Tool = catalogue.KUBELET
@@ -75,40 +75,42 @@ def test_without_go_the_fix_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
         build.ensure(kubelet, print)
 
 
-def test_what_is_on_path_wins_over_debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_on_path_is_preferred_over_debian_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "runc").write_text("#!/bin/sh\n")
     (tmp_path / "runc").chmod(0o755)
     assert debian.ensure(debian.RUNC, print) == tmp_path
 
 
-def test_a_program_that_an_older_release_did_not_want_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debian, "_installed", lambda package: None)
-    monkeypatch.setattr(debian, "_must_be_debian", lambda package: None)
+def test_program_added_in_a_newer_release_is_fetched_into_an_old_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "_find_installed", lambda package: None)
+    monkeypatch.setattr(debian, "_require_debian", lambda package: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    def fetch(package: debian.Package, root: Path, downloads: Path) -> None:
+    def fetch_package(package: debian.Package, root: Path, downloads: Path) -> None:
         (root / "usr/bin").mkdir(parents=True, exist_ok=True)
         for program in ("one", "two"):
             (root / "usr/bin" / program).touch(mode=0o755)
 
-    monkeypatch.setattr(debian, "_fetch", fetch)
+    monkeypatch.setattr(debian, "_download_and_unpack", fetch_package)
     older = debian.ensure(debian.Package("p", ("one",)), print)
     assert debian.ensure(debian.Package("p", ("one", "two")), print) == older
     assert sorted(path.name for path in older.iterdir()) == ["one", "two"]
 
 
-def test_a_package_whose_dependencies_serve_browsers_is_fetched_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_with_browser_dependencies_is_fetched_without_dependencies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(debian, "_must_be_debian", lambda package: None)
+    monkeypatch.setattr(debian, "_require_debian", lambda package: None)
     commands: list[list[str]] = []
 
-    def run(command: list[str], folder: Path) -> tuple[int, str]:
+    def record_command(command: list[str], folder: Path) -> tuple[int, str]:
         commands.append(command)
         return 1, ""
 
-    monkeypatch.setattr(debian, "_run", run)
+    monkeypatch.setattr(debian, "_run", record_command)
     with pytest.raises(BuildError, match=r"^prometheus, promtool: not found on PATH, and apt-get could not download"):
         debian.ensure(debian.PROMETHEUS, print)
     downloads = [command for command in commands if "download" in command]
@@ -116,37 +118,35 @@ def test_a_package_whose_dependencies_serve_browsers_is_fetched_alone(tmp_path: 
     assert not [command for command in commands if "--simulate" in command]
 
 
-def test_where_debian_is_not_the_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_is_named_on_systems_other_than_debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(BuildError, match=r"^no-such-program: not found on PATH\. .* Debian.* \(apt-get and dpkg-deb not found\)"):
         debian.ensure(debian.Package("nothing", ("no-such-program",)), print)
 
 
-def test_a_program_that_brought_its_libraries_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_with_bundled_libraries_finds_its_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "root"
     libraries, program = root / "usr/lib/x86_64-linux-gnu", root / "usr/sbin/many"
     (libraries / "xtables").mkdir(parents=True)
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\necho "$LD_LIBRARY_PATH $XTABLES_LIBDIR $1"\n')
     program.chmod(0o755)
-    debian._make_bin(debian.Package("p", ("one",), links=(("one", "usr/sbin/many"),)), root, tmp_path / "bin")
+    debian._create_bin_folder(debian.Package("p", ("one",), links=(("one", "usr/sbin/many"),)), root, tmp_path / "bin")
     said = subprocess.run([tmp_path / "bin/one", "argument"], capture_output=True, text=True, check=True, env=dict(os.environ))
     assert said.stdout == f"{libraries} {libraries / 'xtables'} argument\n"
 
 
-def test_the_script_that_runs_programs_has_the_version_of_the_cli_and_of_the_sdk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pulumi_language_script_has_the_version_of_cli_and_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = catalogue.PULUMI.version
     assert f"{language_exec.MODULE} v{version} " in (catalogue.PULUMI.module.folder / "go.mod").read_text()
     assert f"{language_exec.MODULE} v{version} h1:" in (catalogue.PULUMI.module.folder / "go.sum").read_text()
     assert f"\npulumi=={version} " in (ROOT / "requirements.lock").read_text()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert version in str(language_exec.path())
+    assert version in str(language_exec.cached_script_path())
 
 
-def test_the_script_that_runs_programs_is_fetched_once_and_go_checks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pulumi_language_script_is_fetched_once_and_verified_by_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "module" / language_exec.FILE
     source.parent.mkdir(parents=True)
     source.write_text("print()\n")
@@ -157,15 +157,15 @@ def test_the_script_that_runs_programs_is_fetched_once_and_go_checks_it(tmp_path
     go.chmod(0o755)
     monkeypatch.setenv("PATH", str(go.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert language_exec.ensure(print) == language_exec.ensure(print) == language_exec.path()
-    assert language_exec.path().read_text() == "print()\n"
+    assert language_exec.ensure_script(print) == language_exec.ensure_script(print) == language_exec.cached_script_path()
+    assert language_exec.cached_script_path().read_text() == "print()\n"
     assert calls.read_text().splitlines() == [
         f"-mod=readonly {catalogue.PULUMI.module.folder} mod download -json {language_exec.MODULE}"
     ]
 
 
-def test_without_go_the_script_that_runs_programs_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pulumi_language_script_cannot_be_fetched_without_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(BuildError, match="pulumi-language-python-exec is fetched from a Go module and needs Go"):
-        language_exec.ensure(print)
+        language_exec.ensure_script(print)

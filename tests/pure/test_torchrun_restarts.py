@@ -1,81 +1,87 @@
 """The job controller's decisions for torchrun, whose ranks are pods of one Kubernetes Job."""
 
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob
-from tests.pure.controlled_jobs import Controlled, condition, job, main, pod, workers
+from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_main_object, make_pod, make_workers
 
 
-def test_all_ranks_of_torchrun_restart_together() -> None:
+def test_all_torchrun_ranks_restart_together() -> None:
     loop = Controlled()
-    root = main("torchrun")
-    first, second = workers()
-    assert loop.look(job(root, [first, second]), 30) == []
+    root = make_main_object("torchrun")
+    first, second = make_workers()
+    assert loop.look(make_job(root, [first, second]), 30) == []
     assert loop["phase"] == "Running"
-    failed = pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
-    assert loop.look(job(root, [failed, second]), 41) == [DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 5)]
-    gone = pod("train-worker-1", "worker", node="two", phase="Failed", code=143, until=44)
-    again = [pod(f"again-{index}", "worker", since=50 + index) for index in range(2)]
-    assert loop.look(job(root, [failed, gone, again[0]]), 52) == []
-    assert loop.look(job(root, [failed, gone, *again]), 60) == []
+    failed = make_pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
+    assert loop.look(make_job(root, [failed, second]), 41) == [DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 5)]
+    gone = make_pod("train-worker-1", "worker", node="two", phase="Failed", code=143, until=44)
+    again = [make_pod(f"again-{index}", "worker", since=50 + index) for index in range(2)]
+    assert loop.look(make_job(root, [failed, gone, again[0]]), 52) == []
+    assert loop.look(make_job(root, [failed, gone, *again]), 60) == []
     assert loop.outcomes == [("Failed", "train-worker-0: exit code 1"), (None, "")]
     assert (loop["restarts"], loop["phase"], len(loop["attempts"][1]["pods"])) == (1, "Running", 2)
 
 
-def test_a_controller_that_was_down_ends_the_ranks_left_over_although_the_next_attempt_has_begun() -> None:
+def test_restarted_controller_ends_leftover_ranks_even_if_the_next_attempt_began() -> None:
     loop = Controlled()
-    root = main("torchrun")
-    first, second = workers()
-    loop.look(job(root, [first, second]), 30)
-    failed = pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
-    again = pod("again-0", "worker", since=51)
-    assert loop.look(job(root, [failed, again, second]), 60) == [DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 5)]
-    gone = pod("train-worker-1", "worker", node="two", phase="Failed", code=143, until=62)
-    assert loop.look(job(root, [failed, gone, again, pod("again-1", "worker", node="two", since=72)]), 75) == []
+    root = make_main_object("torchrun")
+    first, second = make_workers()
+    loop.look(make_job(root, [first, second]), 30)
+    failed = make_pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
+    again = make_pod("again-0", "worker", since=51)
+    assert loop.look(make_job(root, [failed, again, second]), 60) == [
+        DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 5)
+    ]
+    gone = make_pod("train-worker-1", "worker", node="two", phase="Failed", code=143, until=62)
+    assert loop.look(make_job(root, [failed, gone, again, make_pod("again-1", "worker", node="two", since=72)]), 75) == []
     assert loop.outcomes == [("Failed", "train-worker-0: exit code 1"), (None, "")]
     assert (loop["failures"], loop["restarts"], len(loop["attempts"][1]["pods"])) == (1, 1, 2)
 
 
-def test_ranks_of_torchrun_get_their_time_to_save_when_one_of_them_is_taken_away() -> None:
+def test_torchrun_ranks_get_their_grace_period_when_one_rank_is_evicted() -> None:
     loop = Controlled()
-    root = main("torchrun", {"maxRestarts": 0})
-    first, second = workers()
-    loop.look(job(root, [first, second]), 30)
-    leaving = pod("train-worker-0", "worker", target="EvictionByEvictionAPI", deleting=True)
-    assert loop.look(job(root, [leaving, second]), 41) == [DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", None)]
+    root = make_main_object("torchrun", {"maxRestarts": 0})
+    first, second = make_workers()
+    loop.look(make_job(root, [first, second]), 30)
+    leaving = make_pod("train-worker-0", "worker", target="EvictionByEvictionAPI", deleting=True)
+    assert loop.look(make_job(root, [leaving, second]), 41) == [
+        DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", None)
+    ]
     assert (loop["failures"], loop["disruptions"]) == (0, 1)
 
 
-def test_a_job_whose_ranks_have_ended_does_not_restart() -> None:
+def test_job_with_finished_ranks_does_not_restart() -> None:
     loop = Controlled()
-    loop.look(job(main("torchrun"), workers()), 30)
-    loop.look(job(main("torchrun"), workers(phase="Succeeded", until=40)), 41)
+    loop.look(make_job(make_main_object("torchrun"), make_workers()), 30)
+    loop.look(make_job(make_main_object("torchrun"), make_workers(phase="Succeeded", until=40)), 41)
     assert (loop["phase"], loop["restarts"]) == ("Running", 0)
 
 
-def test_several_ranks_that_fail_together_are_one_failure() -> None:
+def test_simultaneous_rank_failures_count_as_one_failure() -> None:
     loop = Controlled()
-    root = main("torchrun", {"maxRestarts": 1})
-    loop.look(job(root, workers()), 30)
-    loop.look(job(root, workers(phase="Failed", code=1, until=40)), 41)
+    root = make_main_object("torchrun", {"maxRestarts": 1})
+    loop.look(make_job(root, make_workers()), 30)
+    loop.look(make_job(root, make_workers(phase="Failed", code=1, until=40)), 41)
     assert loop["failures"] == 1
 
 
 def test_torchrun_ends_if_a_rank_fails_after_another_has_succeeded() -> None:
     loop = Controlled()
-    done = pod("train-worker-1", "worker", phase="Succeeded", until=40)
-    failed = pod("train-worker-0", "worker", phase="Failed", code=1, until=41)
-    (action,) = loop.look(job(main("torchrun"), [failed, done]), 42)
+    done = make_pod("train-worker-1", "worker", phase="Succeeded", until=40)
+    failed = make_pod("train-worker-0", "worker", phase="Failed", code=1, until=41)
+    (action,) = loop.look(make_job(make_main_object("torchrun"), [failed, done]), 42)
     assert isinstance(action, FailJob)
     assert action.reason == "FailedAfterSuccess"
 
 
-def test_pods_that_end_with_the_job_are_no_disruption() -> None:
+def test_pods_that_end_with_the_job_are_not_a_disruption() -> None:
     loop = Controlled()
-    root = main("torchrun")
-    loop.look(job(root, workers()), 30)
-    late = main("torchrun", conditions=[condition("FailureTarget", 40, "deadline")])
-    assert loop.look(job(late, workers(deleting=True)), 41) == []
-    ended = main("torchrun", conditions=[condition("Failed", 45, "Job was active longer than specified deadline")])
-    loop.look(job(ended, []), 46)
+    root = make_main_object("torchrun")
+    loop.look(make_job(root, make_workers()), 30)
+    late = make_main_object("torchrun", conditions=[make_condition("FailureTarget", 40, "deadline")])
+    assert loop.look(make_job(late, make_workers(deleting=True)), 41) == []
+    ended = make_main_object(
+        "torchrun", conditions=[make_condition("Failed", 45, "Job was active longer than specified deadline")]
+    )
+    loop.look(make_job(ended, []), 46)
     assert loop.outcomes == [("Failed", "Job was active longer than specified deadline")]
     assert (loop["disruptions"], loop["phase"]) == (0, "Failed")
     assert loop["reason"] == "Job was active longer than specified deadline"

@@ -7,7 +7,7 @@ import pytest
 
 from infra.jobs.placed import Storage
 from infra.jobs.render import LAUNCHERS
-from tests.pure.job_world import EVERY_LAUNCHER, pieces
+from tests.pure.job_world import EVERY_LAUNCHER, render_objects
 
 SETTINGS = {"name": "settings", "mountPath": "/etc/train", "readOnly": True, "configMap": {"name": "settings"}}
 KEY = {"name": "key", "mountPath": "/key", "subPath": "a", "secret": {"secretName": "key"}}
@@ -18,52 +18,52 @@ Container = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 """Metadata of a pod, its spec, and one of its containers."""
 
 
-def templates(launcher: str, storage: Storage | None = None, **more: Any) -> list[dict[str, Any]]:
+def list_pod_templates(launcher: str, storage: Storage | None = None, **more: Any) -> list[dict[str, Any]]:
     """Return the pod templates of a job with `setup`."""
     values = {"command": ["run-ranks"], "setup": ["run-setup"], **EVERY_LAUNCHER[launcher], **more}
-    specs = [piece.get("spec", {}) for piece in pieces(storage=storage, **values)]
+    specs = [piece.get("spec", {}) for piece in render_objects(storage=storage, **values)]
     replicas = [replica["template"] for spec in specs for replica in spec.get("mpiReplicaSpecs", {}).values()]
     return [*replicas, *(spec["template"] for spec in specs if "template" in spec)]
 
 
-def containers(launcher: str, storage: Storage | None = None, **more: Any) -> list[Container]:
+def list_containers(launcher: str, storage: Storage | None = None, **more: Any) -> list[Container]:
     """Return all containers of a job with `setup`."""
     return [
         (template["metadata"], template["spec"], container)
-        for template in templates(launcher, storage, **more)
+        for template in list_pod_templates(launcher, storage, **more)
         for container in (*template["spec"].get("initContainers", ()), *template["spec"]["containers"])
     ]
 
 
-def user_containers(launcher: str, storage: Storage | None = None, **more: Any) -> dict[str, Container]:
+def find_user_containers(launcher: str, storage: Storage | None = None, **more: Any) -> dict[str, Container]:
     """Return the containers that run the user's words, and the workers, whose sshd starts ranks, by name."""
     return {
         container["name"]: (metadata, pod, container)
-        for metadata, pod, container in containers(launcher, storage, **more)
+        for metadata, pod, container in list_containers(launcher, storage, **more)
         if {"run-ranks", "run-setup"} & set(container["command"]) or container["name"] == "worker"
     }
 
 
-def roles_of(launcher: str) -> tuple[str, ...]:
+def list_roles(launcher: str) -> tuple[str, ...]:
     return LAUNCHERS[EVERY_LAUNCHER[launcher]["launcher"]].roles
 
 
-def environment(container: dict[str, Any]) -> dict[str, Any]:
+def read_environment(container: dict[str, Any]) -> dict[str, Any]:
     return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
 
 
-def paths(container: dict[str, Any]) -> set[str]:
+def list_mount_paths(container: dict[str, Any]) -> set[str]:
     return {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
 SENT = "/shared/.gpumpi/jobs/mpi-jobs/mnist.1/workdir"
 PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dict[str, Any]], object]]] = {
     "image": ({"image": "r.example.com/t:1"}, Storage(), lambda pod, one: one["image"] == "r.example.com/t:1"),
-    "env": ({"env": {"EPOCHS": "3"}}, Storage(), lambda pod, one: environment(one)["EPOCHS"] == "3"),
+    "env": ({"env": {"EPOCHS": "3"}}, Storage(), lambda pod, one: read_environment(one)["EPOCHS"] == "3"),
     "secretEnv": (
         {"secretEnv": {"TOKEN": {"name": "login", "key": "token"}}},
         Storage(),
-        lambda pod, one: environment(one)["TOKEN"] == {"secretKeyRef": {"name": "login", "key": "token"}},
+        lambda pod, one: read_environment(one)["TOKEN"] == {"secretKeyRef": {"name": "login", "key": "token"}},
     ),
     "envFrom": (
         {"envFrom": [{"secretRef": {"name": "dataset"}, "prefix": "DATA_"}, {"configMapRef": {"name": "settings"}}]},
@@ -74,13 +74,13 @@ PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dic
     "volumes": (
         {"volumes": [{"name": "shared"}, {"name": "scratch.claim", "mountPath": "/scratch"}]},
         Storage(),
-        lambda pod, one: {"/shared", "/scratch", "/tmp"} <= paths(one),
+        lambda pod, one: {"/shared", "/scratch", "/tmp"} <= list_mount_paths(one),
     ),
-    "volumes, by default": ({}, Storage(), lambda pod, one: {"/shared", "/tmp"} <= paths(one)),
+    "volumes, by default": ({}, Storage(), lambda pod, one: {"/shared", "/tmp"} <= list_mount_paths(one)),
     "podOverrides.worker.volumes": (
         {"podOverrides": {"worker": {"volumes": [SETTINGS]}}},
         Storage(),
-        lambda pod, one: one["name"] == "launcher" or ("/etc/train" in paths(one)),
+        lambda pod, one: one["name"] == "launcher" or ("/etc/train" in list_mount_paths(one)),
     ),
     "podOverrides.worker.volumes, in the pod": (
         {"podOverrides": {"worker": {"volumes": [SETTINGS]}}},
@@ -97,22 +97,24 @@ PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dic
         Storage(),
         lambda pod, one: one["securityContext"]["readOnlyRootFilesystem"] is False,
     ),
-    "home": ({"home": "/home/ada"}, Storage(), lambda pod, one: environment(one)["HOME"] == "/home/ada"),
+    "home": ({"home": "/home/ada"}, Storage(), lambda pod, one: read_environment(one)["HOME"] == "/home/ada"),
     "workdir on a volume": ({}, Storage(workdir=SENT), lambda pod, one: one["workingDir"] == SENT),
     "workdir in the bucket": (
         {},
         Storage(workdir="/gpumpi/workdir", archive="workdirs/mpi-jobs/0.tar.gz"),
-        lambda pod, one: one["workingDir"] in paths(one) and pod["initContainers"][0]["name"] == "workdir",
+        lambda pod, one: one["workingDir"] in list_mount_paths(one) and pod["initContainers"][0]["name"] == "workdir",
     ),
     "logs on a volume": (
         {},
         Storage(logs="/shared/logs"),
-        lambda pod, one: environment(one)["GPUMPI_LOG"] == "/shared/logs/$(GPUMPI_LOG_POD)" and "mkfifo" in one["command"][2],
+        lambda pod, one: (
+            read_environment(one)["GPUMPI_LOG"] == "/shared/logs/$(GPUMPI_LOG_POD)" and "mkfifo" in one["command"][2]
+        ),
     ),
     "logs in CloudWatch": (
         {},
         Storage(log_run="7"),
-        lambda pod, one: environment(one)["GPUMPI_LOG_STREAM"] == "mpi-jobs/mnist/7/$(GPUMPI_LOG_POD)",
+        lambda pod, one: read_environment(one)["GPUMPI_LOG_STREAM"] == "mpi-jobs/mnist/7/$(GPUMPI_LOG_POD)",
     ),
 }
 """What docs/guides/jobs.md promises -> values of the job, what `submit` stores, and the check of each pod and its container."""
@@ -120,47 +122,47 @@ PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dic
 
 @every_launcher
 @pytest.mark.parametrize("promise", PROMISES)
-def test_every_container_with_a_users_command_keeps_the_promise(launcher: str, promise: str) -> None:
+def test_every_container_with_a_user_command_gets_all_user_settings(launcher: str, promise: str) -> None:
     values, storage, is_kept = PROMISES[promise]
-    checked = user_containers(launcher, storage, **values)
-    assert checked.keys() == {*roles_of(launcher), "setup"}
+    checked = find_user_containers(launcher, storage, **values)
+    assert checked.keys() == {*list_roles(launcher), "setup"}
     assert [name for name, (_, pod, container) in checked.items() if not is_kept(pod, container)] == []
 
 
 @every_launcher
 def test_each_mount_refers_to_a_volume_of_its_pod(launcher: str) -> None:
     for values, storage, _ in PROMISES.values():
-        for _, pod, container in containers(launcher, storage, **values):
+        for _, pod, container in list_containers(launcher, storage, **values):
             volumes = [volume["name"] for volume in pod["volumes"]]
             assert len(volumes) == len(set(volumes))
             assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes), container["name"]
 
 
 @every_launcher
-def test_helper_containers_have_none_of_the_users_variables_and_secrets(launcher: str) -> None:
+def test_helper_containers_have_no_user_variables_or_secrets(launcher: str) -> None:
     values, archive = {"env": {"EPOCHS": "3"}, "envFrom": [{"secretRef": {"name": "dataset"}}]}, Storage("/w", archive="key")
     secret = {"secretEnv": {"TOKEN": {"name": "login", "key": "token"}}}
-    users = user_containers(launcher, archive, **values, **secret)
-    helpers = [one for *_, one in containers(launcher, archive, **values, **secret) if one["name"] not in users]
+    users = find_user_containers(launcher, archive, **values, **secret)
+    helpers = [one for *_, one in list_containers(launcher, archive, **values, **secret) if one["name"] not in users]
     assert helpers, "each pod unpacks the archive"
-    assert [one["name"] for one in helpers if {"EPOCHS", "TOKEN"} & environment(one).keys() or "envFrom" in one] == []
+    assert [one["name"] for one in helpers if {"EPOCHS", "TOKEN"} & read_environment(one).keys() or "envFrom" in one] == []
 
 
 @every_launcher
-def test_the_job_has_one_container_for_setup_in_a_pod_without_ranks(launcher: str) -> None:
-    metadata, pod, container = user_containers(launcher)["setup"]
-    assert [one["name"] for *_, one in containers(launcher)].count("setup") == 1
+def test_setup_runs_in_its_own_pod_without_ranks(launcher: str) -> None:
+    metadata, pod, container = find_user_containers(launcher)["setup"]
+    assert [one["name"] for *_, one in list_containers(launcher)].count("setup") == 1
     assert (len(pod["containers"]), metadata["labels"]["gpumpi.io/role"]) == (1, "setup")
     assert "nvidia.com/gpu" not in container["resources"]["limits"]
 
 
 @every_launcher
 def test_setup_mounts_the_volumes_of_every_role(launcher: str) -> None:
-    has_launcher = "launcher" in roles_of(launcher)
+    has_launcher = "launcher" in list_roles(launcher)
     roles = {"worker": {"volumes": [SETTINGS]}, **({"launcher": {"volumes": [KEY]}} if has_launcher else {})}
     added = {
         name: {mount["mountPath"]: mount.get("subPath") for mount in container["volumeMounts"]}
-        for name, (_, _, container) in user_containers(launcher, podOverrides=roles).items()
+        for name, (_, _, container) in find_user_containers(launcher, podOverrides=roles).items()
     }
     assert "/etc/train" in added["worker"].keys() & added["setup"].keys()
     if has_launcher:
@@ -169,9 +171,9 @@ def test_setup_mounts_the_volumes_of_every_role(launcher: str) -> None:
 
 
 @pytest.mark.parametrize("worker", [{**KEY, "name": "settings"}, {**KEY, "mountPath": "/etc/train/"}])
-def test_the_launchers_volume_replaces_a_workers_volume_with_its_name_or_path_in_setup(worker: Any) -> None:
+def test_launcher_volume_replaces_worker_volume_with_same_name_or_path_in_setup(worker: Any) -> None:
     roles = {"worker": {"volumes": [worker]}, "launcher": {"volumes": [SETTINGS]}}
-    _, pod, container = user_containers("mpijob", podOverrides=roles)["setup"]
+    _, pod, container = find_user_containers("mpijob", podOverrides=roles)["setup"]
     added = [volume for volume in pod["volumes"] if "configMap" in volume or "secret" in volume]
     assert added == [{"name": "settings", "configMap": {"name": "settings"}}]
     assert [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "settings"] == ["/etc/train"]
@@ -186,8 +188,8 @@ def test_setup_has_the_labels_tolerations_and_login_of_the_launcher(launcher: st
         "imagePullSecrets": ["other-login"],
         "ports": [{"containerPort": 6006}],
     }
-    role = roles_of(launcher)[0]
-    checked = user_containers(launcher, podOverrides={role: additions})
+    role = list_roles(launcher)[0]
+    checked = find_user_containers(launcher, podOverrides={role: additions})
     for name in (role, "setup"):
         metadata, pod, container = checked[name]
         assert metadata["labels"]["team"] == metadata["annotations"]["example.com/owner"] == "vision"
@@ -195,6 +197,6 @@ def test_setup_has_the_labels_tolerations_and_login_of_the_launcher(launcher: st
         assert ({"containerPort": 6006} in container.get("ports", [])) == (name == role)
 
 
-def test_setup_of_torchrun_may_run_on_nodes_that_the_workers_affinity_excludes() -> None:
-    checked = user_containers("torchrun", podOverrides={"worker": {"affinity": AFFINITY}})
+def test_torchrun_setup_ignores_the_node_affinity_of_its_workers() -> None:
+    checked = find_user_containers("torchrun", podOverrides={"worker": {"affinity": AFFINITY}})
     assert {name: "affinity" in pod for name, (_, pod, _) in checked.items()} == {"setup": False, "worker": True}

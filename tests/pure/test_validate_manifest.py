@@ -10,7 +10,7 @@ import yaml
 from cli.jobs.importing import admission, placement
 from cli.main import main
 from infra.jobs.cluster import TaintDescription
-from tests.pure.job_world import REPOSITORY, SYSTEM, TAINT, TRAIN, cluster
+from tests.pure.job_world import REPOSITORY, SYSTEM, TAINT, TRAIN, make_cluster
 
 SOUND: dict[str, Any] = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -26,23 +26,23 @@ SOUND: dict[str, Any] = {
 }
 
 
-def manifest(**spec: Any) -> dict[str, Any]:
+def make_manifest(**spec: Any) -> dict[str, Any]:
     pods = {"replicas": 1, "template": {"spec": {**SOUND, **spec}}}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}, "spec": {"Worker": pods}}
 
 
-def container(**more: Any) -> dict[str, Any]:
+def make_pod_spec(**more: Any) -> dict[str, Any]:
     return {"containers": [{**SOUND["containers"][0], **more}]}
 
 
 def find_problems(document: dict[str, Any], **described: Any) -> list[str]:
-    prefix, here = "spec.Worker.template.spec.", cluster(**described)
-    problems = [*admission.problems(document), *placement.problems(document, here, here.namespaces[0])]
+    prefix, here = "spec.Worker.template.spec.", make_cluster(**described)
+    problems = [*admission.find_violations(document), *placement.problems(document, here, here.namespaces[0])]
     return [f"{problem.path.removeprefix(prefix)}: {problem.message}" for problem in problems]
 
 
-def test_a_manifest_that_complies_has_no_problems() -> None:
-    assert find_problems(manifest()) == []
+def test_compliant_manifest_has_no_problems() -> None:
+    assert find_problems(make_manifest()) == []
 
 
 OWN = SOUND["containers"][0]["securityContext"]
@@ -60,39 +60,47 @@ RESTRICTED = "Pod Security (restricted)"
             "containers[0].securityContext",
             "runAsNonRoot",
         ),
-        (container(securityContext={**OWN, "privileged": True}), "containers[0].securityContext", "requires privileged: false"),
-        (container(securityContext={**OWN, "runAsUser": 0}), "containers[0].securityContext", "a runAsUser other than 0"),
-        (container(securityContext={**OWN, "capabilities": {}}), "containers[0].securityContext", "capabilities: {drop: [ALL]}"),
-        (container(ports=[{"hostPort": 80}]), "containers[0].ports[0].hostPort", "forbids host ports"),
         (
-            container(resources={"limits": {"nvidia.com/gpu": 16}}),
+            make_pod_spec(securityContext={**OWN, "privileged": True}),
+            "containers[0].securityContext",
+            "requires privileged: false",
+        ),
+        (make_pod_spec(securityContext={**OWN, "runAsUser": 0}), "containers[0].securityContext", "a runAsUser other than 0"),
+        (
+            make_pod_spec(securityContext={**OWN, "capabilities": {}}),
+            "containers[0].securityContext",
+            "capabilities: {drop: [ALL]}",
+        ),
+        (make_pod_spec(ports=[{"hostPort": 80}]), "containers[0].ports[0].hostPort", "forbids host ports"),
+        (
+            make_pod_spec(resources={"limits": {"nvidia.com/gpu": 16}}),
             "containers[0].resources.limits.nvidia.com/gpu",
             "16 GPUs fit on no node. Lower it to 8.",
         ),
         (
-            container(resources={"limits": {"memory": "2Ti"}}),
+            make_pod_spec(resources={"limits": {"memory": "2Ti"}}),
             "containers[0].resources.limits.memory",
             "2Ti of memory fit on no node. Lower it to 1000000Mi.",
         ),
         (
-            container(resources={"limits": {"cpu": 2}, "requests": {"cpu": "96"}}),
+            make_pod_spec(resources={"limits": {"cpu": 2}, "requests": {"cpu": "96"}}),
             "containers[0].resources.requests.cpu",
             "96 CPUs fit on no node. Lower it to 95000m.",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
-def test_each_reason_is_found_alone_with_its_path(changed: dict[str, Any], path: str, text: str) -> None:
-    (problem,) = find_problems(manifest(**changed))
+def test_each_violation_is_reported_alone_with_its_path(changed: dict[str, Any], path: str, text: str) -> None:
+    (problem,) = find_problems(make_manifest(**changed))
     assert problem.startswith(f"{path}: ") and text in problem
 
 
-def test_a_queue_that_does_not_exist_is_named_with_the_one_that_does() -> None:
+def test_unknown_queue_is_reported_with_the_existing_queue() -> None:
     label = "kueue.x-k8s.io/queue-name"
-    document = manifest() | {"metadata": {"name": "a", "labels": {label: "team-a"}}}
+    document = make_manifest() | {"metadata": {"name": "a", "labels": {label: "team-a"}}}
     why = 'namespace mpi-jobs has no queue "team-a", so the job would wait forever. Use jobs, or remove it.'
     assert find_problems(document) == [f"metadata.labels.{label}: {why}"]
-    assert find_problems(manifest() | {"metadata": {"name": "a", "labels": {label: "jobs"}}}) == []
+    assert find_problems(make_manifest() | {"metadata": {"name": "a", "labels": {label: "jobs"}}}) == []
 
 
 @pytest.mark.parametrize(
@@ -113,8 +121,12 @@ def test_a_queue_that_does_not_exist_is_named_with_the_one_that_does() -> None:
 )
 def test_a_node_selector_must_select_nodes_of_a_pool(selector: dict[str, str], texts: list[str]) -> None:
     (key,) = list(selector)[:1]
-    assert find_problems(manifest(nodeSelector=selector), region="us-west-2") == [f"nodeSelector.{key}: {text}" for text in texts]
-    assert find_problems(manifest(nodeSelector=selector)) == [], "outside AWS, nodes may have labels that the description lacks"
+    assert find_problems(make_manifest(nodeSelector=selector), region="us-west-2") == [
+        f"nodeSelector.{key}: {text}" for text in texts
+    ]
+    assert find_problems(make_manifest(nodeSelector=selector)) == [], (
+        "outside AWS, nodes may have labels that the description lacks"
+    )
 
 
 TEAM = TaintDescription(key="team", value="vision")
@@ -132,43 +144,43 @@ TEAM = TaintDescription(key="team", value="vision")
     ],
     ids=str,
 )
-def test_pods_must_tolerate_the_taints_of_a_pool_that_has_their_gpus(tolerations: list[dict[str, str]], fine: bool) -> None:
+def test_pods_must_tolerate_taints_of_a_pool_with_their_gpus(tolerations: list[dict[str, str]], fine: bool) -> None:
     pools = (SYSTEM, TRAIN.model_copy(update={"taints": (TAINT, TEAM)}))
     why = (
         "tolerations: the pods do not tolerate the taints of any pool with enough devices: "
         "train has team=vision:NoSchedule. Add tolerations."
     )
-    assert find_problems(manifest(tolerations=tolerations), pools=pools) == ([] if fine else [why])
+    assert find_problems(make_manifest(tolerations=tolerations), pools=pools) == ([] if fine else [why])
 
 
-def test_in_a_cluster_with_a_registry_of_its_own_other_images_cannot_be_pulled() -> None:
+def test_image_outside_of_the_registry_mirror_is_a_problem() -> None:
     why = "nodes pull images through mirror.test/all. Use mirror.test/all/registry.test/a:1."
-    assert find_problems(manifest(), image_registry="mirror.test/all") == [f"containers[0].image: {why}"]
-    assert find_problems(manifest(**container(image=f"{REPOSITORY}/a:1")), image_registry="mirror.test/all") == []
+    assert find_problems(make_manifest(), image_registry="mirror.test/all") == [f"containers[0].image: {why}"]
+    assert find_problems(make_manifest(**make_pod_spec(image=f"{REPOSITORY}/a:1")), image_registry="mirror.test/all") == []
 
 
 @pytest.mark.parametrize(
     ("changed", "texts"),
     [
-        ({"securityContext": {}, **container(securityContext={})}, []),
-        (container(securityContext={"runAsUser": 0, "capabilities": {"add": ["CHOWN"]}}), []),
+        ({"securityContext": {}, **make_pod_spec(securityContext={})}, []),
+        (make_pod_spec(securityContext={"runAsUser": 0, "capabilities": {"add": ["CHOWN"]}}), []),
         ({"hostNetwork": True}, ["Pod Security (baseline) forbids it."]),
         ({"volumes": [{"name": "shm", "hostPath": {"path": "/dev/shm"}}]}, ["forbids this type of volume"]),
-        (container(securityContext={"privileged": True}), ["Pod Security (baseline) requires privileged: false."]),
-        (container(securityContext={"capabilities": {"add": ["IPC_LOCK"]}}), ["(adds IPC_LOCK)"]),
+        (make_pod_spec(securityContext={"privileged": True}), ["Pod Security (baseline) requires privileged: false."]),
+        (make_pod_spec(securityContext={"capabilities": {"add": ["IPC_LOCK"]}}), ["(adds IPC_LOCK)"]),
         ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, ["a seccompProfile other than Unconfined"]),
-        (container(ports=[{"hostPort": 80}]), ["forbids host ports"]),
+        (make_pod_spec(ports=[{"hostPort": 80}]), ["forbids host ports"]),
     ],
     ids=["root", "a default capability", "host network", "hostPath", "privileged", "IPC_LOCK", "seccomp", "host port"],
 )
-def test_a_baseline_namespace_admits_root_and_refuses_access_to_the_node(changed: dict[str, Any], texts: list[str]) -> None:
-    problems = [problem.message for problem in admission.problems(manifest(**changed), "baseline")]
+def test_baseline_namespace_admits_root_but_refuses_host_access(changed: dict[str, Any], texts: list[str]) -> None:
+    problems = [problem.message for problem in admission.find_violations(make_manifest(**changed), "baseline")]
     assert len(problems) == len(texts) and all(text in problem for text, problem in zip(texts, problems, strict=True)), problems
 
 
-def test_pods_of_every_kind_are_found() -> None:
+def test_pod_templates_are_found_in_every_kind() -> None:
     train_job = {"spec": {"template": {"spec": {"replicatedJobs": [{"template": {"spec": {"template": {"spec": SOUND}}}}]}}}}
-    ((path, spec),) = admission.pods(train_job)
+    ((path, spec),) = admission.find_pod_specs(train_job)
     assert spec is SOUND and path[-3:] == ("spec", "template", "spec")
 
 
@@ -176,7 +188,7 @@ def test_validate_recognizes_a_manifest_and_names_its_template_variables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "fsdp.yaml"
-    file.write_text(yaml.safe_dump(manifest(**container(image="${IMAGE_URI}"))))
+    file.write_text(yaml.safe_dump(make_manifest(**make_pod_spec(image="${IMAGE_URI}"))))
     monkeypatch.setattr("sys.argv", ["cluster", "validate", str(file), "--offline", "--json"])
     with pytest.raises(SystemExit) as ended:
         main()

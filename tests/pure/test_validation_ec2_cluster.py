@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra.facts.ec2_cluster import newest_ami
+from infra.facts.ec2_cluster import find_newest_ami
 from infra.facts.model import Ami, CapacityReservation, Facts
 from infra.settings.stack import Settings
-from infra.validation import check
-from tests.pure.world import RESERVATION, existing_network, facts, load, plain_settings, pool
+from infra.validation import run_rules
+from tests.pure.world import RESERVATION, account_facts, ec2_settings, existing_network, load_settings, pool
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
 WORKERS = pool("workers", "g6.48xlarge", 4)
@@ -18,143 +18,143 @@ NO_KUBERNETES = "Remove it: EC2 clusters run without Kubernetes."
 NO_PORT = "Remove it and use `scripts/cluster ssh`, which needs no open port."
 
 
-def ssh(**more: Any) -> dict[str, Any]:
+def ssh_values(**more: Any) -> dict[str, Any]:
     return {"target": {"ssh": {"publicKeys": [KEY], **more}}}
 
 
 OFFLINE: dict[str, tuple[Settings, list[str]]] = {
-    "fine": (plain_settings(**ssh(cidrs=["5.10.20.0/24"])), []),
+    "fine": (ec2_settings(**ssh_values(cidrs=["5.10.20.0/24"])), []),
     "a platform": (
-        plain_settings(platform={"queue": False}),
+        ec2_settings(platform={"queue": False}),
         ["platform: requires Kubernetes. Remove it: EC2 clusters run without Kubernetes."],
     ),
     "labels": (
-        plain_settings({**WORKERS, "labels": {"a": "b"}}),
+        ec2_settings({**WORKERS, "labels": {"a": "b"}}),
         ["pools[0].labels: requires Kubernetes. Remove it: EC2 clusters run without Kubernetes."],
     ),
     "AMI of a pool": (
-        plain_settings({**WORKERS, "amiId": "ami-0123456789abcdef0"}),
+        ec2_settings({**WORKERS, "amiId": "ami-0123456789abcdef0"}),
         ["pools[0].amiId: applies only to EKS. Set target.amiId instead: the head node and the workers share one AMI."],
     ),
     "two pools": (
-        plain_settings(WORKERS, pool("more", "g6.48xlarge", 1)),
+        ec2_settings(WORKERS, pool("more", "g6.48xlarge", 1)),
         ["pools: has 2 entries, but an EC2 cluster has one group of workers. Create another stack for the others."],
     ),
     "a bad user": (
-        plain_settings(target={"user": "Ada L"}),
+        ec2_settings(target={"user": "Ada L"}),
         [
             'target.user: "Ada L" is not a valid Linux user name. Use at most 32 lowercase letters, digits, - and _, '
             "starting with a letter."
         ],
     ),
     "root": (
-        plain_settings(target={"user": "root"}),
+        ec2_settings(target={"user": "root"}),
         ['target.user: "root" is a system user. Choose another name, such as mpiuser.'],
     ),
     "no key": (
-        plain_settings(target={"ssh": {"publicKeys": ["ada"]}}),
+        ec2_settings(target={"ssh": {"publicKeys": ["ada"]}}),
         ['target.ssh.publicKeys[0]: "ada" is not a public SSH key. Copy the line from a file such as ~/.ssh/id_ed25519.pub.'],
     ),
     "everybody": (
-        plain_settings(**ssh(cidrs=["0.0.0.0/0"])),
+        ec2_settings(**ssh_values(cidrs=["0.0.0.0/0"])),
         [
             'target.ssh.cidrs[0]: "0.0.0.0/0" covers the whole internet. List your own addresses, or remove it and use '
             "Session Manager.",
         ],
     ),
     "SSH into an existing network": (
-        plain_settings(network=existing_network(), **ssh(cidrs=["5.10.20.0/24"])),
+        ec2_settings(network=existing_network(), **ssh_values(cidrs=["5.10.20.0/24"])),
         [
             "target.ssh.cidrs: requires a public subnet for the head node, but network.subnetIds are private. Remove it "
             "and use `scripts/cluster ssh`, which needs no open port."
         ],
     ),
     "SSH into a private network": (
-        plain_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh(cidrs=["5.10.20.0/24"])),
+        ec2_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh_values(cidrs=["5.10.20.0/24"])),
         [
             "target.ssh.cidrs: requires a public subnet for the head node, but natGateways is none. Remove it and use "
             "`scripts/cluster ssh`, which needs no open port."
         ],
     ),
     "open SSH port without keys": (
-        plain_settings(target={"ssh": {"cidrs": ["5.10.20.0/24"]}}),
+        ec2_settings(target={"ssh": {"cidrs": ["5.10.20.0/24"]}}),
         ["target.ssh.publicKeys: required because cidrs opens the SSH port. List the keys that may log in."],
     ),
     "no AMI's id": (
-        plain_settings(target={"amiId": "ubuntu"}),
+        ec2_settings(target={"amiId": "ubuntu"}),
         ['target.amiId: "ubuntu" is not the ID of an AMI. Use one such as ami-0123456789abcdef0.'],
     ),
     "whole internet as two CIDR blocks": (
-        plain_settings(**ssh(cidrs=["0.0.0.0/1", "128.0.0.0/1"])),
+        ec2_settings(**ssh_values(cidrs=["0.0.0.0/1", "128.0.0.0/1"])),
         [
             "target.ssh.cidrs: the entries together cover the whole internet. List your own addresses, or remove it and "
             "use Session Manager."
         ],
     ),
-    "key that ends in a newline": (plain_settings(target={"ssh": {"publicKeys": [f"{KEY}\n"]}}), []),
+    "key that ends in a newline": (ec2_settings(target={"ssh": {"publicKeys": [f"{KEY}\n"]}}), []),
     "half a key": (
-        plain_settings(target={"ssh": {"publicKeys": [KEY[:60]]}}),
+        ec2_settings(target={"ssh": {"publicKeys": [KEY[:60]]}}),
         [
             f'target.ssh.publicKeys[0]: "{KEY[:60]}" is not a public SSH key. Copy the line from a file such as '
             "~/.ssh/id_ed25519.pub."
         ],
     ),
-    "one zone": (plain_settings(network={"zones": 1}), []),
+    "one zone": (ec2_settings(network={"zones": 1}), []),
 }
 
 
 @pytest.mark.parametrize("case", OFFLINE)
-def test_a_mistake_is_one_sentence_with_a_fix(case: str) -> None:
+def test_each_mistake_gets_one_error_with_a_fix(case: str) -> None:
     settings, expected = OFFLINE[case]
-    assert [str(problem) for problem in check(settings)] == expected
+    assert [str(problem) for problem in run_rules(settings)] == expected
 
 
-def test_a_plain_cluster_without_workers_says_what_to_write() -> None:
-    settings = load({"target": {"kind": "ec2"}}, stack="test", region="us-west-2")
+def test_ec2_cluster_without_workers_gets_an_example_to_add() -> None:
+    settings = load_settings({"target": {"kind": "ec2"}}, stack="test", region="us-west-2")
     example = "`pools: [{name: workers, instanceType: g6.48xlarge, maxSize: 4}]`"
-    assert [str(problem) for problem in check(settings)] == [f"pools: is missing. Define the workers, such as {example}."]
+    assert [str(problem) for problem in run_rules(settings)] == [f"pools: is missing. Define the workers, such as {example}."]
 
 
-def problems(settings: Settings, facts: Facts) -> list[str]:
-    return [str(problem) for problem in check(settings, facts)]
+def find_problems(settings: Settings, facts: Facts) -> list[str]:
+    return [str(problem) for problem in run_rules(settings, facts)]
 
 
-def test_what_exists_is_fine() -> None:
-    for settings in (plain_settings(), plain_settings(pool("workers", "c7i.large", 8), target={"headNodeType": "c7i.large"})):
-        assert problems(settings, facts(settings)) == []
+def test_valid_ec2_settings_have_no_problems() -> None:
+    for settings in (ec2_settings(), ec2_settings(pool("workers", "c7i.large", 8), target={"headNodeType": "c7i.large"})):
+        assert find_problems(settings, account_facts(settings)) == []
 
 
-def test_an_account_without_an_ami_is_reported_with_the_command_to_build_one() -> None:
-    settings = plain_settings()
+def test_account_without_an_ami_is_reported_with_the_guide_to_build_one() -> None:
+    settings = ec2_settings()
     tags = "gpumpi:ami=ec2 and gpumpi:openmpi=5"
-    assert problems(settings, replace(facts(settings), ami=None)) == [
+    assert find_problems(settings, replace(account_facts(settings), ami=None)) == [
         f"target.amiId: is missing, and us-west-2 of account 123456789012 has no x86_64 AMI with the tags {tags}. "
         "Build one (docs/guides/amis.md), or set your own."
     ]
 
 
-def test_an_ami_that_is_gone_is_named() -> None:
-    settings = plain_settings(target={"amiId": "ami-0123456789abcdef0"})
-    assert problems(settings, replace(facts(settings), ami=None)) == [
+def test_error_names_deleted_ami() -> None:
+    settings = ec2_settings(target={"amiId": "ami-0123456789abcdef0"})
+    assert find_problems(settings, replace(account_facts(settings), ami=None)) == [
         'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012. Share it, use '
         "another, or remove the setting."
     ]
 
 
-def test_master_and_workers_are_of_one_architecture() -> None:
-    settings = plain_settings(target={"headNodeType": "c7g.xlarge"})
-    observed = facts(settings)
-    assert problems(settings, observed) == [
+def test_head_node_and_workers_must_have_the_same_architecture() -> None:
+    settings = ec2_settings(target={"headNodeType": "c7g.xlarge"})
+    observed = account_facts(settings)
+    assert find_problems(settings, observed) == [
         'pools[0].instanceType: "g6.48xlarge" is x86_64, but the head node\'s c7g.xlarge is arm64. Choose types with '
         "the same architecture, because they share an AMI."
     ]
 
 
-def test_the_master_s_type_must_be_offered_where_the_workers_are() -> None:
-    settings = plain_settings({**WORKERS, "zone": "us-west-2c"})
-    observed = facts(settings)
+def test_head_node_type_must_be_offered_in_the_zone_of_the_workers() -> None:
+    settings = ec2_settings({**WORKERS, "zone": "us-west-2c"})
+    observed = account_facts(settings)
     observed = replace(observed, offerings={**observed.offerings, "c7i.2xlarge": frozenset({"us-west-2a"})})
-    assert problems(replace_zones(settings), observed) == [
+    assert find_problems(replace_zones(settings), observed) == [
         'target.headNodeType: "c7i.2xlarge" is not offered in us-west-2c, where the workers are. Choose another type, '
         "or a zone that offers both: us-west-2a."
     ]
@@ -164,10 +164,10 @@ def replace_zones(settings: Settings) -> Settings:
     return settings.model_copy(update={"network": settings.network.model_copy(update={"zones": ("us-west-2c",)})})
 
 
-def test_master_and_workers_share_the_quota() -> None:
-    settings = plain_settings(target={"headNodeType": "g6.48xlarge"})
-    observed = facts(settings)
-    messages = problems(settings, replace(observed, quotas={**observed.quotas, "L-DB2E81BA": 900.0}))
+def test_head_node_and_workers_share_the_quota() -> None:
+    settings = ec2_settings(target={"headNodeType": "g6.48xlarge"})
+    observed = account_facts(settings)
+    messages = find_problems(settings, replace(observed, quotas={**observed.quotas, "L-DB2E81BA": 900.0}))
     assert len(messages) == 1 and "1 g6.48xlarge and 4 g6.48xlarge need 960 vCPUs" in messages[0]
 
 
@@ -204,23 +204,23 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", RESERVED)
-def test_a_master_that_computes_comes_out_of_the_workers_reservation(case: str) -> None:
+def test_head_node_that_runs_ranks_uses_the_reservation_of_the_workers(case: str) -> None:
     more, changed, expected = RESERVED[case]
     workers = {**pool("workers", "p5.48xlarge", 4), **more}
-    settings = plain_settings(workers, target={"headNodeType": "p5.48xlarge"})
+    settings = ec2_settings(workers, target={"headNodeType": "p5.48xlarge"})
     reservation = replace(CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 4), **changed)
-    assert problems(settings, replace(facts(settings), reservations={RESERVATION: reservation})) == expected
+    assert find_problems(settings, replace(account_facts(settings), reservations={RESERVATION: reservation})) == expected
 
 
-def test_a_master_that_only_launches_needs_no_reserved_instance() -> None:
-    settings = plain_settings({**pool("workers", "p5.48xlarge", 4), "capacity": ODCR})
+def test_head_node_that_only_launches_needs_no_reserved_instance() -> None:
+    settings = ec2_settings({**pool("workers", "p5.48xlarge", 4), "capacity": ODCR})
     reservation = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 4)
-    assert problems(settings, replace(facts(settings), reservations={RESERVATION: reservation})) == []
+    assert find_problems(settings, replace(account_facts(settings), reservations={RESERVATION: reservation})) == []
 
 
-def test_a_type_with_a_part_of_a_gpu_is_refused() -> None:
-    settings = plain_settings(pool("workers", "g6f.xlarge", 2))
-    assert problems(settings, facts(settings)) == [
+def test_type_with_a_fraction_of_a_gpu_is_refused() -> None:
+    settings = ec2_settings(pool("workers", "g6f.xlarge", 2))
+    assert find_problems(settings, account_facts(settings)) == [
         'pools[0].instanceType: "g6f.xlarge" has only a fraction of a GPU (L4). Choose a type with NVIDIA GPUs, such '
         "as g5.xlarge, or one without GPUs."
     ]
@@ -229,23 +229,23 @@ def test_a_type_with_a_part_of_a_gpu_is_refused() -> None:
 DLAMI = "Deep Learning Base OSS Nvidia Driver GPU AMI ({}) 20261006"
 
 
-def described_ami(**tags: str) -> Ami:
+def read_ami(**tags: str) -> Ami:
     """Return the account's only AMI as the program reads it from EC2."""
     image = {"ImageId": "ami-1", "Architecture": "x86_64", "RootDeviceName": "/dev/sda1", "CreationDate": "2026-10-07"}
     image |= {"Tags": [{"Key": f"gpumpi:{key}", "Value": value} for key, value in tags.items()]}
     clients: Any = SimpleNamespace(ec2=SimpleNamespace(describe_images=lambda **_: {"Images": [image]}))
-    ami = newest_ami(clients, "x86_64", 5)
+    ami = find_newest_ami(clients, "x86_64", 5)
     assert ami is not None
     return ami
 
 
-def test_lustre_with_an_ami_whose_kernel_has_no_client_is_refused() -> None:
-    settings = plain_settings(storage={"fsx": {}})
-    noble = described_ami(source=DLAMI.format("Ubuntu 24.04"))
-    assert problems(settings, facts(settings, ami=noble)) == [
+def test_lustre_is_refused_with_an_ami_whose_kernel_has_no_lustre_client() -> None:
+    settings = ec2_settings(storage={"fsx": {}})
+    noble = read_ami(source=DLAMI.format("Ubuntu 24.04"))
+    assert find_problems(settings, account_facts(settings, ami=noble)) == [
         "storage.fsx: the AMI ami-1 was built from AWS's AMI for Ubuntu 24.04, whose kernel 7.0 has no Lustre client. Build one "
         "with `-var base=ubuntu-22.04` (docs/guides/amis.md), or use only storage.efs."
     ]
-    assert problems(plain_settings(), facts(settings, ami=noble)) == []
-    for image in (described_ami(source=DLAMI.format("Ubuntu 22.04")), described_ami(ami="ec2")):
-        assert problems(settings, facts(settings, ami=image)) == []
+    assert find_problems(ec2_settings(), account_facts(settings, ami=noble)) == []
+    for image in (read_ami(source=DLAMI.format("Ubuntu 22.04")), read_ami(ami="ec2")):
+        assert find_problems(settings, account_facts(settings, ami=image)) == []

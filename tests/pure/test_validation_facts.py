@@ -12,7 +12,7 @@ from infra.facts.model import Caller, Existing, ExistingPool, Facts, FileSystem
 from infra.plan.aws_services import FOR_EKS
 from infra.settings.stack import Settings
 from tests.pure.mistakes import facts_cluster, facts_launch, facts_lustre, facts_network, facts_node_types, facts_pools
-from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing, live, reserved, text
+from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing_facts, format_problem, live_cluster_facts, reservation_facts
 from tests.pure.world import (
     ACCOUNT,
     ADMIN,
@@ -20,9 +20,9 @@ from tests.pure.world import (
     IMAGE,
     VPC,
     ZONES,
+    account_facts,
+    ec2_settings,
     existing_network,
-    facts,
-    plain_settings,
     pool,
     settings,
     subnet,
@@ -41,13 +41,13 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_mistake_gets_one_sentence(case: str) -> None:
+def test_each_mistake_gets_one_error(case: str) -> None:
     sections, pools, changed, expected = CASES[case]
     stack = settings(*pools, **sections)
-    assert [text(problem) for problem in validation.check(stack, facts(stack, **changed))] == expected
+    assert [format_problem(problem) for problem in validation.run_rules(stack, account_facts(stack, **changed))] == expected
 
 
-def closed_file_system(admitted: dict[str, str]) -> FileSystem:
+def make_closed_file_system(admitted: dict[str, str]) -> FileSystem:
     """Return a file system whose mount targets each admit at most one source."""
     groups = {zone: {f"sg-{zone}": frozenset({admitted[zone]} if zone in admitted else ())} for zone in (A, B, C)}
     return FileSystem(FILE_SYSTEM, "available", {A: VPC, B: VPC, C: VPC}, groups, frozenset({"sg-nodes"}))
@@ -79,26 +79,26 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "EFA on request": ({}, [pool(efa=True)], {}),
     "no EFA on request": ({}, [pool(efa=False)], {}),
-    "reservation": ({}, [pool(instance_type="p5.48xlarge", maxSize=4, desiredSize=4, capacity=ODCR)], reserved()),
+    "reservation": ({}, [pool(instance_type="p5.48xlarge", maxSize=4, desiredSize=4, capacity=ODCR)], reservation_facts()),
     "reservation in a placement group": (
         {},
         [pool(instance_type="p5.48xlarge", placementGroup="theirs", capacity=ODCR)],
-        {"placement_groups": {"theirs": "cluster"}, **reserved(placement_group="theirs")},
+        {"placement_groups": {"theirs": "cluster"}, **reservation_facts(placement_group="theirs")},
     ),
     "capacity block that has not started": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        reserved(kind="capacity-block", state="scheduled"),
+        reservation_facts(kind="capacity-block", state="scheduled"),
     ),
     "reserved capacity with a quota of zero": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        {"quotas": {"L-417A185B": 0.0}, **reserved(kind="capacity-block")},
+        {"quotas": {"L-417A185B": 0.0}, **reservation_facts(kind="capacity-block")},
     ),
     "reservation used by the pool itself": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=4, desiredSize=4, capacity=ODCR)],
-        {**reserved(available=0), **existing("1.35", (A, B, C), train=ExistingPool(B, 0, 4, 4))},
+        {**reservation_facts(available=0), **existing_facts("1.35", (A, B, C), train=ExistingPool(B, 0, 4, 4))},
     ),
     "quota just enough": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {"L-417A185B": 384.0}}),
     "quota that AWS did not report": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {}}),
@@ -118,10 +118,10 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     "existing placement group of a pool that grew": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=16)],
-        existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="p5.48xlarge", placement="group")),
+        existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="p5.48xlarge", placement="group")),
     ),
     "versions that AWS did not report": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
-    "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing("1.34")),
+    "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing_facts("1.34")),
     "version 61 days before its standard support ends": ({}, [], {"today": date(2027, 1, 25)}),
     "caller with a role that could not be read from IAM, and an admin": (
         {"target": {"admins": [ADMIN]}},
@@ -136,19 +136,19 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     "file system that admits the VPC in one zone, this stack's nodes in another, and a prefix list in the third": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [pool()],
-        {"efs": {FILE_SYSTEM: closed_file_system({A: "10.0.0.0/16", B: "sg-nodes", C: "pl-1"})}},
+        {"efs": {FILE_SYSTEM: make_closed_file_system({A: "10.0.0.0/16", B: "sg-nodes", C: "pl-1"})}},
     ),
     "file system that admits nobody, and a stack that adds the rule": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM, "addIngressRule": True}}},
         [pool()],
-        {"efs": {FILE_SYSTEM: closed_file_system({})}},
+        {"efs": {FILE_SYSTEM: make_closed_file_system({})}},
     ),
     "subnet whose addresses the pool already uses": (
         {"network": existing_network()},
         [pool(maxSize=20)],
         {
             "subnets": subnets(subnet("a", free_addresses=50), subnet("b")),
-            **existing("1.35", (), train=ExistingPool(A, 0, 20, 20)),
+            **existing_facts("1.35", (), train=ExistingPool(A, 0, 20, 20)),
         },
     ),
     "pool in the only zone that offers its type": (
@@ -161,10 +161,10 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [pool()],
         {
             "offerings": {"g5.8xlarge": frozenset({B}), "m7i.large": frozenset(ZONES)},
-            **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge")),
+            **existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge")),
         },
     ),
-    "running cluster with an additional network zone": ({"network": {"zones": [A, B, C]}}, [], live()),
+    "running cluster with an additional network zone": ({"network": {"zones": [A, B, C]}}, [], live_cluster_facts()),
     "custom AMI and placement group": (
         {},
         [pool(amiId=IMAGE, placementGroup="mine")],
@@ -174,13 +174,13 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", FINE)
-def test_what_is_possible_gets_no_sentence(case: str) -> None:
+def test_valid_combinations_have_no_problems(case: str) -> None:
     sections, pools, changed = FINE[case]
     stack = settings(*pools, **sections)
-    assert validation.check(stack, facts(stack, **changed)) == []
+    assert validation.run_rules(stack, account_facts(stack, **changed)) == []
 
 
-def test_all_problems_are_reported_at_once_and_each_once() -> None:
+def test_all_problems_are_reported_at_once_without_duplicates() -> None:
     stack = settings(
         pool("A", instance_type="g5.xlarg", minSize=3),
         pool("b", instance_type="p5.48xlarge", maxSize=50, efa=True),
@@ -188,7 +188,9 @@ def test_all_problems_are_reported_at_once_and_each_once() -> None:
         network={"cidr": "10.0.0.0/20", "natGateways": "none"},
         target={"kubernetesVersion": "1.36"},
     )
-    problems = validation.check(stack, facts(stack, quotas={"L-417A185B": 0.0}, addon_versions={}, **existing("1.34")))
+    problems = validation.run_rules(
+        stack, account_facts(stack, quotas={"L-417A185B": 0.0}, addon_versions={}, **existing_facts("1.34"))
+    )
     assert sorted(problem.path for problem in problems) == [
         "network.cidr",
         "network.natGateways",
@@ -202,46 +204,46 @@ def test_all_problems_are_reported_at_once_and_each_once() -> None:
     ]
 
 
-def test_malformed_values_get_no_second_problem_from_aws() -> None:
+def test_malformed_value_gets_no_second_problem_from_aws_checks() -> None:
     stack = settings(network={"vpcId": "main", "subnetIds": [subnet_id("a"), subnet_id("b")]})
-    problems = validation.check(stack, facts(stack, vpc=None, not_found=frozenset({"main"})))
+    problems = validation.run_rules(stack, account_facts(stack, vpc=None, not_found=frozenset({"main"})))
     assert [problem.path for problem in problems if problem.path == "network.vpcId"] == ["network.vpcId"]
 
 
-def no_zone(stack: Settings) -> Facts:
-    return facts(stack, zones=(), offerings={}, instance_types={})
+def make_facts_without_zones(stack: Settings) -> Facts:
+    return account_facts(stack, zones=(), offerings={}, instance_types={})
 
 
-@pytest.mark.parametrize("world", [facts, no_zone])
-def test_rules_bear_stand_ins(world: Callable[[Settings], Facts]) -> None:
+@pytest.mark.parametrize("world", [account_facts, make_facts_without_zones])
+def test_rules_tolerate_placeholder_settings(world: Callable[[Settings], Facts]) -> None:
     """Settings from a malformed file contain placeholders such as empty names and invalid CIDRs."""
     stack = settings(pool("", "", 0), network={"cidr": "nonsense"})
-    assert validation.check(stack, world(stack))
+    assert validation.run_rules(stack, world(stack))
 
 
 @pytest.mark.parametrize("name", facts_node_types.ULTRASERVERS)
-def test_a_pool_of_an_ultraserver_is_refused(name: str) -> None:
+def test_ultraserver_pool_is_refused(name: str) -> None:
     kind = facts_node_types.ULTRASERVERS[name]
-    for stack in (settings(pool(instance_type=kind.name, efa=False)), plain_settings(pool(instance_type=kind.name, efa=False))):
-        account = facts(stack, type_names=frozenset({kind.name}), offerings={kind.name: frozenset(ZONES)})
+    for stack in (settings(pool(instance_type=kind.name, efa=False)), ec2_settings(pool(instance_type=kind.name, efa=False))):
+        account = account_facts(stack, type_names=frozenset({kind.name}), offerings={kind.name: frozenset(ZONES)})
         offering = replace(account, instance_types={**account.instance_types, kind.name: kind})
-        message = f"pools[0].instanceType: {facts_node_types.ultraserver(kind.name)}"
-        assert message in [str(problem) for problem in validation.check(stack, offering) if problem.is_error]
+        message = f"pools[0].instanceType: {facts_node_types.ultraserver_message(kind.name)}"
+        assert message in [str(problem) for problem in validation.run_rules(stack, offering) if problem.is_error]
 
 
 @pytest.mark.parametrize("name", ["t3.medium", "t3a.medium", "c5.large", "m5.large", "m7i.large", "r8a.large"])
 def test_the_smallest_system_nodes_with_room_for_a_launcher_are_accepted(name: str) -> None:
-    sections: dict[str, Any] = facts_node_types.small_system(name, "", "")[0]
+    sections: dict[str, Any] = facts_node_types.small_system_case(name, "", "")[0]
     stack = settings(pool(instance_type="t3.small"), **sections)
-    assert [str(problem) for problem in validation.check(stack, facts(stack)) if problem.is_error] == []
+    assert [str(problem) for problem in validation.run_rules(stack, account_facts(stack)) if problem.is_error] == []
 
 
 def test_without_the_platform_nodes_need_no_room_for_launchers_and_workers() -> None:
     stack = settings(pool(instance_type="t3.micro"), target={"system": {"instanceType": "t3.small"}})
-    assert [str(problem) for problem in validation.check(stack, facts(stack)) if problem.is_error] == []
+    assert [str(problem) for problem in validation.run_rules(stack, account_facts(stack)) if problem.is_error] == []
 
 
 def test_an_arm64_pool_and_arm64_system_nodes_are_reported_together() -> None:
     stack = settings(pool(instance_type="g5g.xlarge"), target={"system": {"instanceType": "t4g.large"}})
-    paths = [problem.path for problem in validation.check(stack, facts(stack)) if "arm64" in problem.message]
+    paths = [problem.path for problem in validation.run_rules(stack, account_facts(stack)) if "arm64" in problem.message]
     assert paths == ["target.system.instanceType", "pools[0].instanceType"]

@@ -6,17 +6,17 @@ import pytest
 
 from infra import validation
 from tests.pure.mistakes import offline_access, offline_nodes, offline_stack
-from tests.pure.mistakes.case import text
+from tests.pure.mistakes.case import format_problem
 from tests.pure.world import FILE_SYSTEM, RESERVATION, existing_network, pool, settings
 
 CASES = offline_stack.CASES | offline_access.CASES | offline_nodes.CASES
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_mistake_gets_one_sentence(case: str) -> None:
+def test_each_mistake_gets_one_error(case: str) -> None:
     sections, pools, expected = CASES[case]
-    problems = validation.check(settings(*pools, **sections))
-    assert [text(problem) for problem in problems] == [expected]
+    problems = validation.run_rules(settings(*pools, **sections))
+    assert [format_problem(problem) for problem in problems] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
         ({"tags": {"owner": "ada@example.com", "Größe": "groß"}, "costCenter": "ml research"}, []),
     ],
 )
-def test_what_is_allowed_gets_no_sentence(sections: dict[str, Any], pools: list[dict[str, Any]]) -> None:
-    assert validation.check(settings(*pools, **sections)) == []
+def test_valid_combinations_have_no_problems(sections: dict[str, Any], pools: list[dict[str, Any]]) -> None:
+    assert validation.run_rules(settings(*pools, **sections)) == []
 
 
-def test_two_jobs_of_one_name_are_refused_where_only_one_names_the_default_namespace() -> None:
+def test_duplicate_job_names_in_the_default_namespace_are_refused() -> None:
     job = {"name": "a", "pool": "train", "workers": 1, "image": "registry.example.com/i:1", "command": ["x"]}
     stack = settings(pool(), platform={"install": True, "namespaces": ["ml"]}, jobs=[job, {**job, "namespace": "ml"}])
-    assert [str(problem) for problem in validation.check(stack)] == [
+    assert [str(problem) for problem in validation.run_rules(stack)] == [
         'jobs[1].name: "a" is already the name of jobs[0]. Choose another.'
     ]
     other = settings(pool(), platform={"install": True, "namespaces": ["ml", "b"]}, jobs=[job, {**job, "namespace": "b"}])
-    assert validation.check(other) == []
+    assert validation.run_rules(other) == []

@@ -22,7 +22,7 @@ from infra.jobs.in_pods import UNUSABLE_IMAGE, workdir_from_bucket
 from infra.jobs.placed import PlacedJob
 from infra.naming import KEY_BUCKET_CONFIG
 from tests.pure import job_world
-from tests.pure.job_world import cluster, pieces
+from tests.pure.job_world import make_cluster, render_objects
 
 BUCKET, REGION, ACCOUNT = "stack-bucket", "us-west-2", "123456789012"
 
@@ -46,7 +46,7 @@ class Cluster:
         self.objects: dict[str, dict[str, Any]] = {}
 
     def description(self) -> ClusterDescription:
-        return placed().cluster
+        return place_job().cluster
 
     def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         self.objects[manifest["metadata"]["name"]] = manifest
@@ -59,11 +59,11 @@ class Cluster:
         return list(self.objects.values())
 
 
-def placed(*, bucket: str = BUCKET, **more: Any) -> PlacedJob:
-    return job_world.placed(cluster(region=REGION, account=ACCOUNT, bucket=bucket), volumes=[], **more)
+def place_job(*, bucket: str = BUCKET, **more: Any) -> PlacedJob:
+    return job_world.placed(make_cluster(region=REGION, account=ACCOUNT, bucket=bucket), volumes=[], **more)
 
 
-def code(tmp_path: Path, answer: int = 41) -> Path:
+def write_code(tmp_path: Path, answer: int = 41) -> Path:
     (tmp_path / "lib").mkdir(exist_ok=True)
     (tmp_path / "lib" / "answer.py").write_text(str(answer))
     (tmp_path / "train.sh").write_text("#!/bin/sh\n")
@@ -73,9 +73,9 @@ def code(tmp_path: Path, answer: int = 41) -> Path:
     return tmp_path
 
 
-def send(running: Cluster, folder: Path, bucket: str = BUCKET) -> str:
+def send_folder(running: Cluster, folder: Path, bucket: str = BUCKET) -> str:
     """Send the folder for a job. Return the S3 object's key."""
-    place = places.choose(placed(bucket=bucket), folder, 200)
+    place = places.choose_storage(place_job(bucket=bucket), folder, 200)
     before = set(running.objects)
     place.create(running)  # type: ignore[arg-type]
     (record,) = set(running.objects) - before
@@ -83,82 +83,80 @@ def send(running: Cluster, folder: Path, bucket: str = BUCKET) -> str:
     return key
 
 
-def unpack(key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, said: Path) -> None:
+def unpack_folder(key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, said: Path) -> None:
     monkeypatch.setenv("GPUMPI_BUCKET", BUCKET)
     monkeypatch.setattr(workdir_from_bucket, "SAID", said)
     workdir_from_bucket.main(key, folder)
 
 
-def test_what_was_sent_arrives_with_modes_and_links(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_arrive_with_modes_and_symlinks(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "pod").mkdir()
-    key = send(Cluster(), code(tmp_path / "code"))
-    unpack(key, tmp_path / "pod", monkeypatch, tmp_path / "said")
+    key = send_folder(Cluster(), write_code(tmp_path / "code"))
+    unpack_folder(key, tmp_path / "pod", monkeypatch, tmp_path / "said")
     assert (tmp_path / "pod" / "lib" / "answer.py").read_text() == "41"
     assert (tmp_path / "pod" / "train.sh").stat().st_mode & 0o111
     assert (tmp_path / "pod" / "latest").readlink() == Path("train.sh")
 
 
-def test_an_unchanged_folder_is_copied_in_the_bucket_and_not_sent_again(
+def test_unchanged_folder_is_copied_within_the_bucket_instead_of_sent_again(
     s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = Cluster()
-    first, second = send(running, code(tmp_path)), send(running, tmp_path)
+    first, second = send_folder(running, write_code(tmp_path)), send_folder(running, tmp_path)
     assert first != second
     assert "sent 2 files" in (told := capsys.readouterr().err) and "copied 2 unchanged files" in told
-    third = send(running, code(tmp_path, 42))
+    third = send_folder(running, write_code(tmp_path, 42))
     assert "copied" not in capsys.readouterr().err
     assert third.split("/")[:-1] != first.split("/")[:-1]
 
 
-def test_the_folder_is_removed_with_the_job_and_that_of_another_job_stays(s3: Any, tmp_path: Path) -> None:
+def test_removing_a_job_deletes_its_folder_but_no_other(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
-    first = send(running, code(tmp_path))
+    first = send_folder(running, write_code(tmp_path))
     alone = Cluster()
-    second = send(alone, tmp_path)
+    second = send_folder(alone, tmp_path)
     assert in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
     assert [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == [second]
     assert first != second
     assert running.objects == {}
 
 
-def test_every_call_of_s3_names_the_account_that_owns_the_bucket(
-    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_s3_call_names_the_account_that_owns_the_bucket(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, dict[str, Any]]] = []
     call = BaseClient._make_api_call
 
-    def record(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
+    def record_call(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
         calls.append((operation, arguments))
         return call(client, operation, arguments)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", record)
+    monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
     running = Cluster()
-    send(running, code(tmp_path))
-    send(running, tmp_path)
+    send_folder(running, write_code(tmp_path))
+    send_folder(running, tmp_path)
     in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
     assert {name for name, _ in calls} == {"ListObjectsV2", "PutObject", "CopyObject", "DeleteObject"}
     assert [one for one in calls if one[1].get("ExpectedBucketOwner") != ACCOUNT] == []
 
 
-def test_the_bucket_that_a_namespace_names_is_not_used(s3: Any, tmp_path: Path) -> None:
+def test_bucket_named_by_a_namespace_is_not_used(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
     running.objects[KEY_BUCKET_CONFIG] = {"metadata": {"labels": {}}, "data": {"bucket": "of-another-account"}}
-    send(running, code(tmp_path))
+    send_folder(running, write_code(tmp_path))
     assert [one["Name"] for one in s3.list_buckets()["Buckets"]] == [BUCKET]
     assert len(s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 1
 
 
-def test_nothing_is_left_if_the_folder_cannot_be_written(s3: Any, tmp_path: Path) -> None:
+def test_failed_upload_leaves_no_objects(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
     with pytest.raises(CommandError, match="NoSuchBucket"):
-        send(running, code(tmp_path), bucket="another")
+        send_folder(running, write_code(tmp_path), bucket="another")
     assert running.objects == {}
 
 
 def test_a_stack_without_a_bucket_for_folders_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="mounts no writable volume of namespace mpi-jobs, and its stack has no bucket"):
-        places.choose(placed(bucket=""), code(tmp_path), 200)
+        places.choose_storage(place_job(bucket=""), write_code(tmp_path), 200)
 
 
 class WholeCluster(Cluster):
@@ -173,12 +171,12 @@ class WholeCluster(Cluster):
         return []
 
 
-def test_an_imported_job_starts_in_its_workdir_which_is_relative_to_the_imported_file(
+def test_imported_job_starts_in_its_workdir_relative_to_the_imported_file(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = WholeCluster()
     monkeypatch.setattr(Access, "connect", lambda _: running)
-    code(tmp_path)
+    write_code(tmp_path)
     (tmp_path / "jobs").mkdir()
     file = tmp_path / "jobs" / "sums.sbatch"
     file.write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun ./train.sh\n")
@@ -188,14 +186,16 @@ def test_an_imported_job_starts_in_its_workdir_which_is_relative_to_the_imported
     (sent,) = s3.list_objects_v2(Bucket=BUCKET)["Contents"]
     with tarfile.open(fileobj=io.BytesIO(s3.get_object(Bucket=BUCKET, Key=sent["Key"])["Body"].read())) as archive:
         assert archive.getnames() == ["answer.py"]
-    ranks = [one for manifest in running.objects.values() for pod in pods_of(manifest) for one in pod["containers"]]
+    ranks = [one for manifest in running.objects.values() for pod in list_pod_specs(manifest) for one in pod["containers"]]
     assert {one.get("workingDir") for one in ranks if one["name"] == "worker"} == {"/gpumpi/workdir"}
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
-def test_ranks_start_in_the_folder_after_it_was_unpacked(launcher: str, s3: Any, tmp_path: Path) -> None:
-    place = places.choose(placed(launcher=launcher), code(tmp_path), 200)
-    pods = [pod for piece in pieces(storage=place.storage, launcher=launcher, volumes=[]) for pod in pods_of(piece)]
+def test_ranks_start_in_the_folder_after_unpacking(launcher: str, s3: Any, tmp_path: Path) -> None:
+    place = places.choose_storage(place_job(launcher=launcher), write_code(tmp_path), 200)
+    pods = [
+        pod for piece in render_objects(storage=place.storage, launcher=launcher, volumes=[]) for pod in list_pod_specs(piece)
+    ]
     ranks = [(pod, one) for pod in pods for one in pod["containers"] if one["name"] in ("launcher", "worker")]
     assert ranks
     for pod, one in ranks:
@@ -205,22 +205,22 @@ def test_ranks_start_in_the_folder_after_it_was_unpacked(launcher: str, s3: Any,
         assert {"name": "workdir", "emptyDir": {}} in pod["volumes"]
 
 
-def pods_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+def list_pod_specs(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     spec = manifest.get("spec", {})
     templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template", {})]
     return [one["spec"] for one in templates if "spec" in one]
 
 
-def test_an_expired_folder_is_named(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_expired_folder(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as ended:
-        unpack("workdirs/mpi-jobs/gone.tar.gz", tmp_path, monkeypatch, tmp_path / "said")
+        unpack_folder("workdirs/mpi-jobs/gone.tar.gz", tmp_path, monkeypatch, tmp_path / "said")
     assert ended.value.code == 1
     assert (tmp_path / "said").read_text().endswith("workdirs/mpi-jobs/gone.tar.gz; submit the job again")
 
 
-def test_an_image_without_boto3_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_boto3_in_the_image_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(SystemExit) as ended:
-        unpack("any", tmp_path, monkeypatch, tmp_path / "said")
+        unpack_folder("any", tmp_path, monkeypatch, tmp_path / "said")
     assert ended.value.code == UNUSABLE_IMAGE
     assert "python3 of the image has no boto3, which workdir needs" in (tmp_path / "said").read_text()

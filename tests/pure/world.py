@@ -11,11 +11,11 @@ from typing import Any
 
 import moto
 
-from infra.config.parse import parse
+from infra.config.parse import parse_model
 from infra.config.problems import SettingsError
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import AddonVersions, Ami, Caller, Facts, Subnet, Vpc, Zone
-from infra.facts.service_quotas import quota
+from infra.facts.service_quotas import find_vcpu_quota
 from infra.naming import ADDONS
 from infra.settings.stack import Settings
 from infra.versions import LIVE_KUBERNETES_VERSIONS
@@ -34,7 +34,7 @@ ADDON_VERSIONS = dict.fromkeys(
 
 
 @cache
-def described_types() -> dict[str, Any]:
+def load_described_types() -> dict[str, Any]:
     """Return real DescribeInstanceTypes data from moto's copy."""
     path = Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz"
     with gzip.open(path) as file:
@@ -43,12 +43,12 @@ def described_types() -> dict[str, Any]:
 
 
 def instance_type(name: str) -> InstanceType:
-    return InstanceType.from_ec2(described_types()[name])
+    return InstanceType.from_ec2(load_described_types()[name])
 
 
-def load(raw: Mapping[str, object], *, stack: str = "test", region: str = REGION) -> Settings:
+def load_settings(raw: Mapping[str, object], *, stack: str = "test", region: str = REGION) -> Settings:
     """Parse a stack's settings. Raise SettingsError if a value is malformed."""
-    parsed = parse(Settings, raw, stack=stack, region=region)
+    parsed = parse_model(Settings, raw, stack=stack, region=region)
     if parsed.model is None or parsed.problems:
         raise SettingsError(parsed.problems)
     return parsed.model
@@ -58,7 +58,7 @@ def pool(name: str = "train", instance_type: str = "g5.8xlarge", maxSize: int = 
     return {"name": name, "instanceType": instance_type, "maxSize": maxSize, **more}
 
 
-def values(*pools: dict[str, Any], **sections: Any) -> dict[str, Any]:
+def stack_values(*pools: dict[str, Any], **sections: Any) -> dict[str, Any]:
     """Return the values under `gpumpi:` in a stack file."""
     target = {"kind": "eks", **sections.pop("target", {})}
     return {"target": target, "pools": list(pools), **sections}
@@ -69,14 +69,14 @@ def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, 
     connected network reaches the Kubernetes API: otherwise every stack would have a warning."""
     platform = {"install": False, **sections.pop("platform", {})}
     target = {"endpointAccess": {"privateCidrs": ["10.8.0.0/16"]}, **sections.pop("target", {})}
-    return load(values(*pools, platform=platform, target=target, **sections), stack=stack, region=region)
+    return load_settings(stack_values(*pools, platform=platform, target=target, **sections), stack=stack, region=region)
 
 
-def plain_settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
+def ec2_settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
     """Return the settings of an EC2 cluster (without Kubernetes), by default with four workers."""
     target = {"kind": "ec2", **sections.pop("target", {})}
     workers = pools or (pool("workers", "g6.48xlarge", 4, desiredSize=4),)
-    return load({"target": target, "pools": list(workers), **sections}, stack=stack, region=region)
+    return load_settings({"target": target, "pools": list(workers), **sections}, stack=stack, region=region)
 
 
 def existing_network(*subnets: str) -> dict[str, Any]:
@@ -101,19 +101,19 @@ def vpc(**more: Any) -> Vpc:
     return replace(Vpc(VPC, ("10.0.0.0/16",), dns_support=True, dns_hostnames=True), **more)
 
 
-def facts(of: Settings, **more: Any) -> Facts:
+def account_facts(of: Settings, **more: Any) -> Facts:
     """Return the facts of an account that offers the settings' instance types in all zones and has ample quotas."""
     names = {of.target.head_type, *(one.instance_type for one in of.pools)}
-    known = {name: instance_type(name) for name in names if name in described_types()}
+    known = {name: instance_type(name) for name in names if name in load_described_types()}
     fine = Facts(
         region=of.region,
         partition="aws",
         caller=Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/ada", f"arn:aws:iam::{ACCOUNT}:user/ada"),
         zones=tuple(Zone(name, f"usw2-az{number}") for number, name in enumerate(ZONES, 1)),
         instance_types=known,
-        type_names=frozenset(described_types()) if names - known.keys() else frozenset(),
+        type_names=frozenset(load_described_types()) if names - known.keys() else frozenset(),
         offerings=dict.fromkeys(known, frozenset(ZONES)),
-        quotas=dict.fromkeys(_codes(names), 10_000.0),
+        quotas=dict.fromkeys(_list_quota_codes(names), 10_000.0),
         kubernetes_versions=LIVE_KUBERNETES_VERSIONS,
         extended_support=frozenset({"1.33"}),
         today=TODAY,
@@ -127,5 +127,5 @@ def facts(of: Settings, **more: Any) -> Facts:
     return replace(fine, **more)
 
 
-def _codes(names: Iterable[str]) -> set[str]:
-    return {limit.code for name in names for spot in (False, True) if (limit := quota(name, spot=spot))}
+def _list_quota_codes(names: Iterable[str]) -> set[str]:
+    return {limit.code for name in names for spot in (False, True) if (limit := find_vcpu_quota(name, spot=spot))}

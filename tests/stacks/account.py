@@ -11,27 +11,27 @@ Kinds = Counter[tuple[str, str]]
 DATA = Path(__file__).parent / "data"
 
 
-def new_stack(cloud: LocalCloud) -> LocalStack:
+def prepare_stack(cloud: LocalCloud) -> LocalStack:
     """Return the stack for tests that inject AWS faults or kill the engine."""
     stack = LocalStack(cloud, "faults", DATA)
     stack.prepare()
     return stack
 
 
-def kinds_undisturbed(cloud: LocalCloud) -> Kinds:
+def deploy_and_count(cloud: LocalCloud) -> Kinds:
     """Deploy `new_stack` without faults, count its resources, and reset the account."""
-    up = new_stack(cloud).run("up")
+    up = prepare_stack(cloud).run("up")
     assert up.ok, up.output
-    undisturbed = kinds(cloud)
+    undisturbed = count_leftovers(cloud)
     cloud.reset()
     return undisturbed
 
 
-def kinds(cloud: LocalCloud) -> Kinds:
+def count_leftovers(cloud: LocalCloud) -> Kinds:
     return Counter((leftover["service"], leftover["container"].split(".")[0]) for leftover in cloud.control().leftovers())
 
 
-def goes_without_a_trace(stack: LocalStack) -> None:
+def destroy_without_leftovers(stack: LocalStack) -> None:
     destroy = stack.run("destroy")
     assert destroy.ok, destroy.output
     assert stack.cloud.control().leftovers() == []

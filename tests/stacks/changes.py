@@ -12,33 +12,33 @@ Touched = Mapping[str, tuple[str, ...]]
 NOTHING: Touched = {}
 
 
-def updates(*names: str) -> Touched:
+def expect_updates(*names: str) -> Touched:
     return {"update": names}
 
 
-def creates(*names: str) -> Touched:
+def expect_creations(*names: str) -> Touched:
     return {"create": names}
 
 
-def deletes(*names: str) -> Touched:
+def expect_deletions(*names: str) -> Touched:
     return {"delete": names}
 
 
-def rolls(pool: str) -> Touched:
+def expect_rollout(pool: str) -> Touched:
     """Expect a new version of the launch template. EKS then replaces each node in the pool."""
-    return updates(pool, f"{pool}-launch-template")
+    return expect_updates(pool, f"{pool}-launch-template")
 
 
-def replaces(pool: str) -> Touched:
+def expect_replacement(pool: str) -> Touched:
     """Expect a new node group, and therefore a new Auto Scaling group with new tags."""
     return {"replace": (pool, f"{pool}-tag-*")}
 
 
-def recreates(*names: str) -> Touched:
+def expect_recreation(*names: str) -> Touched:
     return {"replace": names}
 
 
-def both(*parts: Touched) -> Touched:
+def expect_all(*parts: Touched) -> Touched:
     operations = {operation for part in parts for operation in part}
     return {operation: tuple(name for part in parts for name in part.get(operation, ())) for operation in operations}
 
@@ -62,16 +62,16 @@ class Refused:
     problem: str
 
 
-def change(path: str, value: Any, touches: Touched, setting: str = "") -> Change:
+def make_change(path: str, value: Any, touches: Touched, setting: str = "") -> Change:
     return Change(setting or (f"pools[]{path[8:]}" if path.startswith("pools[") else path), {path: value}, touches)
 
 
-def cases(tables: Iterable[str], *short: str) -> list[Any]:
+def list_cases(tables: Iterable[str], *short: str) -> list[Any]:
     """Return parameters for a test of `tables`. `make test` runs only the cases in `short`, `make mission` all."""
     return [pytest.param(name, marks=() if name in short else pytest.mark.mission_only) for name in tables]
 
 
-def differences(operations: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
+def find_differences(operations: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
     """Return the unexpected operations, and the expected operations that are missing."""
     expected = {(operation, pattern) for row in changes for operation, patterns in row.touches.items() for pattern in patterns}
     unexpected = [

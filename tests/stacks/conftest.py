@@ -24,5 +24,5 @@ def cloud(running_cloud: LocalCloud) -> Iterator[LocalCloud]:
 
 
 @pytest.fixture(scope="session")
-def stacks() -> Path:
+def stacks_folder() -> Path:
     return Path(__file__).parents[2] / "stacks"

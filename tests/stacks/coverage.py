@@ -31,37 +31,37 @@ CHOICES: Final = ("kind", "natGateways", "placementGroup")
 """Settings whose values each create different resources."""
 
 
-def name_of(file: Path) -> str:
+def get_stack_name(file: Path) -> str:
     return file.name.removeprefix("Pulumi.").removesuffix(".yaml")
 
 
-def used() -> dict[str, set[str]]:
+def map_used_settings() -> dict[str, set[str]]:
     """Return each stack's settings, choices and AWS resource types. Each item has the target kind as a prefix, because
     EKS and EC2 clusters have little in common.
     """
-    return {name_of(file): _used_by(file) for file in STACKS}
+    return {get_stack_name(file): _list_used_settings(file) for file in STACKS}
 
 
-def _used_by(file: Path) -> set[str]:
-    values = {key: value for key, value in stack_file.read(file).values.items() if key not in IN_KUBERNETES}
+def _list_used_settings(file: Path) -> set[str]:
+    values = {key: value for key, value in stack_file.read_stack_file(file).values.items() if key not in IN_KUBERNETES}
     kind = values["target"]["kind"]
-    return {f"{kind} {setting}" for setting in (*_settings(values), *resource_types(name_of(file)))}
+    return {f"{kind} {setting}" for setting in (*_list_settings(values), *list_resource_types(get_stack_name(file)))}
 
 
-def _settings(value: Any, path: str = "") -> Iterator[str]:
+def _list_settings(value: Any, path: str = "") -> Iterator[str]:
     if isinstance(value, dict) and path not in FREE_KEYS:
         for key, inner in value.items():
-            yield from _settings(inner, f"{path}.{key}" if path else key)
+            yield from _list_settings(inner, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         for inner in value:
-            yield from _settings(inner, f"{path}[]" if isinstance(inner, dict) else path)
+            yield from _list_settings(inner, f"{path}[]" if isinstance(inner, dict) else path)
     else:
         yield path
         if isinstance(value, bool) or path.rpartition(".")[2] in CHOICES:
             yield f"{path}={value}"
 
 
-def resource_types(name: str) -> Iterator[str]:
+def list_resource_types(name: str) -> Iterator[str]:
     """Yield AWS resource types, each after the types of its parents, e.g. gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
     for line in (URNS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         chain = line.partition("::")[0]

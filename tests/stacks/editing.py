@@ -19,7 +19,7 @@ REMOVED = object()
 _REPLACING = {"create-replacement", "delete-replaced", "replace"}
 
 
-def read(stack: LocalStack) -> Values:
+def read_settings(stack: LocalStack) -> Values:
     """Return the `gpumpi:` settings of the stack file. If the local cloud has no Kubernetes, turn off the platform and
     omit the jobs.
     """
@@ -31,7 +31,7 @@ def read(stack: LocalStack) -> Values:
     return values
 
 
-def with_changes(values: Values, changes: Mapping[str, Any]) -> Values:
+def apply_changes(values: Values, changes: Mapping[str, Any]) -> Values:
     """Return a copy of the settings with new values at the given paths, e.g. `pools[0].maxSize`."""
     changed = copy.deepcopy(values)
     for path, value in changes.items():
@@ -48,7 +48,7 @@ def with_changes(values: Values, changes: Mapping[str, Any]) -> Values:
     return changed
 
 
-def write(stack: LocalStack, values: Values) -> None:
+def write_settings(stack: LocalStack, values: Values) -> None:
     """Write the settings to the copy that the engine reads; the user's file stays unchanged."""
     document = yaml.safe_load(stack.config_file.read_text())
     foreign = {key: value for key, value in document["config"].items() if not key.startswith("gpumpi:")}
@@ -56,7 +56,7 @@ def write(stack: LocalStack, values: Values) -> None:
     stack.config_file.write_text(yaml.safe_dump({**document, "config": config}, sort_keys=False))
 
 
-def operations(run: Run) -> dict[str, set[str]]:
+def group_operations(run: Run) -> dict[str, set[str]]:
     """Return operation -> names of AWS and Kubernetes resources, without the cluster name. Unchanged resources are
     omitted.
     """
@@ -68,27 +68,27 @@ def operations(run: Run) -> dict[str, set[str]]:
     return done
 
 
-def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
+def deploy_stack(cloud: LocalCloud, name: str) -> LocalStack:
     """Create the existing resources that a stack file in data/ refers to, then deploy the stack."""
     stack = LocalStack(cloud, name, DATA)
     stack.prepare()
-    stack.grant()
+    stack.create_prerequisites()
     up = stack.run("up")
     assert up.ok, up.output
     return stack
 
 
-def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
+def preview_changes(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
     """Create the resources that the changes refer to, preview all changes together, and return the operations."""
-    changed = with_changes(values, {path: value for change in changes for path, value in change.values.items()})
-    stack.cloud.control().grant("us-west-2", changed)
-    write(stack, changed)
+    changed = apply_changes(values, {path: value for change in changes for path, value in change.values.items()})
+    stack.cloud.control().create_prerequisites("us-west-2", changed)
+    write_settings(stack, changed)
     preview = stack.run("preview")
     assert preview.ok, preview.output
-    return operations(preview)
+    return group_operations(preview)
 
 
-def new_stack(stack: LocalStack, values: Values, folder: Path) -> None:
+def write_stack_file(stack: LocalStack, values: Values, folder: Path) -> None:
     """Write a stack file with these settings into a folder."""
     config = {"aws:region": "us-west-2"} | {f"gpumpi:{key}": value for key, value in values.items()}
     (folder / f"Pulumi.{stack.name}.yaml").write_text(yaml.safe_dump({"config": config}, sort_keys=False))

@@ -20,7 +20,7 @@ from localcloud.kubernetes.client import Api, ApiError
 from localcloud.kubernetes.nodes.labels import SIMULATED_TAINT
 from localcloud.kubernetes.pki import Certificate
 from localcloud.machine import network
-from testkit.eks_world import allow
+from testkit.eks_world import make_allow_policy
 from testkit.waiting import wait_until, wait_while
 
 REGION = "us-east-1"
@@ -52,7 +52,7 @@ class PrivateCluster:
 
     # Requests by a node or a pod
 
-    def join(self) -> str:
+    def try_join(self) -> str:
         """Create and delete a copy of the system pool's node group. Return the copy's health issues, or "" if the copy
         became ACTIVE.
         """
@@ -66,31 +66,33 @@ class PrivateCluster:
         self.eks.delete_nodegroup(**which)
         return "; ".join(issue["message"] for issue in made["health"]["issues"])
 
-    def pull(self) -> str:
+    def try_pull(self) -> str:
         """Make the real node pull an image from EKS's account. Return the pull error, or "" if the pull succeeds."""
-        with self._pod() as pod:
-            status = wait_until(lambda: self._container(pod), lambda state: state.get("imageID") or _waits_for_image(state))
+        with self._run_pod() as pod:
+            status = wait_until(
+                lambda: self._read_container_status(pod), lambda state: state.get("imageID") or _has_pull_failed(state)
+            )
         return "" if status.get("imageID") else str(status["state"]["waiting"]["message"])
 
-    def credentials(self) -> dict[str, Any] | str:
+    def request_credentials(self) -> dict[str, Any] | str:
         """Request credentials for a pod from the Pod Identity agent. Return the credentials, or the agent's error
         message.
         """
-        with self._pod() as pod:
+        with self._run_pod() as pod:
             bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
             request = {"spec": {"audiences": [AUDIENCE], "boundObjectRef": bound}}
             created = self.api.create(f"/api/v1/namespaces/kube-system/serviceaccounts/{ACCOUNT}/token", request)
             connection = http.client.HTTPConnection(str(POD_IDENTITY_ADDRESS))
-            connection.sock = network.connect(self._state.namespace, str(POD_IDENTITY_ADDRESS), 80, 30.0)
+            connection.sock = network.connect(self._cluster_state.namespace, str(POD_IDENTITY_ADDRESS), 80, 30.0)
             connection.request("GET", "/v1/credentials", headers={"Authorization": created["status"]["token"]})
             answer = connection.getresponse()
             text = answer.read().decode()
             connection.close()
         return json.loads(text) if answer.status == 200 else text
 
-    def call(self, service: str) -> str:
+    def call_service(self, service: str) -> str:
         """Call a service as a pod would. Return the error message, or "" if there is none."""
-        keys = self.credentials()
+        keys = self.request_credentials()
         assert isinstance(keys, dict), keys
         client = boto3.client(
             service,
@@ -110,12 +112,12 @@ class PrivateCluster:
     # Faults
 
     @contextmanager
-    def without_endpoint(self, service: str) -> Iterator[None]:
-        endpoint = self._endpoint(service)
+    def remove_endpoint(self, service: str) -> Iterator[None]:
+        endpoint = self._find_endpoint(service)
         if service == "s3":
             tables = endpoint["RouteTableIds"]
             change = lambda **what: self.ec2.modify_vpc_endpoint(VpcEndpointId=endpoint["VpcEndpointId"], **what)  # noqa: E731
-            with _undone(lambda: change(RemoveRouteTableIds=tables), lambda: change(AddRouteTableIds=tables)):
+            with _apply_temporarily(lambda: change(RemoveRouteTableIds=tables), lambda: change(AddRouteTableIds=tables)):
                 yield
             return
         again = {
@@ -127,55 +129,57 @@ class PrivateCluster:
             "PrivateDnsEnabled": True,
         }
         delete = lambda: self.ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint["VpcEndpointId"]])  # noqa: E731
-        with _undone(delete, lambda: self.ec2.create_vpc_endpoint(**again)):
+        with _apply_temporarily(delete, lambda: self.ec2.create_vpc_endpoint(**again)):
             yield
 
     @contextmanager
-    def without_ingress(self) -> Iterator[None]:
+    def remove_ingress(self) -> Iterator[None]:
         """Remove the security group rules that allow nodes to reach the endpoints, and restore them afterwards."""
-        group = self._endpoint("ec2")["Groups"][0]["GroupId"]
+        group = self._find_endpoint("ec2")["Groups"][0]["GroupId"]
         rules_before = self.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
-        rules = [{key: rule[key] for key in ("IpProtocol", "FromPort", "ToPort")} | _sources(rule) for rule in rules_before]
-        with _undone(
+        rules = [
+            {key: rule[key] for key in ("IpProtocol", "FromPort", "ToPort")} | _select_sources(rule) for rule in rules_before
+        ]
+        with _apply_temporarily(
             lambda: self.ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=rules),
             lambda: self.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=rules),
         ):
             yield
 
     @contextmanager
-    def without_dns_hostnames(self) -> Iterator[None]:
+    def disable_dns_hostnames(self) -> Iterator[None]:
         change = lambda value: self.ec2.modify_vpc_attribute(VpcId=self.vpc, EnableDnsHostnames={"Value": value})  # noqa: E731
-        with _undone(lambda: change(False), lambda: change(True)):
+        with _apply_temporarily(lambda: change(False), lambda: change(True)):
             yield
 
     @contextmanager
-    def without_access_entry(self) -> Iterator[None]:
+    def replace_access_entry(self) -> Iterator[None]:
         """Give the node role an access entry that does not allow nodes to join. When EKS creates a node group, it keeps
         an existing entry.
         """
         which = {"clusterName": self.name, "principalArn": self.system["nodeRole"]}
 
-        def become(kind: str) -> None:
+        def recreate_entry(kind: str) -> None:
             self.eks.delete_access_entry(**which)
             self.eks.create_access_entry(**which, type=kind)
 
-        with _undone(lambda: become("STANDARD"), lambda: become("EC2_LINUX")):
+        with _apply_temporarily(lambda: recreate_entry("STANDARD"), lambda: recreate_entry("EC2_LINUX")):
             yield
 
     @contextmanager
-    def without_policy(self, policy: str) -> Iterator[None]:
-        which = {"RoleName": _name(self.system["nodeRole"]), "PolicyArn": f"arn:aws:iam::aws:policy/{policy}"}
-        with _undone(lambda: self.iam.detach_role_policy(**which), lambda: self.iam.attach_role_policy(**which)):
+    def detach_policy(self, policy: str) -> Iterator[None]:
+        which = {"RoleName": _get_name(self.system["nodeRole"]), "PolicyArn": f"arn:aws:iam::aws:policy/{policy}"}
+        with _apply_temporarily(lambda: self.iam.detach_role_policy(**which), lambda: self.iam.attach_role_policy(**which)):
             yield
 
     @contextmanager
-    def pods_may_read(self) -> Iterator[None]:
+    def allow_pods_to_read(self) -> Iterator[None]:
         associations = self.eks.list_pod_identity_associations(clusterName=self.name, serviceAccount=ACCOUNT)["associations"]
         which = {"clusterName": self.name, "associationId": associations[0]["associationId"]}
-        role = _name(self.eks.describe_pod_identity_association(**which)["association"]["roleArn"])
+        role = _get_name(self.eks.describe_pod_identity_association(**which)["association"]["roleArn"])
         policy = {"RoleName": role, "PolicyName": "probe"}
-        with _undone(
-            lambda: self.iam.put_role_policy(**policy, PolicyDocument=allow(*READ_ACTIONS)),
+        with _apply_temporarily(
+            lambda: self.iam.put_role_policy(**policy, PolicyDocument=make_allow_policy(*READ_ACTIONS)),
             lambda: self.iam.delete_role_policy(**policy),
         ):
             yield
@@ -186,19 +190,19 @@ class PrivateCluster:
     def api(self) -> Api:
         pki = next((self._cloud.folder / "kubernetes").glob(f"*-{self.name}")) / "pki"
         admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
-        return Api(self._state.endpoint, self._state.namespace, authority, admin)
+        return Api(self._cluster_state.endpoint, self._cluster_state.namespace, authority, admin)
 
     @property
-    def _state(self) -> Any:
+    def _cluster_state(self) -> Any:
         return next(state for state in self._cloud.clusters() if state.name == self.name)
 
-    def _endpoint(self, service: str) -> dict[str, Any]:
+    def _find_endpoint(self, service: str) -> dict[str, Any]:
         filters = [{"Name": "service-name", "Values": [f"com.amazonaws.{REGION}.{service}"]}]
         [endpoint] = self.ec2.describe_vpc_endpoints(Filters=filters)["VpcEndpoints"]
         return dict(endpoint)
 
     @contextmanager
-    def _pod(self) -> Iterator[dict[str, Any]]:
+    def _run_pod(self) -> Iterator[dict[str, Any]]:
         """A pod on the real node that always pulls its image."""
         try:
             self.api.create("/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": ACCOUNT}})
@@ -225,14 +229,14 @@ class PrivateCluster:
         finally:
             self.api.delete(f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
 
-    def _container(self, pod: dict[str, Any]) -> dict[str, Any]:
+    def _read_container_status(self, pod: dict[str, Any]) -> dict[str, Any]:
         current = self.api.find(f"{PODS}/{pod['metadata']['name']}") or {}
         statuses = current.get("status", {}).get("containerStatuses", [])
         return statuses[0] if statuses else {}
 
 
 @contextmanager
-def _undone(do: Callable[[], object], undo: Callable[[], object]) -> Iterator[None]:
+def _apply_temporarily(do: Callable[[], object], undo: Callable[[], object]) -> Iterator[None]:
     do()
     try:
         yield
@@ -240,14 +244,14 @@ def _undone(do: Callable[[], object], undo: Callable[[], object]) -> Iterator[No
         undo()
 
 
-def _name(arn: str) -> str:
+def _get_name(arn: str) -> str:
     return arn.rsplit("/", 1)[-1]
 
 
-def _sources(permission: dict[str, Any]) -> dict[str, Any]:
+def _select_sources(permission: dict[str, Any]) -> dict[str, Any]:
     return {key: permission[key] for key in ("IpRanges", "UserIdGroupPairs") if permission.get(key)}
 
 
-def _waits_for_image(status: dict[str, Any]) -> bool:
+def _has_pull_failed(status: dict[str, Any]) -> bool:
     waiting = status.get("state", {}).get("waiting", {})
     return waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff") and "failed" in waiting.get("message", "")

@@ -41,11 +41,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ask(cloud: LocalCloud, folder: Path) -> Ask:
+def run_json_command(cloud: LocalCloud, folder: Path) -> Ask:
     """Return a function that runs a command with --json and checks its exit code."""
     environment = {**cloud.environment(), "XDG_CACHE_HOME": str(folder / "cache")}
     policies = ("read", "up", "destroy", "daily", "capacity")
-    iam_policies.restrict(cloud.clients(REGION), map(iam_policies.policy, policies))
+    iam_policies.restrict_user(cloud.clients(REGION), map(iam_policies.read_policy, policies))
 
     def run(*arguments: str, code: int = OK, of_stack: bool = True) -> dict[str, Any]:
         stack = ("-s", NAME, "--config-dir", str(folder)) if of_stack else ()
@@ -57,41 +57,43 @@ def ask(cloud: LocalCloud, folder: Path) -> Ask:
     return run
 
 
-def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, folder: Path, ask: Ask) -> None:
+def test_a_pool_follows_the_capacity_block_bought_for_it(cloud: LocalCloud, folder: Path, run_json_command: Ask) -> None:
     control, stack = cloud.control(), LocalStack(cloud, NAME, folder)
-    bought = _buy(ask)
+    bought = _buy_block(run_json_command)
     assert "# the large one" in (folder / f"Pulumi.{NAME}.yaml").read_text()
     start, end = (datetime.fromisoformat(bought[name]) for name in ("start", "end"))
 
     stack.prepare()
-    control.accept()
+    control.set_baseline()
     up = stack.run("up")
     assert up.ok, up.output
-    assert (_nodes(cloud), _actions(cloud)) == (0, {"block-starts": (2, start), "block-ends": (0, end - 45 * MINUTE)})
-    assert f"Capacity Block {bought['reservationId']} is scheduled: nodes start in " in _clock(ask)
+    assert (_count_nodes(cloud), _list_actions(cloud)) == (0, {"block-starts": (2, start), "block-ends": (0, end - 45 * MINUTE)})
+    assert f"Capacity Block {bought['reservationId']} is scheduled: nodes start in " in _read_reservation_check(run_json_command)
 
-    control.advance_to(start + MINUTE)
-    assert _nodes(cloud) == 2
+    control.advance_clock(start + MINUTE)
+    assert _count_nodes(cloud) == 2
     launched = control.now()
-    block = _in_status(ask)
+    block = _read_block_status(run_json_command)
     assert (block["state"], datetime.fromisoformat(block["end"])) == ("active", end)
-    assert _hours(end - control.now()) - 0.01 <= block["hoursLeft"] <= _hours(end - launched) + 0.01
-    assert f"Capacity Block {bought['reservationId']}: " in _clock(ask)
+    assert _to_hours(end - control.now()) - 0.01 <= block["hoursLeft"] <= _to_hours(end - launched) + 0.01
+    assert f"Capacity Block {bought['reservationId']}: " in _read_reservation_check(run_json_command)
 
-    control.advance_to(start + 61 * MINUTE)
+    control.advance_clock(start + 61 * MINUTE)
     asked = control.now()
-    spent = ask("cost", "--kubeconfig", str(folder / "none"))["pools"]["train"]
+    spent = run_json_command("cost", "--kubeconfig", str(folder / "none"))["pools"]["train"]
     assert spent["usd"] == 0
-    assert 2 * _hours(asked - launched) - 0.01 <= spent["instanceHours"] <= 2 * _hours(control.now() - start) + 0.01, "two nodes"
+    assert 2 * _to_hours(asked - launched) - 0.01 <= spent["instanceHours"] <= 2 * _to_hours(control.now() - start) + 0.01, (
+        "two nodes"
+    )
 
-    control.advance_to(end - 46 * MINUTE)
-    assert _nodes(cloud) == 2
-    control.advance_to(end - 44 * MINUTE)
-    assert _nodes(cloud) == 0
-    assert "its nodes are being drained" in _clock(ask)
+    control.advance_clock(end - 46 * MINUTE)
+    assert _count_nodes(cloud) == 2
+    control.advance_clock(end - 44 * MINUTE)
+    assert _count_nodes(cloud) == 0
+    assert "its nodes are being drained" in _read_reservation_check(run_json_command)
 
-    control.advance_to(end + MINUTE)
-    over = ask("plan", "--no-preview", code=REFUSED)
+    control.advance_clock(end + MINUTE)
+    over = run_json_command("plan", "--no-preview", code=REFUSED)
     [refused] = [check for check in over["checks"] if check["verdict"] == "no"]
     assert (refused["check"], "is expired" in refused["sentences"][0]) == (RESERVATIONS, True)
     destroy = stack.run("destroy")
@@ -100,11 +102,11 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
     assert [line for line in left if bought["reservationId"] not in line] == [], "only the block remains, in another state"
 
 
-def _hours(time: timedelta) -> float:
+def _to_hours(time: timedelta) -> float:
     return time / timedelta(hours=1)
 
 
-def _buy(ask: Ask) -> dict[str, Any]:
+def _buy_block(ask: Ask) -> dict[str, Any]:
     """Buy a Capacity Block that starts more than 24 hours from now."""
     offers = ask("capacity", "find", "p5.48xlarge", "--nodes", "2", "--days", "1", "--regions", REGION, of_stack=False)
     later = datetime.now(UTC) + timedelta(days=1)
@@ -114,13 +116,13 @@ def _buy(ask: Ask) -> dict[str, Any]:
     return bought
 
 
-def _clock(ask: Ask) -> str:
+def _read_reservation_check(ask: Ask) -> str:
     [check] = [check for check in ask("plan", "--no-preview")["checks"] if check["check"] == RESERVATIONS]
     assert check["verdict"] == "yes"
     return " ".join(check["sentences"])
 
 
-def _in_status(ask: Ask) -> dict[str, Any]:
+def _read_block_status(ask: Ask) -> dict[str, Any]:
     """Return the block as `status` shows it. The cluster's API cannot be reached, because the local AWS only records
     the cluster.
     """
@@ -130,22 +132,22 @@ def _in_status(ask: Ask) -> dict[str, Any]:
     return status_block
 
 
-def _group(cloud: LocalCloud) -> dict[str, Any]:
+def _describe_group(cloud: LocalCloud) -> dict[str, Any]:
     groups = cloud.clients(REGION)("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
     [scaling_group] = [group for group in groups if "-train-" in group["AutoScalingGroupName"]]
     group: dict[str, Any] = scaling_group
     return group
 
 
-def _nodes(cloud: LocalCloud) -> int:
-    return len([instance for instance in _group(cloud)["Instances"] if instance["LifecycleState"] == "InService"])
+def _count_nodes(cloud: LocalCloud) -> int:
+    return len([instance for instance in _describe_group(cloud)["Instances"] if instance["LifecycleState"] == "InService"])
 
 
-def _actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
+def _list_actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
     """Return the stack's scheduled actions: name -> desired size and time. The result omits the action that EKS created
     for the group.
     """
-    name = _group(cloud)["AutoScalingGroupName"]
+    name = _describe_group(cloud)["AutoScalingGroupName"]
     response = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)
     actions = response["ScheduledUpdateGroupActions"]
     own = [action for action in actions if action["ScheduledActionName"].startswith("block-")]

@@ -15,7 +15,7 @@ from tests.program.worlds import STACKS
 from tests.stacks import coverage
 
 DEMOS = {"local", "local-ec2"}
-FOLDERS = {coverage.name_of(file): file.parent for file in STACKS}
+FOLDERS = {coverage.get_stack_name(file): file.parent for file in STACKS}
 
 
 SHORT = ("full", "full-ec2", "03-p5-capacity-block", "10-fsx-lustre")
@@ -24,7 +24,7 @@ Pulumi's mocks (tests/program/test_every_stack.py), and the demo deploys stack `
 """
 
 
-def case(name: str) -> Any:
+def make_case(name: str) -> Any:
     return pytest.param(name, marks=() if name in SHORT else pytest.mark.mission_only)
 
 
@@ -32,13 +32,13 @@ def case(name: str) -> Any:
 def stack(request: pytest.FixtureRequest, cloud: LocalCloud) -> LocalStack:
     prepared = LocalStack(cloud, request.param, FOLDERS[request.param])
     prepared.prepare()
-    prepared.grant()
-    iam_policies.restrict(cloud.clients(prepared.region), map(iam_policies.policy, ("read", "up", "destroy")))
+    prepared.create_prerequisites()
+    iam_policies.restrict_user(cloud.clients(prepared.region), map(iam_policies.read_policy, ("read", "up", "destroy")))
     return prepared
 
 
-def test_the_stacks_with_a_whole_lifecycle_use_every_feature_of_all_stacks() -> None:
-    used = coverage.used()
+def test_the_lifecycle_stacks_use_every_feature_of_all_stacks() -> None:
+    used = coverage.map_used_settings()
     covered = set().union(*(used[name] for name in coverage.LIFECYCLE))
     missing = {name: sorted(uses - covered) for name, uses in used.items() if uses - covered}
     assert missing == {}, "add the stack to coverage.LIFECYCLE, or the setting to one of its stacks"
@@ -47,12 +47,12 @@ def test_the_stacks_with_a_whole_lifecycle_use_every_feature_of_all_stacks() -> 
 @pytest.mark.mission("C", "network")
 @pytest.mark.parametrize(
     "stack",
-    [case(name) for name in sorted({*DEMOS, *coverage.LIFECYCLE})],
+    [make_case(name) for name in sorted({*DEMOS, *coverage.LIFECYCLE})],
     indirect=True,
 )
-def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
+def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing_behind(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
-    control.accept()
+    control.set_baseline()
 
     preview = stack.run("preview")
     assert preview.ok, preview.output
@@ -62,7 +62,7 @@ def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStac
     assert up.ok, up.output
     assert up.changes == preview.changes, "up does what the preview showed"
 
-    control.forget_calls()
+    control.reset_call_counts()
     again = stack.run("up")
     assert again.ok, again.output
     assert not again.changed, again.output
@@ -72,25 +72,27 @@ def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStac
     assert refresh.ok, refresh.output
     assert not refresh.changed, refresh.output
 
-    unprotect(stack)
+    disable_deletion_protection(stack)
     destroy = stack.run("destroy")
     assert destroy.ok, destroy.output
     assert control.leftovers() == []
 
 
-@pytest.mark.parametrize("stack", [case(name) for name in sorted(set(FOLDERS) - DEMOS - set(coverage.LIFECYCLE))], indirect=True)
-def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud: LocalCloud) -> None:
+@pytest.mark.parametrize(
+    "stack", [make_case(name) for name in sorted(set(FOLDERS) - DEMOS - set(coverage.LIFECYCLE))], indirect=True
+)
+def test_a_preview_lists_every_resource_of_the_stack(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
-    control.accept()
+    control.set_baseline()
     preview = stack.run("preview")
     assert preview.ok, preview.output
     assert set(preview.changes) == {"create"}, preview.output
     types = {step.type for step in preview.steps}
-    assert {token.rpartition("$")[2] for token in coverage.resource_types(stack.name)} <= types
+    assert {token.rpartition("$")[2] for token in coverage.list_resource_types(stack.name)} <= types
     assert control.leftovers() == []
 
 
-def unprotect(stack: LocalStack) -> None:
+def disable_deletion_protection(stack: LocalStack) -> None:
     """Turn off deletion protection for the cluster and file systems in stack `full`, as users must before a destroy."""
     if stack.name != "full":
         return

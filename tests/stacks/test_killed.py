@@ -10,9 +10,9 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from infra.recovery.recover_stack import Recovered
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run, Verb
-from testkit.projects import client
+from testkit.projects import create_client
 from tests.stacks import editing
-from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undisturbed, new_stack
+from tests.stacks.account import Kinds, count_leftovers, deploy_and_count, destroy_without_leftovers, prepare_stack
 
 pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.checkpoints, pytest.mark.mission_only]
 
@@ -51,24 +51,24 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(cloud: LocalCloud) -> Kinds:
-    return kinds_undisturbed(cloud)
+def expected_resource_counts(cloud: LocalCloud) -> Kinds:
+    return deploy_and_count(cloud)
 
 
 @pytest.fixture
-def stack(cloud: LocalCloud, undisturbed: Kinds) -> Iterator[LocalStack]:
-    yield new_stack(cloud)
+def stack(cloud: LocalCloud, expected_resource_counts: Kinds) -> Iterator[LocalStack]:
+    yield prepare_stack(cloud)
     cloud.control().set_delays(0)
     cloud.reset()
 
 
-def kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, factor: float = DELAY_FACTOR) -> None:
+def run_and_kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, factor: float = DELAY_FACTOR) -> None:
     """Run the verb until AWS has received this call `times` times, then kill the engine with SIGKILL.
 
     Operations that AWS has started keep their duration.
     """
     control = stack.cloud.control()
-    control.forget_calls()
+    control.reset_call_counts()
     if moment.slow:
         control.set_delays(factor, moment.slow)
     waiting = Retrying(retry=retry_if_result(lambda come: not come), wait=wait_fixed(0.01), stop=stop_after_delay(120))
@@ -81,13 +81,13 @@ def kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, factor: 
     assert engine.returncode == -SIGKILL, f"the engine ended before the kill:\n{output}"
 
 
-def pending(stack: LocalStack) -> list[str]:
+def list_pending_operations(stack: LocalStack) -> list[str]:
     """Return the kinds of pending operations in the state, or in its backup if the kill truncated the state."""
-    stack.mend()
+    stack.repair_state_files()
     return sorted({operation["type"] for operation in stack.export()["deployment"].get("pending_operations") or ()})
 
 
-def goes_up(stack: LocalStack) -> Run:
+def expect_successful_up(stack: LocalStack) -> Run:
     """Run an `up` that must succeed. A second `up` must change nothing."""
     up = stack.run("up")
     assert up.ok, up.output
@@ -96,92 +96,94 @@ def goes_up(stack: LocalStack) -> Run:
     return up
 
 
-def recovered(stack: LocalStack) -> Recovered:
+def recover_stack(stack: LocalStack) -> Recovered:
     said: list[str] = []
     return stack.recover(said.append)
 
 
 @pytest.mark.parametrize("moment", ["network", pytest.param("nodes", marks=pytest.mark.mission_only)])
-def test_the_next_up_completes_interrupted_creations_and_creates_nothing_twice(
-    stack: LocalStack, undisturbed: Kinds, moment: str
+def test_the_next_up_completes_interrupted_creations_without_duplicates(
+    stack: LocalStack, expected_resource_counts: Kinds, moment: str
 ) -> None:
-    kill(stack, "up", MOMENTS[moment])
-    assert pending(stack) == ["creating"], "the engine was killed during the operation"
-    recovered(stack)
-    assert pending(stack) == []
-    up = goes_up(stack)
+    run_and_kill(stack, "up", MOMENTS[moment])
+    assert list_pending_operations(stack) == ["creating"], "the engine was killed during the operation"
+    recover_stack(stack)
+    assert list_pending_operations(stack) == []
+    up = expect_successful_up(stack)
     assert not {"delete", "replace"} & set(up.changes), "existing resources are adopted and completed"
-    assert kinds(stack.cloud) == undisturbed
-    goes_without_a_trace(stack)
+    assert count_leftovers(stack.cloud) == expected_resource_counts
+    destroy_without_leftovers(stack)
 
 
 @pytest.mark.mission_only
 @pytest.mark.parametrize("moment", ["control plane", "gateways", "storage", "pods' permissions"])
-def test_a_destroy_after_a_killed_up_leaves_nothing(stack: LocalStack, moment: str) -> None:
-    kill(stack, "up", MOMENTS[moment])
-    recovered(stack)
-    goes_without_a_trace(stack)
+def test_a_destroy_after_a_killed_up_leaves_nothing_behind(stack: LocalStack, moment: str) -> None:
+    run_and_kill(stack, "up", MOMENTS[moment])
+    recover_stack(stack)
+    destroy_without_leftovers(stack)
 
 
 def test_a_killed_destroy_can_be_completed(stack: LocalStack) -> None:
     assert stack.run("up").ok
-    kill(stack, "destroy", Moment("eks.DeleteNodegroup", "eks-node-group-delete"))
-    assert pending(stack) == ["deleting"]
-    recovered(stack)
-    goes_without_a_trace(stack)
+    run_and_kill(stack, "destroy", Moment("eks.DeleteNodegroup", "eks-node-group-delete"))
+    assert list_pending_operations(stack) == ["deleting"]
+    recover_stack(stack)
+    destroy_without_leftovers(stack)
 
 
 @pytest.mark.mission_only
-def test_a_killed_update_can_be_completed(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_a_killed_update_can_be_completed(stack: LocalStack, expected_resource_counts: Kinds) -> None:
     assert stack.run("up").ok
     public = {"public": True, "publicCidrs": ["203.0.113.0/24"]}
-    editing.write(stack, editing.with_changes(editing.read(stack), {"target.endpointAccess": public}))
-    kill(stack, "up", Moment("eks.UpdateClusterConfig", "eks-cluster-update"), factor=LONG_DELAY_FACTOR)
-    assert pending(stack) == ["updating"]
-    assert recovered(stack).changed == ["gpumpi-faults-cluster"]
-    goes_up(stack)
-    access = client(stack.cloud, "eks").describe_cluster(name="gpumpi-faults")["cluster"]["resourcesVpcConfig"]
+    editing.write_settings(stack, editing.apply_changes(editing.read_settings(stack), {"target.endpointAccess": public}))
+    run_and_kill(stack, "up", Moment("eks.UpdateClusterConfig", "eks-cluster-update"), factor=LONG_DELAY_FACTOR)
+    assert list_pending_operations(stack) == ["updating"]
+    assert recover_stack(stack).changed == ["gpumpi-faults-cluster"]
+    expect_successful_up(stack)
+    access = create_client(stack.cloud, "eks").describe_cluster(name="gpumpi-faults")["cluster"]["resourcesVpcConfig"]
     assert access["publicAccessCidrs"] == ["203.0.113.0/24"]
-    assert set(kinds(stack.cloud)) == set(undisturbed)
-    goes_without_a_trace(stack)
+    assert set(count_leftovers(stack.cloud)) == set(expected_resource_counts)
+    destroy_without_leftovers(stack)
 
 
 @pytest.mark.mission_only
-def test_a_killed_replacement_leaves_only_one_of_both_resources(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_a_killed_replacement_leaves_only_one_of_the_two_resources(stack: LocalStack, expected_resource_counts: Kinds) -> None:
     assert stack.run("up").ok
-    editing.write(stack, editing.with_changes(editing.read(stack), {"pools[1].instanceType": "g5.2xlarge"}))
-    kill(stack, "up", MOMENTS["nodes"])
-    assert "creating" in pending(stack)
-    assert recovered(stack).surplus
-    goes_up(stack)
-    eks = client(stack.cloud, "eks")
+    editing.write_settings(stack, editing.apply_changes(editing.read_settings(stack), {"pools[1].instanceType": "g5.2xlarge"}))
+    run_and_kill(stack, "up", MOMENTS["nodes"])
+    assert "creating" in list_pending_operations(stack)
+    assert recover_stack(stack).surplus
+    expect_successful_up(stack)
+    eks = create_client(stack.cloud, "eks")
     groups = eks.list_nodegroups(clusterName="gpumpi-faults")["nodegroups"]
     types = [eks.describe_nodegroup(clusterName="gpumpi-faults", nodegroupName=group)["nodegroup"]["tags"] for group in groups]
     assert sorted(tags["gpumpi:pool"] for tags in types) == ["spare", "system", "train"]
-    assert kinds(stack.cloud)["eks", "clusters"] == undisturbed["eks", "clusters"]
-    goes_without_a_trace(stack)
+    assert count_leftovers(stack.cloud)["eks", "clusters"] == expected_resource_counts["eks", "clusters"]
+    destroy_without_leftovers(stack)
 
 
 @pytest.mark.mission_only
-def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_node_groups_that_failed_after_up_was_killed_are_replaced(stack: LocalStack, expected_resource_counts: Kinds) -> None:
     no_capacity = {"service": "ec2", "operation": "RunInstances", "code": "InsufficientInstanceCapacity", "times": 50}
     stack.cloud.control().plan_fault(**no_capacity, match={"InstanceType": "g5.8xlarge"})
-    kill(stack, "up", MOMENTS["nodes"], times=len(("system", "train", "spare")))
-    recreated = recovered(stack).found
+    run_and_kill(stack, "up", MOMENTS["nodes"], times=len(("system", "train", "spare")))
+    recreated = recover_stack(stack).found
     stack.cloud.control().clear_faults()
     assert any(name.startswith("gpumpi-faults-train (") for name in recreated)
-    up = goes_up(stack)
+    up = expect_successful_up(stack)
     assert up.changes["replace"] == 1
-    assert kinds(stack.cloud) == undisturbed
-    goes_without_a_trace(stack)
+    assert count_leftovers(stack.cloud) == expected_resource_counts
+    destroy_without_leftovers(stack)
 
 
 @pytest.mark.mission_only
-def test_duplicates_of_an_up_without_recovery_are_deleted_after_the_next_recover(stack: LocalStack, undisturbed: Kinds) -> None:
-    kill(stack, "up", MOMENTS["network"])
+def test_duplicates_from_an_up_without_recovery_are_deleted_after_the_next_recover(
+    stack: LocalStack, expected_resource_counts: Kinds
+) -> None:
+    run_and_kill(stack, "up", MOMENTS["network"])
     stack.unlock()  # unlock only: `recover` would also settle pending operations
     assert stack.run("up").ok
-    recovered(stack)
-    goes_up(stack)
-    assert kinds(stack.cloud) == undisturbed
-    goes_without_a_trace(stack)
+    recover_stack(stack)
+    expect_successful_up(stack)
+    assert count_leftovers(stack.cloud) == expected_resource_counts
+    destroy_without_leftovers(stack)

@@ -13,18 +13,29 @@ from cli.stacks import pulumi_program
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Verb
 from localcloud.tools.build import cache_folder
-from testkit.projects import client
+from testkit.projects import create_client
 from tests.stacks import editing
-from tests.stacks.changes import NOTHING, Change, both, cases, change, creates, deletes, differences, recreates, updates
+from tests.stacks.changes import (
+    NOTHING,
+    Change,
+    expect_all,
+    expect_creations,
+    expect_deletions,
+    expect_recreation,
+    expect_updates,
+    find_differences,
+    list_cases,
+    make_change,
+)
 from tests.stacks.editing import Values
 
 pytestmark = pytest.mark.xdist_group("plain-changes")
 
 OTHER_IMAGE = "ami-0123456789abcdef1"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPim3gD2Cip5/9R8LvxQqLqBNAGLTAw9pLTTRNgnyKRy bob@example.com"
-NEW_MASTER = both(recreates("master"), updates("master-launch-template", "master-address"))
-NEW_USER_DATA = both(recreates("master"), updates("master-address"))
-NEW_WORKERS = updates("workers", "workers-launch-template")
+NEW_MASTER = expect_all(expect_recreation("master"), expect_updates("master-launch-template", "master-address"))
+NEW_USER_DATA = expect_all(expect_recreation("master"), expect_updates("master-address"))
+NEW_WORKERS = expect_updates("workers", "workers-launch-template")
 
 SHORT = (
     "settings that apply only to new clusters",
@@ -33,24 +44,30 @@ SHORT = (
 """Previews that `make test` runs; `make mission` runs all."""
 PREVIEWS: dict[str, list[Change]] = {
     "settings that apply only to new clusters": [
-        change("target.openmpi", 5, NOTHING),
-        change("pools[0].desiredSize", 4, NOTHING),
+        make_change("target.openmpi", 5, NOTHING),
+        make_change("pools[0].desiredSize", 4, NOTHING),
     ],
     "another head node type, more SSH addresses": [
-        change("target.headNodeType", "c7i.4xlarge", NEW_MASTER),
-        change("target.ssh.cidrs", ["203.0.113.0/24", "198.51.100.0/24"], creates("master-ssh-198.51.100.0/24-ingress")),
-        change("target.logRetentionDays", 30, updates("network-flow-logs-group")),
+        make_change("target.headNodeType", "c7i.4xlarge", NEW_MASTER),
+        make_change(
+            "target.ssh.cidrs", ["203.0.113.0/24", "198.51.100.0/24"], expect_creations("master-ssh-198.51.100.0/24-ingress")
+        ),
+        make_change("target.logRetentionDays", 30, expect_updates("network-flow-logs-group")),
     ],
     "no SSH from outside": [
-        change(
+        make_change(
             "target.ssh.cidrs",
             [],
-            both(recreates("master"), updates("master-launch-template"), deletes("master-address", "master-ssh", "master-ssh-*")),
+            expect_all(
+                expect_recreation("master"),
+                expect_updates("master-launch-template"),
+                expect_deletions("master-address", "master-ssh", "master-ssh-*"),
+            ),
         )
     ],
-    "another AMI": [change("target.amiId", OTHER_IMAGE, both(NEW_MASTER, NEW_WORKERS))],
-    "another user": [change("target.user", "ada", both(NEW_USER_DATA, NEW_WORKERS))],
-    "another user's key": [change("target.ssh.publicKeys", [KEY], both(NEW_USER_DATA, NEW_WORKERS))],
+    "another AMI": [make_change("target.amiId", OTHER_IMAGE, expect_all(NEW_MASTER, NEW_WORKERS))],
+    "another user": [make_change("target.user", "ada", expect_all(NEW_USER_DATA, NEW_WORKERS))],
+    "another user's key": [make_change("target.ssh.publicKeys", [KEY], expect_all(NEW_USER_DATA, NEW_WORKERS))],
 }
 
 
@@ -65,24 +82,26 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 @pytest.fixture(scope="module")
 def stack(cloud: LocalCloud) -> LocalStack:
     """The deployed cluster."""
-    return editing.brought_up(cloud, "plain")
+    return editing.deploy_stack(cloud, "plain")
 
 
 @pytest.fixture(scope="module")
 def values(stack: LocalStack) -> Values:
-    return editing.read(stack)
+    return editing.read_settings(stack)
 
 
-@pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
+@pytest.mark.parametrize("name", list_cases(PREVIEWS, *SHORT))
 def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
-    assert differences(editing.previewed(stack, values, changes), changes) == ([], [])
+    assert find_differences(editing.preview_changes(stack, values, changes), changes) == ([], [])
 
 
-def test_plan_counts_what_the_preview_changes(
+def test_plan_predicts_the_same_number_of_changes_as_the_preview(
     stack: LocalStack, cloud: LocalCloud, values: Values, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    editing.write(stack, editing.with_changes(values, {"target.headNodeType": "c7i.4xlarge", "target.logRetentionDays": 30}))
+    editing.write_settings(
+        stack, editing.apply_changes(values, {"target.headNodeType": "c7i.4xlarge", "target.logRetentionDays": 30})
+    )
     preview = stack.run("preview")
     assert preview.ok, preview.output
     monkeypatch.setattr(pulumi_program, "CLONE", stack.project)
@@ -94,43 +113,43 @@ def test_plan_counts_what_the_preview_changes(
     assert done.exit_code == OK, done.output
     changes = json.loads(done.stdout)["changes"]
     assert changes["notPreviewed"] is None
-    expected = {operation: len(names) for operation, names in editing.operations(preview).items()}
+    expected = {operation: len(names) for operation, names in editing.group_operations(preview).items()}
     assert {operation: number for operation, number in changes["counts"].items() if number} == expected
 
 
-def test_another_ami_leaves_running_workers_alone(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
-    def images() -> dict[str, str]:
+def test_changing_the_ami_keeps_running_workers(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
+    def list_images() -> dict[str, str]:
         filters = [{"Name": "tag:gpumpi:pool", "Values": ["workers"]}, {"Name": "instance-state-name", "Values": ["running"]}]
-        reservations = client(cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
+        reservations = create_client(cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
         return {vm["InstanceId"]: vm["ImageId"] for reservation in reservations for vm in reservation["Instances"]}
 
-    before = images()
+    before = list_images()
     assert len(before) == 2
-    changed = editing.with_changes(values, {"target.amiId": OTHER_IMAGE})
-    cloud.control().grant("us-west-2", changed)
-    editing.write(stack, changed)
+    changed = editing.apply_changes(values, {"target.amiId": OTHER_IMAGE})
+    cloud.control().create_prerequisites("us-west-2", changed)
+    editing.write_settings(stack, changed)
     up = stack.run("up")
     assert up.ok, up.output
-    assert images() == before
+    assert list_images() == before
     group = f"gpumpi-{stack.name}-workers"
-    client(cloud, "autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=3)
-    assert {*images().values()} == {*before.values(), OTHER_IMAGE}
-    editing.write(stack, values)
+    create_client(cloud, "autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=3)
+    assert {*list_images().values()} == {*before.values(), OTHER_IMAGE}
+    editing.write_settings(stack, values)
     back = stack.run("up")
     assert back.ok, back.output
 
 
 @pytest.mark.parametrize("seconds", [600, 7200])
-def test_outside_change_of_the_join_hook_keeps_the_workers(
+def test_a_join_hook_changed_outside_pulumi_does_not_replace_the_workers(
     seconds: int, stack: LocalStack, cloud: LocalCloud, values: Values
 ) -> None:
     """The provider replaces a group to change its initial lifecycle hooks."""
-    autoscaling, group = client(cloud, "autoscaling"), f"gpumpi-{stack.name}-workers"
+    autoscaling, group = create_client(cloud, "autoscaling"), f"gpumpi-{stack.name}-workers"
     [hook] = autoscaling.describe_lifecycle_hooks(AutoScalingGroupName=group)["LifecycleHooks"]
     named = {name: hook[name] for name in ("AutoScalingGroupName", "LifecycleHookName", "HeartbeatTimeout", "DefaultResult")}
     autoscaling.put_lifecycle_hook(**{**named, "HeartbeatTimeout": seconds})
     try:
-        editing.write(stack, values)
+        editing.write_settings(stack, values)
         preview = stack.run("preview")
     finally:
         autoscaling.put_lifecycle_hook(**named)
@@ -138,21 +157,21 @@ def test_outside_change_of_the_join_hook_keeps_the_workers(
     assert not {"replace", "create-replacement", "delete"} & preview.changed.keys(), preview.output
 
 
-def test_head_node_keeps_its_user_data_and_keeps_running(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
-    ec2 = client(cloud, "ec2")
+def test_the_head_node_keeps_its_user_data_and_keeps_running(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
+    ec2 = create_client(cloud, "ec2")
     head = [{"Name": "tag:gpumpi:role", "Values": ["master"]}, {"Name": "instance-state-name", "Values": ["running"]}]
 
-    def state() -> tuple[object, ...]:
+    def read_state() -> tuple[object, ...]:
         [reservation] = ec2.describe_instances(Filters=head)["Reservations"]
         [instance] = reservation["Instances"]
         described = ec2.describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
         return instance["InstanceId"], instance["LaunchTime"], instance["Monitoring"]["State"], described["UserData"]["Value"]
 
-    before = state()
-    editing.write(stack, values)
+    before = read_state()
+    editing.write_settings(stack, values)
     verbs: tuple[Verb, ...] = ("up", "refresh", "up")
     for verb in verbs:
         run = stack.run(verb)
         assert run.ok and not run.changed, run.output
-    assert state() == before
+    assert read_state() == before
     assert before[2] == "enabled"

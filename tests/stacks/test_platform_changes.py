@@ -14,7 +14,18 @@ from localcloud.kubernetes import capability
 from localcloud.kubernetes.nodes.limits import VARIABLE as NODES
 from localcloud.stack import LocalStack, Run
 from tests.stacks import editing
-from tests.stacks.changes import NOTHING, Change, both, cases, change, creates, deletes, differences, recreates, updates
+from tests.stacks.changes import (
+    NOTHING,
+    Change,
+    expect_all,
+    expect_creations,
+    expect_deletions,
+    expect_recreation,
+    expect_updates,
+    find_differences,
+    list_cases,
+    make_change,
+)
 from tests.stacks.editing import REMOVED, Values
 from tests.stacks.private_cluster import PrivateCluster
 
@@ -23,20 +34,20 @@ pytestmark = pytest.mark.xdist_group("platform-changes")
 DATA = Path(__file__).parent / "data"
 MIRROR = "a copy of upstream's manifests"
 """Placeholder for the path of a copy that a test creates."""
-DESCRIPTION = updates("description-description")
+DESCRIPTION = expect_updates("description-description")
 JOB = "jobs-*-waits"
 RUNNING = ("nvidia-device-plugin-daemonset-*", "efa-device-plugin-daemonset", "mpi-operator-deployment-mpi-operator")
 CONTROLLERS = ("queue-controller", "cluster-autoscaler-deployment", "job-controller-deployment")
 OTHER_NAMESPACE = (
-    creates(
+    expect_creations(
         *("vision-job", "vision-job-*", "namespaces-vision", "namespaces-vision-*", "shared-volume-vision-*"),
         "job-controller-vision",
     ),
-    deletes(
+    expect_deletions(
         *("research-job", "research-job-*", "namespaces-research", "namespaces-research-*", "shared-volume-research-*"),
         "job-controller-research",
     ),
-    updates("job-controller-deployment"),
+    expect_updates("job-controller-deployment"),
 )
 """Changes caused by replacing namespace `research` with `vision`."""
 MORE = {
@@ -55,110 +66,118 @@ SHORT = (
 )
 """Previews that `make test` runs; `make mission` runs all."""
 PREVIEWS: dict[str, list[Change]] = {
-    "a change without effect": [change("platform.manifestMirror", MIRROR, NOTHING)],
+    "a change without effect": [make_change("platform.manifestMirror", MIRROR, NOTHING)],
     "without plugins": [
-        change("platform.devicePlugin", False, deletes("nvidia-device-plugin-daemonset-*")),
-        change("platform.efaPlugin", False, deletes("efa-device-plugin-daemonset")),
-        change("platform.queueOrder", "bestEffort", updates("queue-cluster-queue", "queue-configuration", "queue-controller")),
-        change("platform.startAttempts", 0, updates("queue-configuration", "queue-controller")),
-        change("platform.idleMinutes", 20, updates("cluster-autoscaler-deployment")),
+        make_change("platform.devicePlugin", False, expect_deletions("nvidia-device-plugin-daemonset-*")),
+        make_change("platform.efaPlugin", False, expect_deletions("efa-device-plugin-daemonset")),
+        make_change(
+            "platform.queueOrder", "bestEffort", expect_updates("queue-cluster-queue", "queue-configuration", "queue-controller")
+        ),
+        make_change("platform.startAttempts", 0, expect_updates("queue-configuration", "queue-controller")),
+        make_change("platform.idleMinutes", 20, expect_updates("cluster-autoscaler-deployment")),
     ],
     "without an operator; monitoring; no repair by EKS": [
-        change(
+        make_change(
             "platform.mpiOperator",
             False,
-            both(
-                deletes("mpi-operator-*"),
-                updates("queue-configuration", "queue-controller", "job-controller-mpi-jobs", "job-controller-research"),
+            expect_all(
+                expect_deletions("mpi-operator-*"),
+                expect_updates("queue-configuration", "queue-controller", "job-controller-mpi-jobs", "job-controller-research"),
                 DESCRIPTION,
             ),
         ),
-        change("platform.monitoring", True, creates("monitoring-*")),
-        change("platform.remoteWrite", "https://metrics.example.com/api/v1/push", NOTHING),
-        change("platform.remoteWriteLogin", "metrics-receiver", NOTHING),
-        change("platform.alertReceiver", "chat", NOTHING),
-        change("platform.nodeRepair", False, updates("system", "train")),
+        make_change("platform.monitoring", True, expect_creations("monitoring-*")),
+        make_change("platform.remoteWrite", "https://metrics.example.com/api/v1/push", NOTHING),
+        make_change("platform.remoteWriteLogin", "metrics-receiver", NOTHING),
+        make_change("platform.alertReceiver", "chat", NOTHING),
+        make_change("platform.nodeRepair", False, expect_updates("system", "train")),
     ],
     "without a queue": [
-        change(
+        make_change(
             "platform.queue",
             False,
-            both(deletes("queue-*", "namespaces-*-queue"), DESCRIPTION, recreates(JOB)),
+            expect_all(expect_deletions("queue-*", "namespaces-*-queue"), DESCRIPTION, expect_recreation(JOB)),
         ),
     ],
     "without the autoscaler; TrainJobs, repositories for images and no jobs": [
-        change(
+        make_change(
             "platform.autoscaler",
             False,
-            both(
-                updates("system", "train"),
-                deletes("*-tag-k8s.io/cluster-autoscaler/*", "autoscaler", "autoscaler-*", "cluster-autoscaler-*"),
+            expect_all(
+                expect_updates("system", "train"),
+                expect_deletions("*-tag-k8s.io/cluster-autoscaler/*", "autoscaler", "autoscaler-*", "cluster-autoscaler-*"),
             ),
         ),
-        change("platform.trainer", True, both(creates("jobset-*", "trainer-*"), updates("queue-controller"))),
-        change("platform.imageRepositories", True, both(creates("images-*"), DESCRIPTION)),
-        change("jobs", REMOVED, deletes(JOB)),
+        make_change(
+            "platform.trainer", True, expect_all(expect_creations("jobset-*", "trainer-*"), expect_updates("queue-controller"))
+        ),
+        make_change("platform.imageRepositories", True, expect_all(expect_creations("images-*"), DESCRIPTION)),
+        make_change("jobs", REMOVED, expect_deletions(JOB)),
     ],
     "broken nodes left alone; a namespace added, another removed": [
-        change(
+        make_change(
             "platform.nodeHealing",
             False,
-            updates("train", "job-controller-nodes", "job-controller-own-lease", "job-controller-deployment"),
+            expect_updates("train", "job-controller-nodes", "job-controller-own-lease", "job-controller-deployment"),
         ),
-        change("platform.namespaces", ["mpi-jobs", "vision"], both(DESCRIPTION, *OTHER_NAMESPACE)),
+        make_change("platform.namespaces", ["mpi-jobs", "vision"], expect_all(DESCRIPTION, *OTHER_NAMESPACE)),
     ],
     "a renamed namespace, and another namespace's level; an additional job": [
-        change(
+        make_change(
             "platform.namespaces[0]",
             {"name": "mpi-jobs", "podSecurity": "baseline"},
-            both(DESCRIPTION, updates("namespaces-mpi-jobs")),
+            expect_all(DESCRIPTION, expect_updates("namespaces-mpi-jobs")),
             "platform.namespaces[].podSecurity",
         ),
-        change("platform.namespaces[1]", {"name": "vision"}, both(*OTHER_NAMESPACE), "platform.namespaces[].name"),
-        change("jobs[1]", MORE, creates("jobs-*-more"), "jobs"),
+        make_change("platform.namespaces[1]", {"name": "vision"}, expect_all(*OTHER_NAMESPACE), "platform.namespaces[].name"),
+        make_change("jobs[1]", MORE, expect_creations("jobs-*-more"), "jobs"),
     ],
     "another registry": [
-        change(
-            "platform.imageRegistry", "mirror.example.com/all", both(updates(*RUNNING, *CONTROLLERS), DESCRIPTION, recreates(JOB))
+        make_change(
+            "platform.imageRegistry",
+            "mirror.example.com/all",
+            expect_all(expect_updates(*RUNNING, *CONTROLLERS), DESCRIPTION, expect_recreation(JOB)),
         ),
     ],
     "another repository; logs of jobs in CloudWatch": [
-        change("platform.imageRepository", "registry.example.com/team", DESCRIPTION),
-        change(
+        make_change("platform.imageRepository", "registry.example.com/team", DESCRIPTION),
+        make_change(
             "platform.jobLogs",
             "cloudwatch",
-            both(creates("job-logs-*", "*-job-logs"), updates("logs-key"), DESCRIPTION),
+            expect_all(expect_creations("job-logs-*", "*-job-logs"), expect_updates("logs-key"), DESCRIPTION),
         ),
     ],
-    "a login for the registry": [change("platform.imagePullSecrets", ["login"], both(DESCRIPTION, recreates(JOB)))],
+    "a login for the registry": [
+        make_change("platform.imagePullSecrets", ["login"], expect_all(DESCRIPTION, expect_recreation(JOB)))
+    ],
     "another transport": [
-        change("platform.transport", "tcp", both(DESCRIPTION, recreates(JOB))),
+        make_change("platform.transport", "tcp", expect_all(DESCRIPTION, expect_recreation(JOB))),
     ],
     "other CPU requests": [
-        change(
+        make_change(
             "platform.cpuRequestFactor",
             0.5,
-            both(
-                updates(*RUNNING, *CONTROLLERS, "queue-cluster-queue", "namespaces-*-limits"),
+            expect_all(
+                expect_updates(*RUNNING, *CONTROLLERS, "queue-cluster-queue", "namespaces-*-limits"),
                 DESCRIPTION,
-                recreates(JOB),
+                expect_recreation(JOB),
             ),
         ),
     ],
-    "another command of a job": [change("jobs[0].command", ["other.py"], recreates(JOB), "jobs")],
+    "another command of a job": [make_change("jobs[0].command", ["other.py"], expect_recreation(JOB), "jobs")],
     "no platform": [
         Change(
             "platform.install",
             {"platform.install": False, "jobs": REMOVED},
-            both(
-                deletes(
+            expect_all(
+                expect_deletions(
                     *(
                         f"{part}-*"
                         for part in ("nvidia-device-plugin", "efa-device-plugin", "mpi-operator", "queue", "job-controller")
                     ),
                     *("description-*", "namespaces-*", "shared-volume-*", "cluster-autoscaler-*", JOB),
                 ),
-                updates("train"),
+                expect_updates("train"),
             ),
         ),
     ],
@@ -192,19 +211,19 @@ def stack(cloud: LocalCloud) -> LocalStack:
 
 @pytest.fixture(scope="module")
 def values(stack: LocalStack) -> Values:
-    return editing.read(stack)
+    return editing.read_settings(stack)
 
 
-@pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
+@pytest.mark.parametrize("name", list_cases(PREVIEWS, *SHORT))
 def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values, tmp_path: Path) -> None:
     changes = PREVIEWS[name]
-    changed = editing.with_changes(values, {path: value for change in changes for path, value in change.values.items()})
+    changed = editing.apply_changes(values, {path: value for change in changes for path, value in change.values.items()})
     if changed["platform"].get("manifestMirror") == MIRROR:
-        changed["platform"]["manifestMirror"] = str(shutil.copytree(mirror.ensure(print), tmp_path / "mirror"))
-    editing.write(stack, changed)
+        changed["platform"]["manifestMirror"] = str(shutil.copytree(mirror.ensure_mirror(print), tmp_path / "mirror"))
+    editing.write_settings(stack, changed)
     preview = stack.run("preview")
     assert preview.ok, preview.output
-    assert differences(editing.operations(preview), changes) == ([], [])
+    assert find_differences(editing.group_operations(preview), changes) == ([], [])
 
 
 class Closed(NamedTuple):
@@ -216,28 +235,28 @@ class Closed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def closed(cloud: LocalCloud) -> Closed:
+def private_deployment(cloud: LocalCloud) -> Closed:
     """The deployed private cluster. The unchanged stack file, which omits the platform, can be deployed from anywhere."""
     stack = LocalStack(cloud, "06-closed-network", Path(__file__).parents[2] / "stacks")
     stack.prepare()
-    values = editing.read(stack)
-    closed_values = editing.with_changes(values, {"platform.install": True})
-    editing.write(stack, closed_values)
+    values = editing.read_settings(stack)
+    closed_values = editing.apply_changes(values, {"platform.install": True})
+    editing.write_settings(stack, closed_values)
     early = stack.run("preview")
-    editing.write(stack, values)
+    editing.write_settings(stack, values)
     up = stack.run("up")
     assert up.ok, up.output
     return Closed(stack, closed_values, early)
 
 
 @pytest.mark.mission_only
-def test_up_from_outside_a_private_cluster_reports_the_fix(closed: Closed) -> None:
-    early = closed.early
-    assert not early.ok and not editing.operations(early)
+def test_an_up_from_outside_a_private_cluster_reports_the_fix(private_deployment: Closed) -> None:
+    early = private_deployment.early
+    assert not early.ok and not editing.group_operations(early)
     assert "platform.install: is true, but" in early.errors[0] and "Set false now, and true when" in early.errors[0]
 
-    editing.write(closed.stack, closed.wanted)
-    refused = closed.stack.run("up")
+    editing.write_settings(private_deployment.stack, private_deployment.wanted)
+    refused = private_deployment.stack.run("up")
     assert not refused.ok
     reason = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
     assert (
@@ -246,19 +265,19 @@ def test_up_from_outside_a_private_cluster_reports_the_fix(closed: Closed) -> No
     )
     # The platform setting also determines which component repairs broken nodes. The engine may have started to update the node
     # group accordingly before the check ended.
-    assert editing.operations(refused) in ({}, {"update": {"gpumpi-06-closed-network-train"}}), "nothing else was started"
+    assert editing.group_operations(refused) in ({}, {"update": {"gpumpi-06-closed-network-train"}}), "nothing else was started"
 
 
 @pytest.fixture(scope="module")
-def private(closed: Closed) -> PrivateCluster:
-    return PrivateCluster(closed.stack.cloud)
+def private_cluster(private_deployment: Closed) -> PrivateCluster:
+    return PrivateCluster(private_deployment.stack.cloud)
 
 
 @pytest.mark.mission_only
-def test_nodes_and_pods_of_a_private_cluster_reach_what_they_need(private: PrivateCluster) -> None:
-    assert (private.join(), private.pull(), private.call("sts")) == ("", "", "")
-    with private.pods_may_read():
-        assert [private.call(service) for service in ("autoscaling", "efs", "eks")] == ["", "", ""]
+def test_nodes_and_pods_of_a_private_cluster_reach_the_services_they_need(private_cluster: PrivateCluster) -> None:
+    assert (private_cluster.try_join(), private_cluster.try_pull(), private_cluster.call_service("sts")) == ("", "", "")
+    with private_cluster.allow_pods_to_read():
+        assert [private_cluster.call_service(service) for service in ("autoscaling", "efs", "eks")] == ["", "", ""]
 
 
 NOT_JOINED = "Instances failed to join the kubernetes cluster: "
@@ -276,9 +295,11 @@ NOT_READY = "Unhealthy nodes in the kubernetes cluster: "
         ("eks-auth", NOT_READY, "eks-auth.us-east-1.api.aws"),
     ],
 )
-def test_without_an_endpoint_nodes_do_not_join(private: PrivateCluster, service: str, message: str, host: str) -> None:
-    with private.without_endpoint(service):
-        reason = private.join()
+def test_nodes_do_not_join_without_the_required_endpoint(
+    private_cluster: PrivateCluster, service: str, message: str, host: str
+) -> None:
+    with private_cluster.remove_endpoint(service):
+        reason = private_cluster.try_join()
     assert message in reason and f"{host} cannot be reached" in reason
 
 
@@ -290,10 +311,10 @@ def test_without_an_endpoint_nodes_do_not_join(private: PrivateCluster, service:
         ("ecr.dkr", "602401143452.dkr.ecr.us-east-1.amazonaws.com"),
     ],
 )
-def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, service: str, host: str) -> None:
+def test_images_cannot_be_pulled_without_the_required_endpoint(private_cluster: PrivateCluster, service: str, host: str) -> None:
     """Image layers from S3 are tested in test_eks_endpoints_of_nodes.py: here, the node has them in its cache."""
-    with private.without_endpoint(service):
-        reason = private.pull()
+    with private_cluster.remove_endpoint(service):
+        reason = private_cluster.try_pull()
     assert f"{host} cannot be reached" in reason
 
 
@@ -307,27 +328,29 @@ def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, se
         ("sts", "sts"),
     ],
 )
-def test_without_an_endpoint_pods_do_not_reach_the_service(private: PrivateCluster, service: str, endpoint: str) -> None:
-    with private.without_endpoint(endpoint), private.pods_may_read():
-        assert f'Connect timeout on endpoint URL: "https://{endpoint}.us-east-1.amazonaws.com/"' in private.call(service)
+def test_pods_cannot_reach_a_service_without_its_endpoint(private_cluster: PrivateCluster, service: str, endpoint: str) -> None:
+    with private_cluster.remove_endpoint(endpoint), private_cluster.allow_pods_to_read():
+        assert f'Connect timeout on endpoint URL: "https://{endpoint}.us-east-1.amazonaws.com/"' in private_cluster.call_service(
+            service
+        )
 
 
 @pytest.mark.mission_only
-def test_without_an_endpoint_pods_get_no_credentials(private: PrivateCluster) -> None:
-    with private.without_endpoint("eks-auth"):
-        assert "eks-auth.us-east-1.api.aws cannot be reached" in str(private.credentials())
+def test_pods_get_no_credentials_without_the_required_endpoint(private_cluster: PrivateCluster) -> None:
+    with private_cluster.remove_endpoint("eks-auth"):
+        assert "eks-auth.us-east-1.api.aws cannot be reached" in str(private_cluster.request_credentials())
 
 
 @pytest.mark.mission_only
-def test_nodes_of_a_private_cluster_need_its_other_permissions(private: PrivateCluster) -> None:
-    with private.without_ingress():
-        assert "do not allow ingress from the node on port 443" in private.join()
-    with private.without_dns_hostnames():
-        assert "does not enable DNS support and DNS hostnames" in private.join()
-    with private.without_access_entry():
-        assert "has no access entry of type EC2_LINUX" in private.join()
-    with private.without_policy("AmazonEKSWorkerNodePolicy"):
-        assert "may not call ec2:DescribeInstances; attach AmazonEKSWorkerNodePolicy" in private.join()
-    with private.without_policy("AmazonEC2ContainerRegistryPullOnly"):
-        assert "attach AmazonEC2ContainerRegistryPullOnly" in private.join()
-        assert "may not call ecr:GetAuthorizationToken" in private.pull()
+def test_nodes_of_a_private_cluster_need_ingress_dns_and_an_access_entry(private_cluster: PrivateCluster) -> None:
+    with private_cluster.remove_ingress():
+        assert "do not allow ingress from the node on port 443" in private_cluster.try_join()
+    with private_cluster.disable_dns_hostnames():
+        assert "does not enable DNS support and DNS hostnames" in private_cluster.try_join()
+    with private_cluster.replace_access_entry():
+        assert "has no access entry of type EC2_LINUX" in private_cluster.try_join()
+    with private_cluster.detach_policy("AmazonEKSWorkerNodePolicy"):
+        assert "may not call ec2:DescribeInstances; attach AmazonEKSWorkerNodePolicy" in private_cluster.try_join()
+    with private_cluster.detach_policy("AmazonEC2ContainerRegistryPullOnly"):
+        assert "attach AmazonEC2ContainerRegistryPullOnly" in private_cluster.try_join()
+        assert "may not call ecr:GetAuthorizationToken" in private_cluster.try_pull()

@@ -2,18 +2,18 @@
 
 from localcloud.instance import LocalCloud
 from testkit import iam_policies
-from tests.stacks.account import goes_without_a_trace, new_stack
+from tests.stacks.account import destroy_without_leftovers, prepare_stack
 
 LOGS = "/aws/eks/gpumpi-faults/cluster"
 
 
-def test_a_stack_is_deployed_again_although_eks_has_recreated_its_log_group(cloud: LocalCloud) -> None:
-    stack = new_stack(cloud)
-    iam_policies.restrict(cloud.clients(stack.region), map(iam_policies.policy, ("read", "up", "destroy")))
-    cloud.control().accept()
+def test_a_stack_can_be_redeployed_although_eks_has_recreated_its_log_group(cloud: LocalCloud) -> None:
+    stack = prepare_stack(cloud)
+    iam_policies.restrict_user(cloud.clients(stack.region), map(iam_policies.read_policy, ("read", "up", "destroy")))
+    cloud.control().set_baseline()
     logs = cloud.clients(stack.region)("logs")
     assert (up := stack.run("up")).ok, up.output
-    goes_without_a_trace(stack)
+    destroy_without_leftovers(stack)
     (group,) = logs.describe_log_groups(logGroupNamePrefix=LOGS)["logGroups"]
     assert "kmsKeyId" not in group and "retentionInDays" not in group, "EKS delivered the last audit logs"
 
@@ -25,4 +25,4 @@ def test_a_stack_is_deployed_again_although_eks_has_recreated_its_log_group(clou
     assert group["kmsKeyId"] and group["retentionInDays"] == 90
     unchanged = stack.run("up")
     assert unchanged.ok and not unchanged.changed, unchanged.output
-    goes_without_a_trace(stack)
+    destroy_without_leftovers(stack)

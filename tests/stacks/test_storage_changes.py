@@ -10,21 +10,21 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
-from testkit.projects import client
+from testkit.projects import create_client
 from tests.stacks import editing
 from tests.stacks.changes import (
     NOTHING,
     Change,
     Refused,
-    both,
-    cases,
-    change,
-    creates,
-    deletes,
-    differences,
-    recreates,
-    replaces,
-    updates,
+    expect_all,
+    expect_creations,
+    expect_deletions,
+    expect_recreation,
+    expect_replacement,
+    expect_updates,
+    find_differences,
+    list_cases,
+    make_change,
 )
 
 pytestmark = pytest.mark.xdist_group("storage-changes")
@@ -36,7 +36,7 @@ ALSO_IN_A, IN_C = "another subnet in zone a", "a subnet in zone c"
 KEY = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 FSX = "storage.fsx"
 FILE_SYSTEM, LINK = "lustre-file-system", "lustre-data"
-NO_NEW_LUSTRE = deletes(FILE_SYSTEM, LINK, "lustre-key*", "lustre-security-group", "lustre-*-ingress", "lustre-*-egress")
+NO_NEW_LUSTRE = expect_deletions(FILE_SYSTEM, LINK, "lustre-key*", "lustre-security-group", "lustre-*-ingress", "lustre-*-egress")
 
 SHORT = (
     "subnets in another order",
@@ -45,60 +45,67 @@ SHORT = (
 )
 """Previews that `make test` runs; `make mission` runs all."""
 PREVIEWS: dict[str, list[Change]] = {
-    "subnets in another order": [change("network.subnetIds", [IN_B, IN_A], NOTHING)],
-    "an additional subnet": [change("network.subnetIds", [ALSO_IN_A, IN_A, IN_B], updates("cluster"))],
+    "subnets in another order": [make_change("network.subnetIds", [IN_B, IN_A], NOTHING)],
+    "an additional subnet": [make_change("network.subnetIds", [ALSO_IN_A, IN_A, IN_B], expect_updates("cluster"))],
     "a subnet in an additional zone": [
-        change("network.subnetIds", [IN_C, IN_A, IN_B], creates("storage-us-west-2c-mount-target"))
+        make_change("network.subnetIds", [IN_C, IN_A, IN_B], expect_creations("storage-us-west-2c-mount-target"))
     ],
     "a removed subnet": [
-        change(
+        make_change(
             "network.subnetIds",
             [ALSO_IN_A, IN_B],
-            both(updates("cluster"), replaces("system"), replaces("train"), recreates("storage-us-west-2a-mount-target")),
+            expect_all(
+                expect_updates("cluster"),
+                expect_replacement("system"),
+                expect_replacement("train"),
+                expect_recreation("storage-us-west-2a-mount-target"),
+            ),
         )
     ],
     "a rule for an existing file system": [
         Change(
             "storage.efs.addIngressRule",
             {"storage.efs.fileSystemId": EFS, "storage.efs.addIngressRule": True},
-            both(
-                recreates("storage-access-point"),
-                creates("storage-sg-*-nodes-ingress"),
-                deletes("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
-                deletes("storage-security-group", "storage-nodes-ingress"),
+            expect_all(
+                expect_recreation("storage-access-point"),
+                expect_creations("storage-sg-*-nodes-ingress"),
+                expect_deletions("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
+                expect_deletions("storage-security-group", "storage-nodes-ingress"),
             ),
         )
     ],
     "an existing file system": [
-        change(
+        make_change(
             "storage.efs.fileSystemId",
             EFS,
-            both(
-                recreates("storage-access-point"),
-                deletes("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
-                deletes("storage-security-group", "storage-nodes-ingress"),
+            expect_all(
+                expect_recreation("storage-access-point"),
+                expect_deletions("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
+                expect_deletions("storage-security-group", "storage-nodes-ingress"),
             ),
         )
     ],
     "another mount path for Lustre, and deletion protection": [
-        change(f"{FSX}.mountPath", "/lustre", NOTHING),
-        change(f"{FSX}.protect", True, NOTHING),
+        make_change(f"{FSX}.mountPath", "/lustre", NOTHING),
+        make_change(f"{FSX}.protect", True, NOTHING),
     ],
     "a larger, faster Lustre file system": [
-        change(f"{FSX}.sizeGib", 4800, updates(FILE_SYSTEM)),
-        change(f"{FSX}.throughputPerTib", 250, updates(FILE_SYSTEM)),
-        change(f"{FSX}.compression", False, updates(FILE_SYSTEM)),
-        change(f"{FSX}.dataRepository.autoImport", ["NEW"], updates(LINK)),
-        change(f"{FSX}.dataRepository.autoExport", [], updates(LINK)),
+        make_change(f"{FSX}.sizeGib", 4800, expect_updates(FILE_SYSTEM)),
+        make_change(f"{FSX}.throughputPerTib", 250, expect_updates(FILE_SYSTEM)),
+        make_change(f"{FSX}.compression", False, expect_updates(FILE_SYSTEM)),
+        make_change(f"{FSX}.dataRepository.autoImport", ["NEW"], expect_updates(LINK)),
+        make_change(f"{FSX}.dataRepository.autoExport", [], expect_updates(LINK)),
     ],
     "Lustre without replicas": [
-        change(f"{FSX}.deployment", "SCRATCH_2", both(recreates(FILE_SYSTEM, LINK), deletes("lustre-key*")))
+        make_change(
+            f"{FSX}.deployment", "SCRATCH_2", expect_all(expect_recreation(FILE_SYSTEM, LINK), expect_deletions("lustre-key*"))
+        )
     ],
     "the user's KMS key for Lustre": [
-        change(f"{FSX}.kmsKeyArn", KEY, both(recreates(FILE_SYSTEM, LINK), deletes("lustre-key*")))
+        make_change(f"{FSX}.kmsKeyArn", KEY, expect_all(expect_recreation(FILE_SYSTEM, LINK), expect_deletions("lustre-key*")))
     ],
-    "another bucket": [change(f"{FSX}.dataRepository.path", "s3://gpumpi-inside-others", recreates(LINK))],
-    "another directory": [change(f"{FSX}.dataRepository.directory", "/sets", recreates(LINK))],
+    "another bucket": [make_change(f"{FSX}.dataRepository.path", "s3://gpumpi-inside-others", expect_recreation(LINK))],
+    "another directory": [make_change(f"{FSX}.dataRepository.directory", "/sets", expect_recreation(LINK))],
     "an existing Lustre file system": [
         Change(f"{FSX}.fileSystemId", {FSX: {"fileSystemId": LUSTRE}}, NO_NEW_LUSTRE),
     ],
@@ -106,10 +113,12 @@ PREVIEWS: dict[str, list[Change]] = {
         Change(
             f"{FSX}.addIngressRule",
             {FSX: {"fileSystemId": LUSTRE, "addIngressRule": True}},
-            both(NO_NEW_LUSTRE, recreates("lustre-nodes-988-ingress", "lustre-nodes-1018-ingress")),
+            expect_all(NO_NEW_LUSTRE, expect_recreation("lustre-nodes-988-ingress", "lustre-nodes-1018-ingress")),
         ),
     ],
-    "no Lustre file system": [change(FSX, "none", both(NO_NEW_LUSTRE, deletes("service-aws-fsx-csi-driver")))],
+    "no Lustre file system": [
+        make_change(FSX, "none", expect_all(NO_NEW_LUSTRE, expect_deletions("service-aws-fsx-csi-driver")))
+    ],
 }
 REFUSED: dict[str, list[Refused]] = {
     "another zone of Lustre": [Refused(f"{FSX}.zone", {f"{FSX}.zone": "us-west-2a"}, "is in us-west-2b and cannot move")],
@@ -125,20 +134,20 @@ class Inside(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+def existing_vpc_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     """Cluster in an existing VPC. Its account has two more file systems and two more subnets."""
     cloud = LocalCloud(tmp_path_factory.mktemp("storage") / "cloud")
     cloud.start(print)
-    yield _brought_up(cloud)
+    yield _deploy_stack(cloud)
     cloud.stop()
 
 
-def _brought_up(cloud: LocalCloud) -> Inside:
+def _deploy_stack(cloud: LocalCloud) -> Inside:
     stack = LocalStack(cloud, "inside", editing.DATA)
     stack.prepare()
-    values = editing.read(stack)
-    cloud.control().grant("us-west-2", editing.with_changes(values, {"storage.efs.fileSystemId": EFS}))
-    ec2 = client(cloud, "ec2")
+    values = editing.read_settings(stack)
+    cloud.control().create_prerequisites("us-west-2", editing.apply_changes(values, {"storage.efs.fileSystemId": EFS}))
+    ec2 = create_client(cloud, "ec2")
     later = {
         name: ec2.create_subnet(VpcId=VPC, CidrBlock=cidr, AvailabilityZone=f"us-west-2{zone}")["Subnet"]["SubnetId"]
         for name, cidr, zone in ((ALSO_IN_A, "10.50.128.0/20", "a"), (IN_C, "10.50.144.0/20", "c"))
@@ -151,29 +160,29 @@ def _brought_up(cloud: LocalCloud) -> Inside:
     return Inside(stack, values, later)
 
 
-def _previewed(inside: Inside, changes: dict[str, Any]) -> Run:
+def _preview_changes(inside: Inside, changes: dict[str, Any]) -> Run:
     """Preview the changes, after creating the existing resources to which they refer."""
     named = {
         path: [inside.later.get(key, key) for key in value] if isinstance(value, list) else value
         for path, value in changes.items()
     }
-    changed = editing.with_changes(inside.values, named)
-    inside.stack.cloud.control().grant("us-west-2", changed)
-    editing.write(inside.stack, changed)
+    changed = editing.apply_changes(inside.values, named)
+    inside.stack.cloud.control().create_prerequisites("us-west-2", changed)
+    editing.write_settings(inside.stack, changed)
     return inside.stack.run("preview")
 
 
-@pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
-def test_a_change_affects_exactly_the_expected_resources(name: str, inside: Inside) -> None:
+@pytest.mark.parametrize("name", list_cases(PREVIEWS, *SHORT))
+def test_a_change_affects_exactly_the_expected_resources(name: str, existing_vpc_cluster: Inside) -> None:
     changes = PREVIEWS[name]
-    preview = _previewed(inside, {path: value for change in changes for path, value in change.values.items()})
+    preview = _preview_changes(existing_vpc_cluster, {path: value for change in changes for path, value in change.values.items()})
     assert preview.ok, preview.output
-    assert differences(editing.operations(preview), changes) == ([], [])
+    assert find_differences(editing.group_operations(preview), changes) == ([], [])
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_change_that_fsx_cannot_make_is_refused_before_anything_starts(name: str, inside: Inside) -> None:
+def test_a_change_not_supported_by_fsx_is_refused_before_anything_starts(name: str, existing_vpc_cluster: Inside) -> None:
     (change,) = REFUSED[name]
-    preview = _previewed(inside, dict(change.values))
-    assert not preview.ok and not editing.operations(preview)
+    preview = _preview_changes(existing_vpc_cluster, dict(change.values))
+    assert not preview.ok and not editing.group_operations(preview)
     assert change.setting in preview.errors[0] and change.problem in preview.errors[0]

@@ -10,7 +10,7 @@ from localcloud.aws.eks import addon_catalog
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
 from testkit.former_program import copy_program, use_program
-from testkit.projects import client
+from testkit.projects import create_client
 from tests.stacks import editing
 from tests.stacks.editing import Values
 
@@ -30,13 +30,13 @@ def stack(cloud: LocalCloud) -> Iterator[LocalStack]:
     yield made
 
 
-def to(version: str, stack: LocalStack) -> Values:
-    return editing.with_changes(editing.read(stack), {"target.kubernetesVersion": version})
+def values_for_version(version: str, stack: LocalStack) -> Values:
+    return editing.apply_changes(editing.read_settings(stack), {"target.kubernetesVersion": version})
 
 
-def versions(stack: LocalStack) -> dict[str, str]:
+def read_versions(stack: LocalStack) -> dict[str, str]:
     """Return the Kubernetes versions of the control plane and of each pool."""
-    eks = client(stack.cloud, "eks")
+    eks = create_client(stack.cloud, "eks")
     groups = [
         eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"]
         for name in eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"]
@@ -46,62 +46,62 @@ def versions(stack: LocalStack) -> dict[str, str]:
     }
 
 
-def addons(stack: LocalStack) -> dict[str, str]:
-    eks: Any = client(stack.cloud, "eks")
+def read_addon_versions(stack: LocalStack) -> dict[str, str]:
+    eks: Any = create_client(stack.cloud, "eks")
     return {
         name: eks.describe_addon(clusterName=CLUSTER, addonName=name)["addon"]["addonVersion"]
         for name in eks.list_addons(clusterName=CLUSTER)["addons"]
     }
 
 
-def when(run: Run, name: str) -> tuple[float, float]:
+def read_update_times(run: Run, name: str) -> tuple[float, float]:
     """Return the start time and end time of a resource's update."""
     (step,) = [step for step in run.steps if step.name == f"{CLUSTER}-{name}" and step.operation == "update"]
     return step.began, step.ended
 
 
-def test_nodes_are_upgraded_after_the_control_plane_and_add_ons_follow(stack: LocalStack) -> None:
-    before = addons(stack)
-    editing.write(stack, to("1.35", stack))
-    stack.cloud.control().forget_calls()
+def test_nodes_are_upgraded_after_the_control_plane_and_before_add_ons(stack: LocalStack) -> None:
+    before = read_addon_versions(stack)
+    editing.write_settings(stack, values_for_version("1.35", stack))
+    stack.cloud.control().reset_call_counts()
     up = stack.run("up")
     assert up.ok, up.output
-    assert set(editing.operations(up)) == {"update"}, "nothing is replaced"
+    assert set(editing.group_operations(up)) == {"update"}, "nothing is replaced"
     assert stack.cloud.control().writes()["eks.UpdateClusterVersion"] == 1
-    assert set(versions(stack).values()) == {"1.35"}
+    assert set(read_versions(stack).values()) == {"1.35"}
     defaults = {name: addon_catalog.find(name).default("1.35") for name in before}
     moved = ("coredns", "kube-proxy")
-    assert addons(stack) == {**before, **{name: defaults[name] for name in moved}}
+    assert read_addon_versions(stack) == {**before, **{name: defaults[name] for name in moved}}
 
-    _, control_plane_done = when(up, "cluster")
+    _, control_plane_done = read_update_times(up, "cluster")
     for pool in ("system", "train"):
-        assert when(up, pool)[0] >= control_plane_done
-    assert when(up, "service-kube-proxy")[0] >= when(up, "system")[1]
+        assert read_update_times(up, pool)[0] >= control_plane_done
+    assert read_update_times(up, "service-kube-proxy")[0] >= read_update_times(up, "system")[1]
 
     again = stack.run("up")
-    assert (again.ok, editing.operations(again)) == (True, {}), again.output
+    assert (again.ok, editing.group_operations(again)) == (True, {}), again.output
 
 
 @pytest.mark.mission_only
-def test_an_interrupted_upgrade_is_completed_by_the_next_up(stack: LocalStack) -> None:
-    editing.write(stack, to("1.35", stack))
+def test_the_next_up_completes_an_interrupted_upgrade(stack: LocalStack) -> None:
+    editing.write_settings(stack, values_for_version("1.35", stack))
     stack.cloud.control().plan_fault(operation="UpdateNodegroupVersion", **DENIED, match={"nodegroupName": "*-train-*"})
     failed = stack.run("up")
     assert not failed.ok
     assert any("gpumpi-upgrade-train" in error and "AccessDeniedException: Not you." in error for error in failed.errors)
-    assert (versions(stack)["control plane"], versions(stack)["train"]) == ("1.35", "1.34")
+    assert (read_versions(stack)["control plane"], read_versions(stack)["train"]) == ("1.35", "1.34")
 
     up = stack.run("up")
     assert up.ok, up.output
-    assert set(versions(stack).values()) == {"1.35"}
-    assert not {"replace", "create", "delete"} & set(editing.operations(up))
+    assert set(read_versions(stack).values()) == {"1.35"}
+    assert not {"replace", "create", "delete"} & set(editing.group_operations(up))
 
 
 @pytest.mark.mission_only
-def test_a_running_cluster_in_extended_support_is_accepted_with_a_warning_and_upgraded(cloud: LocalCloud, tmp_path: Path) -> None:
+def test_a_running_cluster_in_extended_support_can_be_upgraded_with_a_warning(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = LocalStack(cloud, "upgrade", Path(__file__).parent / "data")
     stack.prepare()
-    editing.write(stack, to("1.33", stack))
+    editing.write_settings(stack, values_for_version("1.33", stack))
     refused = stack.run("preview")
     assert not refused.ok and '"1.33" is only for running clusters' in refused.errors[0], refused.output
 
@@ -114,15 +114,15 @@ def test_a_running_cluster_in_extended_support_is_accepted_with_a_warning_and_up
     assert accepted.ok and not accepted.changed, accepted.output
     assert 'AWS bills the cluster for extended support. Set "1.34" to upgrade.' in " ".join(accepted.output.split())
 
-    editing.write(stack, to("1.34", stack))
+    editing.write_settings(stack, values_for_version("1.34", stack))
     up = stack.run("up")
     assert up.ok, up.output
-    assert set(versions(stack).values()) == {"1.34"}
+    assert set(read_versions(stack).values()) == {"1.34"}
 
 
-def test_a_version_that_skips_a_minor_is_refused_before_anything_starts(stack: LocalStack) -> None:
-    editing.write(stack, to("1.36", stack))
-    stack.cloud.control().forget_calls()
+def test_an_upgrade_that_skips_a_minor_version_is_refused_before_anything_starts(stack: LocalStack) -> None:
+    editing.write_settings(stack, values_for_version("1.36", stack))
+    stack.cloud.control().reset_call_counts()
     refused = stack.run("up")
     assert not refused.ok
     assert refused.errors[0] == (

@@ -54,7 +54,7 @@ def main() -> int:
         model.to_gpu()
     started = time.monotonic()
     accuracy = train(ranks, model, arguments)
-    digests, hosts = ranks.gather_obj(weights(model)), ranks.gather_obj(socket.gethostname())
+    digests, hosts = ranks.gather_obj(hash_weights(model)), ranks.gather_obj(socket.gethostname())
     verdict = None
     if ranks.rank == 0:
         equal = "equal" if len(set(digests)) == 1 else "DIFFERENT"
@@ -85,7 +85,7 @@ def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
     """Train and return the final accuracy on unseen digits."""
     optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.Adam(), ranks)
     optimizer.setup(model)
-    training_set, unseen = digits() if ranks.rank == 0 else (None, None)
+    training_set, unseen = load_digits() if ranks.rank == 0 else (None, None)
     training_set = chainermn.scatter_dataset(training_set, ranks, shuffle=True, seed=0)
     unseen = chainermn.scatter_dataset(unseen, ranks)
     training_batches = chainer.iterators.SerialIterator(training_set, arguments.batch)
@@ -98,45 +98,45 @@ def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
     trainer.extend(log)
     if ranks.rank == 0:
         print("epoch      loss  accuracy  loss of unseen  accuracy of unseen", flush=True)
-        trainer.extend(show(log), trigger=(1, "epoch"))
+        trainer.extend(make_progress_printer(log), trigger=(1, "epoch"))
     if ranks.rank == arguments.fail:
-        trainer.extend(fail, trigger=(2, "epoch"))
+        trainer.extend(abort_on_error, trigger=(2, "epoch"))
     trainer.run()
     return float(log.log[-1]["validation/main/accuracy"])
 
 
-def show(log: Any) -> Any:
+def make_progress_printer(log: Any) -> Any:
     @training.make_extension(priority=extensions.LogReport.priority - 1)
-    def line(trainer: Any) -> None:
+    def print_progress(trainer: Any) -> None:
         entry = log.log[-1]
         loss, accuracy = entry["main/loss"], entry["main/accuracy"]
         unseen = f"{entry['validation/main/loss']:14.4f}  {entry['validation/main/accuracy']:18.4f}"
         print(f"{entry['epoch']:5}  {loss:8.4f}  {accuracy:8.4f}  {unseen}", flush=True)
 
-    return line
+    return print_progress
 
 
-def fail(trainer: Any) -> None:
+def abort_on_error(trainer: Any) -> None:
     raise RuntimeError(f"requested by --fail, on {socket.gethostname()}")
 
 
-def digits() -> tuple[Any, Any]:
+def load_digits() -> tuple[Any, Any]:
     """Return the training set and the unseen digits."""
-    lines = np.loadtxt(DIGITS if DIGITS.exists() else _digits_of_scikit_learn(), delimiter=",")
+    lines = np.loadtxt(DIGITS if DIGITS.exists() else _write_scikit_learn_digits(), delimiter=",")
     lines = lines[np.random.RandomState(0).permutation(len(lines))]
     pixels, answers = (lines[:, :-1] / 16).astype(np.float32), lines[:, -1].astype(np.int32)
     both = chainer.datasets.TupleDataset(pixels, answers)
     return chainer.datasets.split_dataset(both, TRAINING)
 
 
-def _digits_of_scikit_learn() -> Path:
+def _write_scikit_learn_digits() -> Path:
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:
         raise SystemExit(f"{DIGITS}: file not found, and scikit-learn, which has a copy, is not installed. Provide one of them")
     return Path(package.origin).parent / "datasets" / "data" / DIGITS.name
 
 
-def weights(model: Any) -> str:
+def hash_weights(model: Any) -> str:
     """Return a digest that is equal only for bit-identical weights."""
     digest = hashlib.sha256()
     for name, parameter in sorted(model.namedparams()):

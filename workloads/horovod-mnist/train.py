@@ -31,9 +31,9 @@ ENOUGH = 0.9
 def main() -> int:
     arguments = parse_arguments()
     hvd.init()
-    use_own_device()
+    pin_gpu_by_local_rank()
     started = time.monotonic()
-    ensure_data(arguments.data, arguments.folder / "data")
+    download_data(arguments.data, arguments.folder / "data")
     epochs_done, accuracy, digest = train(arguments, arguments.folder / "data" / Path(arguments.data).name)
     digests, hosts = hvd.allgather_object(digest), hvd.allgather_object(socket.gethostname())
     equal = "equal" if len(set(digests)) == 1 else "DIFFERENT"
@@ -56,7 +56,7 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def use_own_device() -> None:
+def pin_gpu_by_local_rank() -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
@@ -68,7 +68,7 @@ def use_own_device() -> None:
 # --- data --------------------------------------------------------------------------------------------------------------
 
 
-def ensure_data(address: str, folder: Path) -> None:
+def download_data(address: str, folder: Path) -> None:
     """On rank 0, download the data set to the volume atomically, unless it exists. If that fails, all ranks exit."""
     problem = None
     if hvd.rank() == 0 and not (folder / Path(address).name).exists():
@@ -88,7 +88,7 @@ def ensure_data(address: str, folder: Path) -> None:
         raise SystemExit(1)
 
 
-def digits(file: Path) -> "tuple[Any, Any]":
+def load_digits(file: Path) -> "tuple[Any, Any]":
     """Return pixels and labels in the same random order on all ranks."""
     lines = np.loadtxt(file, delimiter=",")
     lines = lines[np.random.RandomState(0).permutation(len(lines))]
@@ -109,13 +109,13 @@ def train(arguments: argparse.Namespace, file: Path) -> "tuple[int, float, str]"
         tf.train.Checkpoint(model=model, optimizer=optimizer, done=done), str(arguments.folder / "checkpoints"), max_to_keep=2
     )
     first_epoch = resume(saved, [*model.variables, *optimizer.variables, done], done)
-    pixels, answers = digits(file)
-    step = make_step(model, optimizer)
+    pixels, answers = load_digits(file)
+    step = make_training_step(model, optimizer)
     log = tf.summary.create_file_writer(str(arguments.folder / "logs")) if hvd.rank() == 0 else None
-    accuracy = accuracy_of(model, pixels, answers)
+    accuracy = compute_accuracy(model, pixels, answers)
     for epoch in range(first_epoch + 1, arguments.epochs + 1):
-        loss = [float(step(pixels[chosen], answers[chosen])) for chosen in batches(epoch, arguments.batch)][-1]
-        accuracy = accuracy_of(model, pixels, answers)
+        loss = [float(step(pixels[chosen], answers[chosen])) for chosen in list_batches(epoch, arguments.batch)][-1]
+        accuracy = compute_accuracy(model, pixels, answers)
         done.assign(epoch)
         if log is not None:
             saved.save(epoch)
@@ -126,7 +126,7 @@ def train(arguments: argparse.Namespace, file: Path) -> "tuple[int, float, str]"
         print_once(f"epoch {epoch}: loss {loss:.4f}, accuracy on unseen digits {accuracy:.4f}")
         while epoch == arguments.hold and first_epoch == 0:
             time.sleep(0.1)
-    return int(done), accuracy, weights(model)
+    return int(done), accuracy, hash_weights(model)
 
 
 def resume(saved: Any, variables: "list[Any]", done: Any) -> int:
@@ -137,7 +137,7 @@ def resume(saved: Any, variables: "list[Any]", done: Any) -> int:
     return int(done)
 
 
-def make_step(model: Any, optimizer: Any) -> Any:
+def make_training_step(model: Any, optimizer: Any) -> Any:
     """Return the training step, which averages gradients over all ranks and returns this rank's loss."""
     loss_function = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -152,18 +152,18 @@ def make_step(model: Any, optimizer: Any) -> Any:
     return step
 
 
-def batches(epoch: int, size: int) -> "Iterator[Any]":
+def list_batches(epoch: int, size: int) -> "Iterator[Any]":
     """Yield this rank's batches, shuffled per epoch. All ranks get the same number of batches."""
     own = np.random.RandomState(epoch).permutation(TRAINING)[hvd.rank() :: hvd.size()]
     for number in range(TRAINING // hvd.size() // size):
         yield own[number * size : (number + 1) * size]
 
 
-def accuracy_of(model: Any, pixels: Any, answers: Any) -> float:
+def compute_accuracy(model: Any, pixels: Any, answers: Any) -> float:
     return float(np.mean(np.argmax(model(pixels[TRAINING:]), axis=1) == answers[TRAINING:]))
 
 
-def weights(model: Any) -> str:
+def hash_weights(model: Any) -> str:
     """Return a digest that is equal only for bit-identical weights."""
     digest = hashlib.sha256()
     for variable in model.variables:

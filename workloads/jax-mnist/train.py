@@ -44,12 +44,12 @@ def main() -> int:
         local_device_ids=[int(os.environ["LOCAL_RANK"])],  # one GPU per process
     )
     started = time.monotonic()
-    images, answers = digits()
+    images, answers = load_shuffled_digits()
     state, ended = train(arguments, images[:-UNSEEN], answers[:-UNSEEN])
     if ended:
         return ENDED_BY_SIGNAL
-    accuracy = float((np.argmax(scores(weights_of(state), images[-UNSEEN:]), axis=1) == answers[-UNSEEN:]).mean())
-    own = f"{socket.gethostname()} {digest(state)}".encode().ljust(100)
+    accuracy = float((np.argmax(compute_scores(get_weights(state), images[-UNSEEN:]), axis=1) == answers[-UNSEEN:]).mean())
+    own = f"{socket.gethostname()} {hash_weights(state)}".encode().ljust(100)
     everywhere = multihost_utils.process_allgather(np.frombuffer(own, dtype=np.uint8)).reshape(-1, 100)
     hosts, digests = zip(*(row.tobytes().decode().split() for row in everywhere), strict=True)
     equal = "equal" if len(set(digests)) == 1 else "DIFFERENT"
@@ -74,7 +74,7 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def digits() -> tuple[np.ndarray, np.ndarray]:
+def load_shuffled_digits() -> tuple[np.ndarray, np.ndarray]:
     """Return scikit-learn's digits, 8 x 8 pixels, in the same random order in all processes."""
     images, answers = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
@@ -85,7 +85,7 @@ def train(arguments: argparse.Namespace, images: np.ndarray, answers: np.ndarray
     """Train. Return the state, and whether SIGTERM ended the training early."""
     mesh = Mesh(np.asarray(jax.devices()), ("batch",))
     shards, everywhere = NamedSharding(mesh, PartitionSpec("batch")), NamedSharding(mesh, PartitionSpec())
-    saved, epoch = resume(arguments.checkpoint, fresh(images.shape[1]))
+    saved, epoch = resume(arguments.checkpoint, create_initial_state(images.shape[1]))
     first_start = epoch == 0
     state = jax.device_put(saved, everywhere)
     step = epoch * (len(images) // arguments.batch)
@@ -94,7 +94,7 @@ def train(arguments: argparse.Namespace, images: np.ndarray, answers: np.ndarray
         for start in range(0, len(images) - arguments.batch + 1, arguments.batch):
             chosen = np.array_split(order[start : start + arguments.batch], jax.process_count())[jax.process_index()]
             batch = (jax.make_array_from_process_local_data(shards, part[chosen]) for part in (images, answers))
-            state, loss = learn(state, *batch)
+            state, loss = train_step(state, *batch)
             step += 1
             if multihost_utils.reached_preemption_sync_point(step):
                 print_once(f"SIGTERM: ended after step {step}; {epoch} epochs are saved")
@@ -107,7 +107,7 @@ def train(arguments: argparse.Namespace, images: np.ndarray, answers: np.ndarray
     return state, False
 
 
-def fresh(pixels: int) -> State:
+def create_initial_state(pixels: int) -> State:
     """Return the initial state, the same in all processes."""
     random = np.random.default_rng(1)
     sizes = {"hidden": (pixels, HIDDEN), "hidden bias": (HIDDEN,), "output": (HIDDEN, CLASSES), "output bias": (CLASSES,)}
@@ -115,25 +115,25 @@ def fresh(pixels: int) -> State:
     return {**weights, **{f"velocity of {name}": np.zeros_like(value) for name, value in weights.items()}}
 
 
-def weights_of(state: State) -> State:
+def get_weights(state: State) -> State:
     return {name: value for name, value in state.items() if not name.startswith("velocity of ")}
 
 
-def scores(weights: State, images: Any) -> Any:
+def compute_scores(weights: State, images: Any) -> Any:
     hidden = jax.nn.relu(images @ weights["hidden"] + weights["hidden bias"])
     return hidden @ weights["output"] + weights["output bias"]
 
 
 @jax.jit
-def learn(state: State, images: jax.Array, answers: jax.Array) -> tuple[State, jax.Array]:
+def train_step(state: State, images: jax.Array, answers: jax.Array) -> tuple[State, jax.Array]:
     """Return the state after one gradient descent step on a batch, and the loss before the step."""
 
-    def loss_of(weights: State) -> jax.Array:
-        logits = jax.nn.log_softmax(scores(weights, images))
+    def compute_loss(weights: State) -> jax.Array:
+        logits = jax.nn.log_softmax(compute_scores(weights, images))
         return -jnp.take_along_axis(logits, answers[:, None], axis=1).mean()
 
-    weights = weights_of(state)
-    loss, gradients = jax.value_and_grad(loss_of)(weights)
+    weights = get_weights(state)
+    loss, gradients = jax.value_and_grad(compute_loss)(weights)
     velocities = {name: MOMENTUM * state[f"velocity of {name}"] - 0.1 * gradient for name, gradient in gradients.items()}
     after = {name: weight + velocities[name] for name, weight in weights.items()}
     return {**after, **{f"velocity of {name}": value for name, value in velocities.items()}}, loss
@@ -162,7 +162,7 @@ def resume(file: Path, state: State) -> tuple[State, int]:
     return state, int(epoch)
 
 
-def digest(state: State) -> str:
+def hash_weights(state: State) -> str:
     """Return a digest that is equal only for bit-identical weights."""
     hasher = hashlib.sha256()
     for name, value in sorted(state.items()):

@@ -31,28 +31,28 @@ def main() -> int:
     parser.add_argument("--plot", type=Path, help="write a chart to this SVG file")
     arguments = parser.parse_args()
     world = MPI.COMM_WORLD
-    make = buffers_of(arguments.buffers)
+    make = make_buffer_factory(arguments.buffers)
     sizes = [4**power for power in range(32) if 4**power <= arguments.largest]
     hosts = world.allgather(socket.gethostname())
-    rows = [measure(world, make, size) for size in sizes] if world.size > 1 else []
+    rows = [measure_size(world, make, size) for size in sizes] if world.size > 1 else []
     right = world.allreduce(all(row.right for row in rows), op=MPI.LAND)
     if world.rank:
         return 0 if right and rows else 1
     if not rows:
         print("there is only one rank. Use at least two workers or two slots", flush=True)
         return 1
-    about = f"{world.size} ranks on {len(set(hosts))} hosts, {arguments.buffers} buffers, {library()}"
+    about = f"{world.size} ranks on {len(set(hosts))} hosts, {arguments.buffers} buffers, {describe_mpi_library()}"
     print(about, table(rows), sep="\n", flush=True)
     if arguments.json:
         content = {"about": about, "ranks": world.size, "hosts": hosts, "rows": [row.figures() for row in rows]}
-        write(arguments.json, json.dumps(content, indent=1))
+        write_file(arguments.json, json.dumps(content, indent=1))
     if arguments.plot:
-        write(arguments.plot, chart(rows, about))
+        write_file(arguments.plot, chart(rows, about))
     print("allreduce is right for all sizes" if right else "allreduce is WRONG", flush=True)
     return 0 if right else 1
 
 
-def buffers_of(kind: str) -> Callable[[int], Any]:
+def make_buffer_factory(kind: str) -> Callable[[int], Any]:
     """Return a function that creates a buffer of the given size in bytes, filled with 1."""
     if kind == "host":
         return lambda size: numpy.ones(size, dtype="u1")
@@ -69,17 +69,17 @@ def buffers_of(kind: str) -> Callable[[int], Any]:
     return make
 
 
-def measure(world: MPI.Comm, make: Callable[[int], Any], size: int) -> Row:
+def measure_size(world: MPI.Comm, make: Callable[[int], Any], size: int) -> Row:
     repeats = max(MINIMUM, min(MAXIMUM, ENOUGH_BYTES // size))
     own, other = make(size), make(size)
-    round_trip = timed(world, lambda: ping(world, own, other), repeats)
-    window = timed(world, lambda: flood(world, own, other), max(2, repeats // WINDOW))
-    allreduce = timed(world, lambda: world.Allreduce(own, other, op=MPI.SUM), repeats)
+    round_trip = measure_average_seconds(world, lambda: ping_pong(world, own, other), repeats)
+    window = measure_average_seconds(world, lambda: measure_flood(world, own, other), max(2, repeats // WINDOW))
+    allreduce = measure_average_seconds(world, lambda: world.Allreduce(own, other, op=MPI.SUM), repeats)
     right = bool((other == world.size % 256).all())
     return Row(size, round_trip / 2 * 1e6, WINDOW * size / window / 1e6, allreduce * 1e6, right)
 
 
-def timed(world: MPI.Comm, act: Callable[[], object], repeats: int) -> float:
+def measure_average_seconds(world: MPI.Comm, act: Callable[[], object], repeats: int) -> float:
     """Return the average seconds per call on the slowest rank."""
     act()
     world.Barrier()
@@ -89,7 +89,7 @@ def timed(world: MPI.Comm, act: Callable[[], object], repeats: int) -> float:
     return float(world.allreduce(MPI.Wtime() - started, op=MPI.MAX)) / repeats
 
 
-def ping(world: MPI.Comm, own: Any, other: Any) -> None:
+def ping_pong(world: MPI.Comm, own: Any, other: Any) -> None:
     last = world.size - 1
     if world.rank == 0:
         world.Send(own, last)
@@ -99,7 +99,7 @@ def ping(world: MPI.Comm, own: Any, other: Any) -> None:
         world.Send(own, 0)
 
 
-def flood(world: MPI.Comm, own: Any, other: Any) -> None:
+def measure_flood(world: MPI.Comm, own: Any, other: Any) -> None:
     last, reply = world.size - 1, bytearray(1)
     if world.rank == 0:
         MPI.Request.Waitall([world.Isend(own, last) for _ in range(WINDOW)])
@@ -109,11 +109,11 @@ def flood(world: MPI.Comm, own: Any, other: Any) -> None:
         world.Send(reply, 0)
 
 
-def library() -> str:
+def describe_mpi_library() -> str:
     return MPI.Get_library_version().replace("\x00", "").splitlines()[0].partition(",")[0].strip()
 
 
-def write(file: Path, text: str) -> None:
+def write_file(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     print(f"wrote {file}", flush=True)

@@ -31,13 +31,13 @@ class Row:
         }
 
 
-def table(rows: "list[Row]") -> str:
+def render_table(rows: "list[Row]") -> str:
     head = f"{'bytes':>12}  {'latency us':>12}  {'MB/s':>12}  {'allreduce us':>14}"
     lines = [f"{row.size:12}  {row.latency_us:12.2f}  {row.bandwidth:12.2f}  {row.allreduce_us:14.2f}" for row in rows]
     return "\n".join([head, *lines])
 
 
-def chart(rows: "list[Row]", title: str) -> str:
+def render_chart(rows: "list[Row]", title: str) -> str:
     """Return an SVG chart with two logarithmic axes."""
     series = {
         "latency, us": [row.latency_us for row in rows],
@@ -48,28 +48,30 @@ def chart(rows: "list[Row]", title: str) -> str:
     lowest = min(0, math.floor(math.log10(min(min(values) for values in series.values()))))
     across = max(1, len(rows) - 1)
 
-    def x(number: int) -> float:
+    def scale_x(number: int) -> float:
         return LEFT + number * (WIDTH - LEFT - 150) / across
 
-    def y(value: float) -> float:
+    def scale_y(value: float) -> float:
         return HEIGHT - BOTTOM - (math.log10(value) - lowest) * (HEIGHT - TOP - BOTTOM) / (decades - lowest)
 
     parts = [f'<text x="{LEFT}" y="25" font-weight="bold">{escape(title)}</text>']
     for exponent in range(lowest, decades + 1):
-        at = y(10.0**exponent)
+        at = scale_y(10.0**exponent)
         parts.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - 150}" stroke="#ddd"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{10.0**exponent:g}</text>')
     for number, row in enumerate(rows):
-        parts.append(f'<text x="{x(number):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{short(row.size)}</text>')
+        parts.append(
+            f'<text x="{scale_x(number):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{format_size(row.size)}</text>'
+        )
     for name, values in series.items():
-        points = " ".join(f"{x(number):.1f},{y(value):.1f}" for number, value in enumerate(values))
+        points = " ".join(f"{scale_x(number):.1f},{scale_y(value):.1f}" for number, value in enumerate(values))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[name]}" stroke-width="2"/>')
-        parts.append(f'<text x="{WIDTH - 142}" y="{y(values[-1]) + 4:.1f}" fill="{COLORS[name]}">{name}</text>')
+        parts.append(f'<text x="{WIDTH - 142}" y="{scale_y(values[-1]) + 4:.1f}" fill="{COLORS[name]}">{name}</text>')
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">{"".join(parts)}</svg>\n'
 
 
-def short(size: int) -> str:
+def format_size(size: int) -> str:
     """
     >>> short(4), short(65536), short(1 << 30)
     ('4', '64K', '1G')

@@ -58,7 +58,11 @@ def main() -> int:
             # End torchrun on every node too: before PyTorch 2, it waits five minutes after its ranks have ended
             os.kill(os.getppid(), signal.SIGTERM)
             return ENDED_BY_SIGNAL
-        accuracy, digests, hosts = accuracy_of(model, device), gather(weights(model)), gather(socket.gethostname())
+        accuracy, digests, hosts = (
+            compute_accuracy(model, device),
+            gather_from_all_ranks(hash_weights(model)),
+            gather_from_all_ranks(socket.gethostname()),
+        )
     finally:
         dist.destroy_process_group()
     equal = "equal" if len(set(digests)) == 1 else "DIFFERENT"
@@ -86,7 +90,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> "tuple[nn.Modu
     epoch, step = resume(arguments.checkpoint, model, optimizer, device)
     first_start = (epoch, step) == (0, 0)
     parallel, stop = DistributedDataParallel(model), Stop(device)
-    points = TensorDataset(*some_points(TRAINING, seed=1))
+    points = TensorDataset(*generate_points(TRAINING, seed=1))
     sampler: Any = DistributedSampler(points)
     while epoch < arguments.epochs:
         sampler.set_epoch(epoch)
@@ -94,20 +98,20 @@ def train(arguments: argparse.Namespace, device: torch.device) -> "tuple[nn.Modu
         for number, batch in enumerate(DataLoader(points, arguments.batch, sampler=sampler)):
             if number < step:
                 continue  # completed before the checkpoint
-            loss = learn(parallel, optimizer, *(part.to(device) for part in batch))
+            loss = train_step(parallel, optimizer, *(part.to(device) for part in batch))
             if stop.anywhere():
                 save(arguments.checkpoint, model, optimizer, epoch, number + 1)
                 print_once(f"SIGTERM: ended in epoch {epoch + 1} after step {number + 1}, saved to {arguments.checkpoint}")
                 return model, True
         epoch, step = epoch + 1, 0
         save(arguments.checkpoint, model, optimizer, epoch, step)
-        print_once(f"epoch {epoch}: loss {loss.item():.4f}, accuracy on unseen points {accuracy_of(model, device):.4f}")
+        print_once(f"epoch {epoch}: loss {loss.item():.4f}, accuracy on unseen points {compute_accuracy(model, device):.4f}")
         while epoch == arguments.hold and first_start and not stop.anywhere():
             time.sleep(0.1)
     return model, False
 
 
-def learn(model: nn.Module, optimizer: Any, points: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
+def train_step(model: nn.Module, optimizer: Any, points: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
     optimizer.zero_grad()
     loss = nn.functional.cross_entropy(model(points), answers)
     loss.backward()
@@ -138,7 +142,7 @@ def resume(file: Path, model: nn.Module, optimizer: Any, device: torch.device) -
     return saved["epoch"], saved["step"]
 
 
-def some_points(number: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
+def generate_points(number: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
     """Return random points around ten centers, and their labels. They are the same on all ranks."""
     centers = torch.randn(CLASSES, PIXELS, generator=torch.Generator().manual_seed(0))
     own = torch.Generator().manual_seed(seed)
@@ -146,13 +150,13 @@ def some_points(number: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
     return centers[answers] + 1.5 * torch.randn(number, PIXELS, generator=own), answers
 
 
-def accuracy_of(model: nn.Module, device: torch.device) -> float:
-    points, answers = some_points(UNSEEN, seed=2)
+def compute_accuracy(model: nn.Module, device: torch.device) -> float:
+    points, answers = generate_points(UNSEEN, seed=2)
     with torch.no_grad():
         return float((model(points.to(device)).argmax(1).cpu() == answers).float().mean())
 
 
-def weights(model: nn.Module) -> str:
+def hash_weights(model: nn.Module) -> str:
     """Return a digest that is equal only for bit-identical weights."""
     digest = hashlib.sha256()
     for name, parameter in sorted(model.state_dict().items()):
@@ -160,7 +164,7 @@ def weights(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def gather(own: str) -> "list[str]":
+def gather_from_all_ranks(own: str) -> "list[str]":
     everywhere = [""] * dist.get_world_size()
     dist.all_gather_object(everywhere, own)
     return everywhere

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 
-def complete_streams() -> None:
+def add_missing_stream_methods() -> None:
     """Add the stream methods that FSDP2 calls and that PyTorch 2.6's `torch.cpu.Stream` lacks. They do nothing, because
     CPU operations already run in order.
     """
@@ -13,7 +13,7 @@ def complete_streams() -> None:
             setattr(torch.cpu.Stream, name, lambda *_: None)
 
 
-def loss_factor(device: torch.device) -> float:
+def choose_loss_factor(device: torch.device) -> float:
     """Return the loss factor that makes FSDP2 average gradients over the ranks. It is 1 if the backend can average.
 
     FSDP2 requests the average from reduce_scatter. Gloo in PyTorch 2.6 returns the sum, without an error.

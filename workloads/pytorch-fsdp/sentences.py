@@ -15,13 +15,13 @@ _CODES = {character: code for code, character in enumerate(CHARACTERS)}
 _SHORTEST = sum(min(map(len, entries)) for entries in WORDS)
 
 
-def batch(number: int, length: int, seed: int) -> torch.Tensor:
+def make_batch(number: int, length: int, seed: int) -> torch.Tensor:
     """Return random parts of the text: `number` rows of `length` characters. The same seed gives the same parts."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.tensor([_part(length, generator) for _ in range(number)])
+    return torch.tensor([_pick_random_part(length, generator) for _ in range(number)])
 
 
-def _part(length: int, generator: torch.Generator) -> list[int]:
+def _pick_random_part(length: int, generator: torch.Generator) -> list[int]:
     start = int(torch.randint(_SHORTEST, (), generator=generator))
     text = ""
     while len(text) < start + length:

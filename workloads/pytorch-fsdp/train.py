@@ -60,7 +60,7 @@ def main() -> int:
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     started = time.monotonic()
     try:
-        model, hosts = sharded(arguments, device), gather(socket.gethostname())
+        model, hosts = shard_model(arguments, device), gather_from_all_ranks(socket.gethostname())
         own = sum(parameter.to_local().numel() for parameter in model.parameters())
         whole = sum(parameter.numel() for parameter in model.parameters())
         if train(arguments, model, device):
@@ -94,7 +94,7 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def sharded(arguments: argparse.Namespace, device: torch.device) -> GPT:
+def shard_model(arguments: argparse.Namespace, device: torch.device) -> GPT:
     """Return the model, sharded over all ranks, block by block."""
     torch.manual_seed(0)  # same initial weights on all ranks
     model = GPT(len(sentences.CHARACTERS), arguments.context, arguments.layers, arguments.width, arguments.heads).to(device)
@@ -121,13 +121,13 @@ def train(arguments: argparse.Namespace, model: nn.Module, device: torch.device)
     if first:
         print_once(f"resuming from {arguments.checkpoints}: {first} steps were completed")
     while step < arguments.steps:
-        loss = loss_of(model, part_of_batch(arguments, step, device))
+        loss = compute_loss(model, make_local_batch(arguments, step, device))
         optimizer.zero_grad()
         (loss * factor).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        print_once(f"step {step}: loss {average(loss):.4f}")
+        print_once(f"step {step}: loss {average_over_ranks(loss):.4f}")
         if stop.anywhere():
             checkpoints.save(step)
             checkpoints.wait()
@@ -141,13 +141,13 @@ def train(arguments: argparse.Namespace, model: nn.Module, device: torch.device)
     return False
 
 
-def part_of_batch(arguments: argparse.Namespace, seed: int, device: torch.device) -> torch.Tensor:
+def make_local_batch(arguments: argparse.Namespace, seed: int, device: torch.device) -> torch.Tensor:
     """Return this rank's rows of a batch. The batch depends only on the seed, not on the number of ranks."""
     rows = sentences.batch(arguments.batch, arguments.context + 1, seed)
     return rows.tensor_split(dist.get_world_size())[dist.get_rank()].to(device)
 
 
-def loss_of(model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
+def compute_loss(model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
     scores = model(rows[:, :-1])
     return nn.functional.cross_entropy(scores.float().flatten(0, 1), rows[:, 1:].flatten())
 
@@ -155,16 +155,16 @@ def loss_of(model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
 def evaluate(arguments: argparse.Namespace, model: nn.Module, device: torch.device) -> float:
     """Return the loss on text that the model has not seen."""
     with torch.no_grad():
-        return average(loss_of(model, part_of_batch(arguments, UNSEEN, device)))
+        return average_over_ranks(compute_loss(model, make_local_batch(arguments, UNSEEN, device)))
 
 
-def average(loss: torch.Tensor) -> float:
+def average_over_ranks(loss: torch.Tensor) -> float:
     total = loss.detach().clone()
     dist.all_reduce(total)
     return total.item() / dist.get_world_size()
 
 
-def gather(own: str) -> list[str]:
+def gather_from_all_ranks(own: str) -> list[str]:
     everywhere = [""] * dist.get_world_size()
     dist.all_gather_object(everywhere, own)
     return everywhere

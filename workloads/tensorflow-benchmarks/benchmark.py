@@ -22,11 +22,11 @@ CLASSES = 1000
 def main() -> int:
     arguments = parse_arguments()
     hvd.init()
-    use_own_device()
+    pin_gpu_by_local_rank()
     model = getattr(tf.keras.applications, MODELS[arguments.model])(
         weights=None, input_shape=(arguments.image_size, arguments.image_size, 3), classes=CLASSES, classifier_activation=None
     )
-    step = make_step(model, arguments)
+    step = make_training_step(model, arguments)
     if hvd.rank() == 0:
         about = f"{arguments.model}, {arguments.batch} images of {arguments.image_size} x {arguments.image_size} a rank and step"
         print(f"{about}; {hvd.size()} ranks; {arguments.steps} steps after {arguments.warm_up} to warm up", flush=True)
@@ -41,7 +41,7 @@ def main() -> int:
             rate = arguments.batch * number / (time.monotonic() - started)
             print(f"step {number}: {rate:.2f} images/sec on rank 0, loss {float(loss):.3f}", flush=True)
     rate = arguments.batch * arguments.steps / (time.monotonic() - started)
-    return report(rate)
+    return print_rates(rate)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -55,7 +55,7 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def use_own_device() -> None:
+def pin_gpu_by_local_rank() -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
@@ -64,7 +64,7 @@ def use_own_device() -> None:
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-def make_step(model: Any, arguments: argparse.Namespace) -> Any:
+def make_training_step(model: Any, arguments: argparse.Namespace) -> Any:
     """Return a training step on constant images, so the benchmark does not measure data loading."""
     images = tf.random.uniform((arguments.batch, arguments.image_size, arguments.image_size, 3))
     answers = tf.random.uniform((arguments.batch,), 0, CLASSES, tf.int64)
@@ -83,7 +83,7 @@ def make_step(model: Any, arguments: argparse.Namespace) -> Any:
     return step
 
 
-def report(rate: float) -> int:
+def print_rates(rate: float) -> int:
     """Print each rank's rate and the total, and return the exit code, which is the same on all ranks."""
     rates = hvd.allgather_object((hvd.rank(), socket.gethostname(), rate))
     if hvd.rank() == 0:

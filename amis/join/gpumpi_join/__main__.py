@@ -11,10 +11,10 @@ import boto3
 from botocore.config import Config
 
 from gpumpi_join import machine
-from gpumpi_join.bucket import Bucket, own_folder
+from gpumpi_join.bucket import Bucket, own_s3_prefix
 from gpumpi_join.cluster_file import BadClusterFile, ClusterFile
 from gpumpi_join.giving_up import TAIL_BYTES, GivingUp
-from gpumpi_join.service import Clients, Service, own_notice
+from gpumpi_join.service import Clients, Service, build_own_notice
 
 CLUSTER_FILE = Path("/etc/gpumpi/cluster.json")
 RETRIES = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=5, read_timeout=20)
@@ -36,21 +36,21 @@ def main() -> int:
     clients = Clients(*(session.client(name, config=RETRIES) for name in ("s3", "ec2", "autoscaling")))
     # aws:userid of a role's session: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
     identity = session.client("sts", config=RETRIES).get_caller_identity()["UserId"]
-    instance_id = machine.metadata("instance-id")
+    instance_id = machine.read_metadata("instance-id")
     since = arguments.cluster_file.stat().st_mtime
     end = GivingUp(cluster, clients.s3, clients.autoscaling, instance_id=instance_id, identity=identity, since=since)
     if arguments.waiting:
-        Bucket(clients.s3, cluster.bucket).put_waiting(own_folder(identity), arguments.waiting.encode()[-TAIL_BYTES:])
+        Bucket(clients.s3, cluster.bucket).put_waiting_reason(own_s3_prefix(identity), arguments.waiting.encode()[-TAIL_BYTES:])
         return 0
     if arguments.failed:
         end.give_up(arguments.failed.read_bytes() if arguments.failed.exists() else b"no log was written\n")
         return 0
     try:
-        notice = own_notice(cluster, machine.metadata("local-ipv4"))
+        notice = build_own_notice(cluster, machine.read_metadata("local-ipv4"))
     except Exception as error:  # systemd restarts the service; report the error if this was the last attempt
-        end.if_due(f"this node's notice could not be created: {error!r}")
+        end.give_up_if_due(f"this node's notice could not be created: {error!r}")
         raise
-    Service(cluster, clients, instance_id=instance_id, identity=identity, notice=notice, on_delay=end.if_due).run()
+    Service(cluster, clients, instance_id=instance_id, identity=identity, notice=notice, on_delay=end.give_up_if_due).run()
     return 0
 
 

@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 from gpumpi_join.cluster_file import ClusterFile
-from gpumpi_join.members import Member, role_id
+from gpumpi_join.members import Member, bucket_writer_role_id
 from gpumpi_join.notice import BadNotice, Notice
 
 PREFIX = "nodes/"
@@ -12,7 +12,7 @@ GONE = ("AccessDenied", "NoSuchKey")
 """S3's error codes for a GetObject of an object that expired after it was listed."""
 
 
-def own_folder(identity: str) -> str:
+def own_s3_prefix(identity: str) -> str:
     """Return the only prefix that the instance with this identity (`AROA...:i-...`, IAM's aws:userid) may write to."""
     return f"{PREFIX}{identity}/"
 
@@ -25,7 +25,7 @@ def boot_log_key(folder: str) -> str:
     return f"{folder}boot.log"
 
 
-def waiting_key(folder: str) -> str:
+def waiting_reason_key(folder: str) -> str:
     return f"{folder}waiting.txt"
 
 
@@ -50,11 +50,11 @@ class Bucket:
     def put_boot_log(self, folder: str, text: bytes) -> None:
         self._s3.put_object(Bucket=self._name, Key=boot_log_key(folder), Body=text, ContentType="text/plain")
 
-    def put_waiting(self, folder: str, reason: bytes) -> None:
+    def put_waiting_reason(self, folder: str, reason: bytes) -> None:
         """Upload the reason why this node has not joined yet."""
-        self._s3.put_object(Bucket=self._name, Key=waiting_key(folder), Body=reason, ContentType="text/plain")
+        self._s3.put_object(Bucket=self._name, Key=waiting_reason_key(folder), Body=reason, ContentType="text/plain")
 
-    def notices(self, cluster: ClusterFile, members: "dict[str, Member]") -> "tuple[dict[str, Notice], dict[str, str]]":
+    def read_notices(self, cluster: ClusterFile, members: "dict[str, Member]") -> "tuple[dict[str, Notice], dict[str, str]]":
         """Return the trusted notices by instance ID, and the reasons for rejecting the others by object key.
 
         A notice is trusted only if its writer is a member: the object key contains the role ID and instance ID, and the
@@ -62,7 +62,8 @@ class Bucket:
         reports.
         """
         expected = {
-            notice_key(own_folder(f"{role_id(cluster, member)}:{member.instance_id}")): member for member in members.values()
+            notice_key(own_s3_prefix(f"{bucket_writer_role_id(cluster, member)}:{member.instance_id}")): member
+            for member in members.values()
         }
         tags = self._list_etags(PREFIX)
         trusted: dict[str, Notice] = {}
@@ -71,7 +72,7 @@ class Bucket:
             if key not in tags:
                 continue
             try:
-                notice = self._notice(key, tags[key])
+                notice = self._read_notice(key, tags[key])
             except BadNotice as error:
                 rejected[key] = str(error)
                 continue
@@ -88,7 +89,7 @@ class Bucket:
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._name, Prefix=prefix)
         return {s3_object["Key"]: s3_object["ETag"] for page in pages for s3_object in page.get("Contents", ())}
 
-    def _notice(self, key: str, etag: str) -> "Notice | None":
+    def _read_notice(self, key: str, etag: str) -> "Notice | None":
         cached = self._read.get(key)
         if cached is not None and cached[0] == etag:
             return cached[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumpi_join import machine
-from gpumpi_join.bucket import Bucket, own_folder
+from gpumpi_join.bucket import Bucket, own_s3_prefix
 from gpumpi_join.cluster_file import ClusterFile
 
 log = logging.getLogger("gpumpi-join")
@@ -37,10 +37,10 @@ class GivingUp:
         """`since`: when user data wrote the cluster file, by this machine's clock."""
         self._cluster, self._autoscaling = cluster, autoscaling
         self._bucket = Bucket(s3, cluster.bucket)
-        self._instance_id, self._folder = instance_id, own_folder(identity)
-        self._since, self._clock, self._logs = since, clock, logs or both_logs
+        self._instance_id, self._folder = instance_id, own_s3_prefix(identity)
+        self._since, self._clock, self._logs = since, clock, logs or read_log_tails
 
-    def if_due(self, obstacle: str) -> None:
+    def give_up_if_due(self, obstacle: str) -> None:
         """Give up if the time limit has passed. Called after each round without joining.
 
         Failures are logged, not raised, because the next round tries again.
@@ -49,7 +49,7 @@ class GivingUp:
         if self._cluster.is_master or waited < self._cluster.join_seconds:
             return
         try:
-            if lifecycle_state(self._autoscaling, self._instance_id) == WAITING:
+            if read_lifecycle_state(self._autoscaling, self._instance_id) == WAITING:
                 self.give_up(self._logs() + f"gpumpi: not joined {waited:.0f} s after its boot: {obstacle}\n".encode())
         except Exception as error:
             log.warning("cannot give up: %s", error)
@@ -62,16 +62,16 @@ class GivingUp:
             log.warning("cannot upload the boot log: %s", error)
         if not self._cluster.is_master:
             log.warning("giving up")
-            complete_join(self._autoscaling, self._cluster, self._instance_id, "ABANDON")
+            complete_lifecycle_action(self._autoscaling, self._cluster, self._instance_id, "ABANDON")
 
 
-def lifecycle_state(autoscaling: Any, instance_id: str) -> str:
+def read_lifecycle_state(autoscaling: Any, instance_id: str) -> str:
     """Return a worker's lifecycle state; empty if it is in no Auto Scaling group."""
     instances = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
     return str(instances[0]["LifecycleState"]) if instances else ""
 
 
-def complete_join(autoscaling: Any, cluster: ClusterFile, instance_id: str, result: str) -> None:
+def complete_lifecycle_action(autoscaling: Any, cluster: ClusterFile, instance_id: str, result: str) -> None:
     """Tell the Auto Scaling group to put this instance in service (CONTINUE) or to replace it (ABANDON)."""
     autoscaling.complete_lifecycle_action(
         AutoScalingGroupName=cluster.auto_scaling_group,
@@ -81,7 +81,7 @@ def complete_join(autoscaling: Any, cluster: ClusterFile, instance_id: str, resu
     )
 
 
-def both_logs(boot_log: Path = BOOT_LOG, run: machine.Run = machine.run) -> bytes:
+def read_log_tails(boot_log: Path = BOOT_LOG, run: machine.Run = machine.run_command) -> bytes:
     """Return the ends of the boot log and of the service's journal."""
     boot = boot_log.read_bytes()[-TAIL_BYTES // 2 :] if boot_log.exists() else b"there is no boot log\n"
     return boot + run(JOURNAL).stdout.encode()[-TAIL_BYTES // 4 :]

@@ -23,32 +23,32 @@ class Member:
     """Launch time in ISO format. If there are two head nodes, the newer one counts."""
 
 
-def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
+def find_members(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
     """Return all members by instance ID. Raises botocore's ClientError; the caller then keeps the previous members."""
-    workers = _group_instances(autoscaling, cluster.auto_scaling_group)
+    workers = _list_group_instances(autoscaling, cluster.auto_scaling_group)
     head_node = [
         {"Name": f"tag:{STACK_TAG}", "Values": [cluster.stack]},
         {"Name": f"tag:{ROLE_TAG}", "Values": [MASTER]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
     ]
-    candidates = [_member(instance, MASTER) for instance in _instances(ec2, Filters=head_node)]
+    candidates = [_parse_member(instance, MASTER) for instance in _describe_instances(ec2, Filters=head_node)]
     newest = max((candidate for candidate in candidates if candidate), key=lambda candidate: candidate.launched, default=None)
     members = {newest.instance_id: newest} if newest else {}
     if workers:
         filters = [{"Name": "instance-id", "Values": workers}]  # use a filter, because InstanceIds fails for unknown IDs
-        for instance in _instances(ec2, Filters=filters):
-            member = _member(instance, WORKER)
+        for instance in _describe_instances(ec2, Filters=filters):
+            member = _parse_member(instance, WORKER)
             if member and instance["State"]["Name"] in ("pending", "running"):
                 members[member.instance_id] = member
     return members
 
 
-def role_id(cluster: ClusterFile, member: Member) -> str:
+def bucket_writer_role_id(cluster: ClusterFile, member: Member) -> str:
     """Return the ID of the role that allows an instance to write to the bucket."""
     return cluster.master_role_id if member.role == MASTER else cluster.worker_role_id
 
 
-def _group_instances(autoscaling: Any, name: str) -> list[str]:
+def _list_group_instances(autoscaling: Any, name: str) -> list[str]:
     ids: list[str] = []
     for page in autoscaling.get_paginator("describe_auto_scaling_groups").paginate(AutoScalingGroupNames=[name]):
         for group in page["AutoScalingGroups"]:
@@ -56,12 +56,12 @@ def _group_instances(autoscaling: Any, name: str) -> list[str]:
     return ids
 
 
-def _instances(ec2: Any, **query: Any) -> list[Mapping[str, Any]]:
+def _describe_instances(ec2: Any, **query: Any) -> list[Mapping[str, Any]]:
     pages = ec2.get_paginator("describe_instances").paginate(**query)
     return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
 
 
-def _member(described: Mapping[str, Any], role: str) -> Member | None:
+def _parse_member(described: Mapping[str, Any], role: str) -> Member | None:
     address = described.get("PrivateIpAddress")
     if not address:
         return None

@@ -45,14 +45,14 @@ class Notice:
             raise BadNotice(f"not a notice of version {VERSION}")
         if set(content) != {field.name for field in fields(cls)}:
             raise BadNotice("unexpected or missing fields")
-        _require(_matches(_HOSTNAME, content["hostname"]), "hostname")
-        _require(_matches(_ADDRESS, content["address"]), "address")
+        _require_valid(_matches(_HOSTNAME, content["hostname"]), "hostname")
+        _require_valid(_matches(_ADDRESS, content["address"]), "address")
         for name in ("slots", "idle_slots"):
             value = content[name]
-            _require(type(value) is int and 0 <= value <= MAX_SLOTS, name)
+            _require_valid(type(value) is int and 0 <= value <= MAX_SLOTS, name)
         keys = content["host_keys"]
-        _require(isinstance(keys, list) and 0 < len(keys) <= 4 and all(_matches(_KEY, key) for key in keys), "host_keys")
-        _require(_matches(_KEY, content["user_key"]), "user_key")
+        _require_valid(isinstance(keys, list) and 0 < len(keys) <= 4 and all(_matches(_KEY, key) for key in keys), "host_keys")
+        _require_valid(_matches(_KEY, content["user_key"]), "user_key")
         return cls(**{**content, "host_keys": tuple(keys)})
 
 
@@ -60,6 +60,6 @@ def _matches(pattern: "re.Pattern[str]", value: Any) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _require(valid: bool, name: str) -> None:
+def _require_valid(valid: bool, name: str) -> None:
     if not valid:
         raise BadNotice(f"{name} is not valid")

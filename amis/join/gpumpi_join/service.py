@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gpumpi_join import machine, ssh_files
-from gpumpi_join.bucket import Bucket, own_folder
+from gpumpi_join.bucket import Bucket, own_s3_prefix
 from gpumpi_join.cluster_file import MASTER, ClusterFile
-from gpumpi_join.giving_up import WAITING, complete_join, lifecycle_state
-from gpumpi_join.members import Member, find
+from gpumpi_join.giving_up import WAITING, complete_lifecycle_action, read_lifecycle_state
+from gpumpi_join.members import Member, find_members
 from gpumpi_join.notice import BadNotice, Notice
 from gpumpi_join.ssh_files import Node
 
@@ -55,7 +55,7 @@ class Service:
         identity: str,
         notice: Notice,
         paths: Paths = Paths(),
-        answers: Callable[[Notice], bool] = lambda notice: machine.sshd_answers(notice.address, notice.host_keys),
+        answers: Callable[[Notice], bool] = lambda notice: machine.has_sshd_with_keys(notice.address, notice.host_keys),
         obstacle: Callable[[], str] | None = None,
         on_delay: Callable[[str], None] = lambda obstacle: None,
     ) -> None:
@@ -65,34 +65,34 @@ class Service:
         self.cluster = cluster
         self.clients = clients
         self.instance_id = instance_id
-        self.folder = own_folder(identity)
+        self.folder = own_s3_prefix(identity)
         self.notice = notice
         self.paths = paths
         self.joined = cluster.is_master
         self._answers = answers
-        self._current_obstacle = obstacle or self._head_node_obstacle
+        self._current_obstacle = obstacle or self._find_head_node_obstacle
         self._on_delay = on_delay
         self._obstacle = ""
         self._bucket = Bucket(clients.s3, cluster.bucket)
-        self._nodes: dict[str, Node] = _load(paths.state)
+        self._nodes: dict[str, Node] = _load_nodes(paths.state)
         self._reachable: dict[str, Notice] = {}
         """Instance ID -> notice. The node's sshd has proved that it holds the host keys of this notice."""
         self._rejected: dict[str, str] = {}
 
     def step(self) -> None:
         """Run one round. Raises AWS's errors; a failed round trusts no new nodes."""
-        members = find(self.cluster, self.clients.autoscaling, self.clients.ec2)
+        members = find_members(self.cluster, self.clients.autoscaling, self.clients.ec2)
         try:
             if self._bucket.publish(self.folder, self.notice):
                 log.info("published %s", self.folder)
-            trusted, rejected = self._bucket.notices(self.cluster, members)
+            trusted, rejected = self._bucket.read_notices(self.cluster, members)
         except Exception:
-            self._update(members, {})  # remove nodes that have left, even if S3 fails
+            self._update_nodes(members, {})  # remove nodes that have left, even if S3 fails
             raise
         self._log_rejected(rejected)
-        self._update(members, trusted)
+        self._update_nodes(members, trusted)
         if not self.joined:
-            self._join()
+            self._try_to_join()
 
     def run(self, wait: Callable[[float], object] = time.sleep) -> None:
         """Run rounds until the machine stops."""
@@ -106,11 +106,11 @@ class Service:
                 self._on_delay(self._obstacle)
             wait(EVERY_SECONDS if self.joined else WHILE_JOINING_SECONDS)
 
-    def _update(self, members: dict[str, Member], trusted: dict[str, Notice]) -> None:
-        self._nodes = self._merge(members, trusted)
-        self._write()
+    def _update_nodes(self, members: dict[str, Member], trusted: dict[str, Notice]) -> None:
+        self._nodes = self._merge_nodes(members, trusted)
+        self._write_files()
 
-    def _merge(self, members: dict[str, Member], trusted: dict[str, Notice]) -> dict[str, Node]:
+    def _merge_nodes(self, members: dict[str, Member], trusted: dict[str, Notice]) -> dict[str, Node]:
         """Return the members that have or had a trusted notice: nodes stay known after their notices expire."""
         nodes: dict[str, Node] = {}
         for id, member in members.items():
@@ -124,25 +124,25 @@ class Service:
             log.info("new node: %s at %s", id, nodes[id].notice.address)
         return nodes
 
-    def _write(self) -> None:
+    def _write_files(self) -> None:
         """Write the keys of all nodes. The hostfile lists only nodes whose sshd has answered."""
         nodes = list(self._nodes.values())
-        ssh_files.write(self.paths.authorized_keys, ssh_files.authorized_keys(nodes))
-        ssh_files.write(self.paths.known_hosts, ssh_files.known_hosts(nodes))
+        ssh_files.write_atomically(self.paths.authorized_keys, ssh_files.render_authorized_keys(nodes))
+        ssh_files.write_atomically(self.paths.known_hosts, ssh_files.render_known_hosts(nodes))
         hosts = self.paths.hosts.read_text() if self.paths.hosts.exists() else ""
-        ssh_files.write(self.paths.hosts, ssh_files.insert_block(hosts, ssh_files.hosts(nodes)))
-        if ssh_files.write(self.paths.hostfile, ssh_files.hostfile(self._answering(nodes))):
+        ssh_files.write_atomically(self.paths.hosts, ssh_files.insert_block(hosts, ssh_files.render_hosts(nodes)))
+        if ssh_files.write_atomically(self.paths.hostfile, ssh_files.render_hostfile(self._list_reachable_nodes(nodes))):
             log.info("hostfile: %s", self.paths.hostfile.read_text().replace("\n", "; ") or "empty")
-        _save(self.paths.state, nodes)
+        _save_nodes(self.paths.state, nodes)
 
-    def _answering(self, nodes: list[Node]) -> list[Node]:
+    def _list_reachable_nodes(self, nodes: list[Node]) -> list[Node]:
         self._reachable = {id: notice for id, notice in self._reachable.items() if id in self._nodes}
         for node in nodes:
             if self._reachable.get(node.instance_id) != node.notice and self._answers(node.notice):
                 self._reachable[node.instance_id] = node.notice
         return [node for node in nodes if self._reachable.get(node.instance_id) == node.notice]
 
-    def _join(self) -> None:
+    def _try_to_join(self) -> None:
         """Put the worker in service once it can log in to the head node and is in the head node's hostfile."""
         has_head_node = any(node.is_master for node in self._nodes.values())
         obstacle = self._current_obstacle() if has_head_node else "there is no head node with trusted keys yet"
@@ -151,16 +151,16 @@ class Service:
                 log.info("not joined yet: %s", obstacle)
             self._obstacle = obstacle
             return
-        if lifecycle_state(self.clients.autoscaling, self.instance_id) == WAITING:
+        if read_lifecycle_state(self.clients.autoscaling, self.instance_id) == WAITING:
             self.finish("CONTINUE")
         self.joined = True
         log.info("joined")
 
     def finish(self, result: str) -> None:
-        complete_join(self.clients.autoscaling, self.cluster, self.instance_id, result)
+        complete_lifecycle_action(self.clients.autoscaling, self.cluster, self.instance_id, result)
 
-    def _head_node_obstacle(self) -> str:
-        return machine.head_node_obstacle(self.cluster.user, self.notice.address, self.paths.hostfile)
+    def _find_head_node_obstacle(self) -> str:
+        return machine.find_head_node_obstacle(self.cluster.user, self.notice.address, self.paths.hostfile)
 
     def _log_rejected(self, rejected: dict[str, str]) -> None:
         for key, reason in rejected.items():
@@ -169,7 +169,7 @@ class Service:
         self._rejected = rejected
 
 
-def _load(file: Path) -> dict[str, Node]:
+def _load_nodes(file: Path) -> dict[str, Node]:
     """Load the nodes that were trusted before a restart; none if the file cannot be read."""
     try:
         stored = json.loads(file.read_text())
@@ -178,19 +178,19 @@ def _load(file: Path) -> dict[str, Node]:
         return {}
 
 
-def _save(file: Path, nodes: list[Node]) -> None:
+def _save_nodes(file: Path, nodes: list[Node]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     text = {node.instance_id: {"master": node.is_master, "notice": node.notice.to_json()} for node in nodes}
-    ssh_files.write(file, json.dumps(text, sort_keys=True), 0o600)
+    ssh_files.write_atomically(file, json.dumps(text, sort_keys=True), 0o600)
 
 
-def own_notice(cluster: ClusterFile, address: str) -> Notice:
+def build_own_notice(cluster: ClusterFile, address: str) -> Notice:
     """Build this machine's notice. Creates the user's key if there is none."""
     return Notice(
         hostname=machine.hostname(),
         address=address,
         slots=cluster.slots,
         idle_slots=cluster.idle_slots,
-        host_keys=(machine.public_half(machine.HOST_KEY),),
-        user_key=machine.make_user_key(cluster.user),
+        host_keys=(machine.public_key_without_comment(machine.HOST_KEY),),
+        user_key=machine.ensure_user_key(cluster.user),
     )

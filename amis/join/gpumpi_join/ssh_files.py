@@ -16,7 +16,7 @@ class Node(NamedTuple):
     notice: Notice
 
 
-def authorized_keys(nodes: Iterable[Node]) -> str:
+def render_authorized_keys(nodes: Iterable[Node]) -> str:
     """The nodes' user keys, which may run commands on other nodes but not forward connections out of the cluster."""
     return "".join(
         f"no-agent-forwarding,no-port-forwarding,no-X11-forwarding {node.notice.user_key} {node.instance_id}\n"
@@ -24,7 +24,7 @@ def authorized_keys(nodes: Iterable[Node]) -> str:
     )
 
 
-def known_hosts(nodes: Iterable[Node]) -> str:
+def render_known_hosts(nodes: Iterable[Node]) -> str:
     """Host keys of each node under its name and address, so that StrictHostKeyChecking can stay on."""
     lines: list[str] = []
     for node in _sort_nodes(nodes):
@@ -33,14 +33,14 @@ def known_hosts(nodes: Iterable[Node]) -> str:
     return "".join(lines)
 
 
-def hosts(nodes: Iterable[Node]) -> str:
+def render_hosts(nodes: Iterable[Node]) -> str:
     """Lines for /etc/hosts, so that names resolve without a DNS server."""
     return "".join(
         f"{node.notice.address} {node.notice.hostname}{' master' if node.is_master else ''}\n" for node in _sort_nodes(nodes)
     )
 
 
-def hostfile(nodes: Iterable[Node]) -> str:
+def render_hostfile(nodes: Iterable[Node]) -> str:
     """Open MPI's hostfile, head node first. A head node without slots runs ranks only while there are no workers."""
     ordered = _sort_nodes(nodes)
     alone = not any(node.notice.slots for node in ordered)
@@ -57,7 +57,7 @@ def _sort_nodes(nodes: Iterable[Node]) -> list[Node]:
     return sorted(nodes, key=lambda node: (not node.is_master, [int(part) for part in node.notice.address.split(".")]))
 
 
-def write(file: Path, text: str, mode: int = 0o644) -> bool:
+def write_atomically(file: Path, text: str, mode: int = 0o644) -> bool:
     """Replace a file atomically, so readers see either the old or the new content. Returns False if nothing changed."""
     if file.exists() and file.read_text() == text:
         return False

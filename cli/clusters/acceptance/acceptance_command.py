@@ -50,18 +50,18 @@ def command(
 
     Writes acceptance-STACK-DATE.json and .md. A row that needs hardware fails without it, except on the local cloud.
     """
-    raw = stack_file.read(stack_file.find(stack, config_dir))
+    raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, config_dir))
     with tempfile.TemporaryDirectory(prefix="gpumpi-acceptance-") as scratch:
         target = connect_target(raw, config_dir, chosen, access, Path(scratch))
         plan = prepare_run(target)
-        terminal = prompts.interactive()
+        terminal = prompts.is_interactive()
         prompts.confirm("Start?", "cost", "started", yes=yes, terminal=terminal)
         if destroy:
             prompts.confirm_destroy(raw.stack, terminal=terminal)
         run = Run(target, plan, start_report(raw, target, plan, chosen.level), output)
-        check = partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy)
-        report = run.all(Check(aws_reads.DESTROY, check) if destroy else None)
-    return print_result(report.as_json(), lambda: _print(report), as_json=as_json, code=OK if report.ok else FAILED)
+        check = partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy_stack)
+        report = run.run_all_rows(Check(aws_reads.DESTROY, check) if destroy else None)
+    return print_result(report.as_json(), lambda: _print_report(report), as_json=as_json, code=OK if report.ok else FAILED)
 
 
 def connect_target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:
@@ -97,7 +97,7 @@ def start_report(raw: RawStack, target: Target, plan: Plan, level: str) -> Repor
         target.kind,
         target.region,
         level,
-        describe_product(),
+        describe_program_version(),
         started,
         devices,
         plan.cost.as_json(),
@@ -105,9 +105,9 @@ def start_report(raw: RawStack, target: Target, plan: Plan, level: str) -> Repor
     )
 
 
-def describe_product() -> str:
+def describe_program_version() -> str:
     """Return the version of this program and, in a clone, its commit."""
-    text = f"gpumpi {installation.version()}"
+    text = f"gpumpi {installation.program_version()}"
     if installation.CLONE is None:
         return text
     answers = []
@@ -127,29 +127,29 @@ class Run:
         self._target, self._plan, self._folder = target, plan, folder
         self._report = report
 
-    def all(self, destroy: Check | None, tell: Callable[[str], None] = say) -> Report:
+    def run_all_rows(self, destroy: Check | None, tell: Callable[[str], None] = say) -> Report:
         """Run all rows, clean up, and return the report. After an interrupt, only clean up; the report then stays
         incomplete.
         """
         try:
-            self._add(report.run_checks(self._plan.checks, self._emulated, report=tell))
+            self._add_results(report.run_checks(self._plan.checks, self._read_emulation_declarations, report=tell))
         finally:
             tell("cleaning up ...")
-            self._note(self._target.clean())
-            self._write(tell)
+            self._add_notes(self._target.clean())
+            self._write_report(tell)
         if destroy is not None:
-            self._add(report.run_checks([destroy], dict, report=tell))
+            self._add_results(report.run_checks([destroy], dict, report=tell))
         self._report = replace(self._report, complete=True)
-        self._write(tell)
+        self._write_report(tell)
         return self._report
 
-    def _emulated(self) -> Mapping[str, str]:
+    def _read_emulation_declarations(self) -> Mapping[str, str]:
         """Return the nodes' declarations about their devices, and record them in the report."""
         declared = self._target.emulated()
         self._report = replace(self._report, devices=describe_devices(declared))
         return declared
 
-    def _add(self, results: Iterable[Row | LeftOut]) -> None:
+    def _add_results(self, results: Iterable[Row | LeftOut]) -> None:
         for result in results:
             if isinstance(result, Row):
                 self._report = replace(self._report, rows=(*self._report.rows, result))
@@ -157,15 +157,15 @@ class Run:
                 self._report = replace(self._report, left_out=(*self._report.left_out, result))
             self._report.write(self._folder)
 
-    def _note(self, sentences: Sequence[str]) -> None:
+    def _add_notes(self, sentences: Sequence[str]) -> None:
         self._report = replace(self._report, notes=(*self._report.notes, *sentences))
 
-    def _write(self, tell: Callable[[str], None]) -> None:
+    def _write_report(self, tell: Callable[[str], None]) -> None:
         files = self._report.write(self._folder)
         tell(f"report: {', '.join(map(str, files))}")
 
 
-def _print(report: Report) -> None:
+def _print_report(report: Report) -> None:
     console = make_console()
     rows = [(row.name, Text(row.result, STYLES[row.result]), f"{row.seconds:.1f}", row.reason) for row in report.rows]
     rows += [(check.name, Text("(left out)", "dim"), "", check.reason) for check in report.left_out]

@@ -115,7 +115,7 @@ def check_destroy(clients: Clients, stack: str, destroy: Callable[[str], None], 
     left = find_leftovers(clients, stack)
     searched = f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, fsx, logs, ecr, s3"
     notes.saw(searched, ", ".join(left) or "nothing is left")
-    if recreated := find_recreated_logs(clients, stack):
+    if recreated := find_recreated_log_group(clients, stack):
         notes.saw(recreated, "recreated by EKS for its last audit logs; the next `pulumi up` deletes it")
     if left:
         notes.fail(f"left after destroy: {', '.join(left)}")
@@ -124,7 +124,7 @@ def check_destroy(clients: Clients, stack: str, destroy: Callable[[str], None], 
 def find_leftovers(clients: Clients, stack: str) -> list[str]:
     """Return the stack's remaining resources. KMS keys stay scheduled for deletion, as documented."""
     region, naming = clients.region, Naming(stack)
-    left = query_aws(region, lambda: find_leftovers_in_ec2(clients, stack))
+    left = query_aws(region, lambda: find_ec2_leftovers(clients, stack))
     if query_aws(region, lambda: EksAccount(stack, region).cluster()):
         left.append(f"EKS cluster {naming.cluster}")
     systems = ("file system", "describe_file_systems", "FileSystems", "FileSystemId")
@@ -142,7 +142,7 @@ def find_leftovers(clients: Clients, stack: str) -> list[str]:
     return left + [f"bucket {bucket['Name']}" for bucket in buckets if bucket["Name"].startswith(f"{naming.name('keys')}-")]
 
 
-def find_recreated_logs(clients: Clients, stack: str) -> str:
+def find_recreated_log_group(clients: Clients, stack: str) -> str:
     """Return the log group that EKS has recreated after the cluster's deletion; empty if there is none."""
     name = Naming(stack).control_plane_logs
     return name if query_aws(clients.region, lambda: eks.has_leftover_logs(clients, name)) else ""
@@ -156,11 +156,11 @@ def list_log_groups(clients: Clients, naming: Naming) -> list[str]:
         for name in names
         for group in read_pages(clients.region, clients.logs, "describe_log_groups", "logGroups", logGroupNamePrefix=name)
     ]
-    expected = {*names} - {find_recreated_logs(clients, naming.stack)}
+    expected = {*names} - {find_recreated_log_group(clients, naming.stack)}
     return [name for name in groups if name in expected]
 
 
-def find_leftovers_in_ec2(clients: Clients, stack: str) -> list[str]:
+def find_ec2_leftovers(clients: Clients, stack: str) -> list[str]:
     """Return EC2 resources that still exist. Each kind is listed by its own operation, because DescribeTags also lists
     deleted resources.
     """

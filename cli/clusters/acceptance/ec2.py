@@ -48,7 +48,7 @@ class Ec2Target:
         self._options, self._clients = options, Clients(self.region)
         self._remote = Remote(self._nodes, options.identity, options.minutes)
         self._before = self._nodes.group()
-        self._mark = f"{own_jobs.MARK}-{remote_run.new_id()}"
+        self._mark = f"{own_jobs.MARK}-{remote_run.generate_run_id()}"
 
     # --- before the run ------------------------------------------------------------------------------------------------
 
@@ -67,14 +67,14 @@ class Ec2Target:
         text = f"scales the workers from {size} to {other} and back to {size}" if other is not None else "starts no nodes"
         workers = [node.instance_type for node in nodes if not node.is_head_node]
         more = {workers[0]: max(0, (other or 0) - size)} if workers else {}
-        checks, left_out = self._checks(sorted(set(workers)))
+        checks, left_out = self._list_checks(sorted(set(workers)))
         return Plan(checks, Cost(now, now.plus(more), [text]), left_out)
 
     def clean(self) -> list[str]:
         """Kill the ranks that acceptance started, and restore the number of workers."""
         problems = []
         try:
-            self._end_ranks()
+            self._kill_ranks()
         except CommandError as error:
             problems.append(f"ranks that acceptance started may still be running on the nodes: {error}")
         try:
@@ -84,7 +84,7 @@ class Ec2Target:
             problems.append(f"the cluster was not scaled back to {self._before.desired} workers: {error}")
         return problems
 
-    def _end_ranks(self) -> None:
+    def _kill_ranks(self) -> None:
         # The mark is unique to this run. Because of the brackets, the pkill pattern does not match its own shell.
         folder, name = os.path.split(self._mark)
         end = f"pkill -9 -f '[{name[0]}]{name[1:]}'; rm -f {folder}/[{name[0]}]{name[1:]}*; true"
@@ -99,7 +99,7 @@ class Ec2Target:
 
     # --- rows ----------------------------------------------------------------------------------------------------------
 
-    def _checks(self, types: list[str]) -> tuple[list[Check], list[LeftOut]]:
+    def _list_checks(self, types: list[str]) -> tuple[list[Check], list[LeftOut]]:
         """Return the rows. `types`: instance types of the workers."""
         left_out: list[LeftOut] = []
         checks = [Check(AMIS, self._check_amis), Check(VERSIONS, self._check_versions, (AMIS,))]
@@ -191,7 +191,7 @@ class Ec2Target:
         last = [line for line in lines if line.startswith("device_buffers: ")] or lines[-1:] or ["no output"]
         notes.saw("mpiexec -n 2 python3 bench/gpu/device_buffers.py: exit code and last line", f"{code}: {last[0]}")
         if code == 2:
-            notes.needs_hardware(f"MPI with GPU memory could not run: {last[0]}")
+            notes.record_missing_hardware(f"MPI with GPU memory could not run: {last[0]}")
         elif code:
             notes.fail(f"MPI with GPU memory failed with exit code {code}: {said.strip()[-500:]}")
 
@@ -213,25 +213,25 @@ class Ec2Target:
         )
         killed: list[str] = []
 
-        def on_line(line: str) -> None:
+        def kill_rank_on_line(line: str) -> None:
             if own_jobs.FIRST in line and not killed:
                 host, _, process = line.split()[-1].partition(":")
                 node = addresses[host.split(".")[0]]
-                self._kill(node, int(process))
+                self._kill_process(node, int(process))
                 killed.append(f"process {process} on {node.address}")
                 print(f"  killed rank {number - 1}: {killed[0]}", file=sys.stderr, flush=True)
 
         try:
-            code, lines = self._remote.follow(script, on_line)
+            code, lines = self._remote.follow(script, kill_rank_on_line)
         finally:
-            self._end_ranks()
+            self._kill_ranks()
         said = [line for line in lines if "acceptance: " in line]
         notes.saw("kill -9 in the first attempt", killed[0] if killed else "nothing was killed")
         notes.saw("mpiexec: exit code of the last attempt, log", f"{code}: {'; '.join(said)}")
         if code or not killed or not any(own_jobs.SECOND in line for line in said):
             notes.fail(f"after a rank was killed, the next attempt did not succeed (exit code {code}): {'; '.join(lines[-3:])}")
 
-    def _kill(self, node: Ec2Node, process: int) -> None:
+    def _kill_process(self, node: Ec2Node, process: int) -> None:
         there = "" if node.is_head_node else f"{SSH} {node.address} "
         code, said = self._remote.run(f"{there}kill -9 {process}")
         if code:
@@ -241,10 +241,10 @@ class Ec2Target:
         size = self._before.desired
         for workers in (other, size):
             self._nodes.scale(workers)
-            snapshot = wait.until_ready(self._nodes, self._options.minutes, self._options.identity)
-            notes.saw(f"scale to {workers}: workers in service", snapshot.in_service)
-            if snapshot.in_service != workers:
-                raise NotFound(f"scaled to {workers} workers, but {snapshot.in_service} are in service")
+            snapshot = wait.wait_and_print_progress(self._nodes, self._options.minutes, self._options.identity)
+            notes.saw(f"scale to {workers}: workers in service", snapshot.workers_in_service)
+            if snapshot.workers_in_service != workers:
+                raise NotFound(f"scaled to {workers} workers, but {snapshot.workers_in_service} are in service")
         code, said = self._remote.run(f"cd; mpiexec -n {sum(self._read_slots().values())} hostname | sort | uniq -c")
         notes.saw("mpiexec hostname, afterwards", " ".join(said.split()))
         if code:

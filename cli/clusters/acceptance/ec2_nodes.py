@@ -13,7 +13,7 @@ from cli.clusters.acceptance import smoke_levels
 from cli.clusters.acceptance.aws_reads import Image, Instance
 from cli.clusters.acceptance.report import Notebook
 from cli.ec2.ec2_instances import DeployedEc2Cluster, Ec2Node
-from cli.ec2.head_node_ssh import to_head_node
+from cli.ec2.head_node_ssh import connect_to_head_node
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from infra.facts.instance_types import InstanceType
@@ -37,7 +37,7 @@ class Remote:
         """Run a script on the head node; return its exit code and its output. Raises CommandError if ssh fails or the
         time limit expires.
         """
-        with to_head_node(self._cluster, self._identity) as head_node:
+        with connect_to_head_node(self._cluster, self._identity) as head_node:
             command = head_node.command("bash", "-lc", script)
             try:
                 done = subprocess.run(command, input=stdin, capture_output=True, timeout=self._seconds, check=False)
@@ -51,7 +51,7 @@ class Remote:
     def follow(self, script: str, on_line: Callable[[str], None]) -> tuple[int, list[str]]:
         """Run a script on the head node and call `on_line` with each line; return its exit code and all lines."""
         lines: list[str] = []
-        with to_head_node(self._cluster, self._identity) as head_node:
+        with connect_to_head_node(self._cluster, self._identity) as head_node:
             command = head_node.command("bash", "-lc", f"timeout {self._seconds:.0f} bash -c {shlex.quote(script)} 2>&1")
             with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout is not None
@@ -144,7 +144,7 @@ def check_first_boot(notes: Notebook, files: Files, instances: Sequence[Instance
         instance = by_address[address]
         if not text:
             notes.saw(f"{address}: {FIRST_BOOT}", "does not exist")
-            notes.needs_hardware(f"{address} has no {FIRST_BOOT}: its first-boot check saw no GPU")
+            notes.record_missing_hardware(f"{address} has no {FIRST_BOOT}: its first-boot check saw no GPU")
             continue
         boot = json.loads(text)
         notes.saw(f"{address}: {FIRST_BOOT}", json.dumps(boot, sort_keys=True))
@@ -201,18 +201,18 @@ def check_nccl(notes: Notebook, remote: Remote, workers: Sequence[Instance], kin
     program = said.strip()
     notes.saw(f"ls {NCCL_PROGRAMS}", program or "nothing")
     if not program:
-        notes.needs_hardware("all_reduce_perf is not installed on the nodes")
+        notes.record_missing_hardware("all_reduce_perf is not installed on the nodes")
         return
     chosen = workers[:NCCL_NODES]
     requirements = build_nccl_requirements(chosen, kind)
-    remote.put(file, in_pods.text("nccl.py").encode())
+    remote.put(file, in_pods.read_source("nccl.py").encode())
     copies = "\n".join(f"{SSH_COPY} {file} {worker.address}:{file}" for worker in chosen)
     code, said = remote.run(f"cd; {copies}\n{build_nccl_command(requirements, program, file)}")
-    reports = smoke.nccl_reports(said)
+    reports = smoke.parse_nccl_reports(said)
     notes.saw("mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {requirements.ranks}")
     if code and not reports:
         notes.fail(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
-    smoke_levels.add_nccl(notes, nccl_verdict.checks(reports, requirements), requirements.instance_type)
+    smoke_levels.record_nccl_checks(notes, nccl_verdict.evaluate_reports(reports, requirements), requirements.instance_type)
 
 
 def build_nccl_requirements(workers: Sequence[Instance], kind: InstanceType) -> NcclExpected:
@@ -228,7 +228,7 @@ def build_nccl_command(requirements: NcclExpected, program: str, file: str) -> s
     if requirements.network == "efa":
         env["NCCL_NET"] = "Libfabric"
     settings = " ".join(f"{name}={value}" for name, value in env.items())
-    largest = nccl_verdict.largest_message(requirements.line_rate_gbps)
+    largest = nccl_verdict.choose_largest_message_size(requirements.line_rate_gbps)
     rank = (
         f"PATH={shlex.quote(program.rpartition('/')[0])}:$PATH GPUMPI_NODE=$(hostname) {settings} exec python3 {file} {largest}"
     )

@@ -41,7 +41,7 @@ class Choice:
     scale: PoolDescription | None
     """Pool to scale from zero; None if no pool can be scaled to zero."""
 
-    def starts(self, there: Mapping[str, int]) -> list[tuple[PoolDescription, int]]:
+    def list_node_starts(self, there: Mapping[str, int]) -> list[tuple[PoolDescription, int]]:
         """Return how many nodes the run may add to each pool, given the number of ready nodes."""
         most = [(self.smoke, self.workers)]
         if self.scale is not None and self.scale.name != self.smoke.name:
@@ -50,14 +50,14 @@ class Choice:
 
     def sentences(self, there: Mapping[str, int]) -> list[str]:
         """Return sentences about the nodes that the run starts and removes."""
-        started = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.starts(there)]
+        started = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.list_node_starts(there)]
         text = [f"starts {', '.join(started)}; the autoscaler removes them again"] if started else ["starts no nodes"]
         if self.scale is not None and there.get(self.scale.name, 0):
             text.append(f"waits until the autoscaler has removed the nodes of pool {self.scale.name}, then adds one again")
         return text
 
 
-def choose(
+def choose_pools(
     described: ClusterDescription,
     there: Mapping[str, int],
     in_aws: Mapping[str, PoolStatus],
@@ -77,10 +77,10 @@ def choose_smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]
     nodes. If several pools are equal, return the first one in the stack file.
     """
 
-    def rank(pool: PoolDescription) -> tuple[bool, bool, bool]:
+    def rank_pool(pool: PoolDescription) -> tuple[bool, bool, bool]:
         return not pool.gpus, there.get(pool.name, 0) < WORKERS, pool.max_size < WORKERS
 
-    return min(pools, key=rank)
+    return min(pools, key=rank_pool)
 
 
 def choose_scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
@@ -119,7 +119,7 @@ class EksTarget:
         described = api.description()
         if described.cluster != self.cluster:
             raise CommandError(f"the kubeconfig belongs to cluster {described.cluster}, not to {self.cluster}", REFUSED)
-        namespace = objects.default_namespace(api, access.namespace)
+        namespace = objects.choose_namespace(api, access.namespace)
         self._jobs = JobWorld(api, described, namespace, options.image, options.minutes)
 
     # --- before the run ------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class EksTarget:
 
     def emulated(self) -> Mapping[str, str]:
         api, pools = self._jobs.cluster, self._jobs.described.pools
-        by_pool = [api.list("Node", selector=pool.selector) for pool in pools if pool.gpus or pool.efa]
+        by_pool = [api.list("Node", selector=pool.node_selector) for pool in pools if pool.gpus or pool.efa]
         return target.read_node_declarations([node for nodes in by_pool for node in nodes])
 
     def plan(self) -> Plan:
@@ -137,8 +137,8 @@ class EksTarget:
         every_node = self._jobs.cluster.list("Node")
         there = {pool.name: len(eks_nodes.select_ready_nodes(pool, every_node)) for pool in self._jobs.described.pools}
         options = self._options
-        choice = choose(self._jobs.described, there, pools, pool=options.pool, scale_pool=options.scale_pool)
-        checks, left_out = self._checks(choice)
+        choice = choose_pools(self._jobs.described, there, pools, pool=options.pool, scale_pool=options.scale_pool)
+        checks, left_out = self._list_checks(choice)
         return Plan(checks, self._compute_cost(choice, there), left_out)
 
     def clean(self) -> list[str]:
@@ -157,13 +157,13 @@ class EksTarget:
         running = aws_reads.list_stack_instances(self._clients, self._raw.stack)
         now = Bill(self.region, Counter(instance.type for instance in running), eks=True)
         more: Counter[str] = Counter()
-        for pool, number in choice.starts(there):
+        for pool, number in choice.list_node_starts(there):
             more[pool.instance_type] += number
         return Cost(now, now.plus(more), choice.sentences(there))
 
     # --- rows ----------------------------------------------------------------------------------------------------------
 
-    def _checks(self, choice: Choice) -> tuple[list[Check], list[LeftOut]]:
+    def _list_checks(self, choice: Choice) -> tuple[list[Check], list[LeftOut]]:
         pool, left_out, checks = choice.smoke, list[LeftOut](), list[Check]()
         if pool.gpus:  # run this check first, because its job adds the nodes that the next checks inspect
             checks.append(Check(DRIVERS, partial(self._check_drivers, choice)))
@@ -220,7 +220,7 @@ class EksTarget:
             "--image": self._options.image,
         }
         words = [word for option, value in flags.items() if value is not None for word in (option, str(value))]
-        smoke_levels.judge(notes, smoke_levels.run_smoke(words), f"smoke --level {level}", choice.smoke)
+        smoke_levels.record_smoke_run(notes, smoke_levels.run_smoke(words), f"smoke --level {level}", choice.smoke)
 
     def _check_lost_worker(self, choice: Choice, notes: Notebook) -> None:
         """Delete a worker pod while all ranks run. The job must succeed in a later attempt."""
@@ -229,13 +229,13 @@ class EksTarget:
         victim = f"{job.name}-worker-{choice.workers - 1}"
         deleted: list[str] = []
 
-        def on_line(line: str) -> None:
+        def delete_worker_on_line(line: str) -> None:
             if own_jobs.FIRST in line and not deleted:
                 deleted.append(self._jobs.cluster.get("Pod", victim, self._jobs.namespace)["metadata"]["uid"])
                 self._jobs.cluster.delete("Pod", victim, self._jobs.namespace)
                 print(f"  pod {victim} deleted while all ranks ran", file=sys.stderr, flush=True)
 
-        state, log = self._jobs.run(job, on_line)
+        state, log = self._jobs.run(job, delete_worker_on_line)
         said = [line for line in log if "acceptance: " in line]
         notes.saw(f"pod {victim}: uid when deleted in the first attempt", deleted[0] if deleted else "not deleted")
         notes.saw(f"job {job.name}: phase and failed attempts", f"{state.phase}, {state.failures}")

@@ -14,7 +14,7 @@ from cli.clusters.status.node_rows import is_ready
 from cli.console import say
 from cli.errors import CommandError
 from infra.jobs.cluster import ClusterDescription, PoolDescription
-from infra.jobs.sizing import bytes_of
+from infra.jobs.sizing import parse_bytes
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, POOL_LABEL
 
 Object = Mapping[str, Any]
@@ -28,18 +28,18 @@ PLUGINS: Final = ("nvidia-device-plugin", "aws-efa-k8s-device-plugin")
 MIB: Final = 1 << 20
 
 
-def read_name(node: Object) -> str:
+def get_node_name(node: Object) -> str:
     return str(node["metadata"]["name"])
 
 
-def count_nodes(number: int) -> str:
+def format_node_count(number: int) -> str:
     return f"{number} node{'' if number == 1 else 's'}"
 
 
 def select_ready_nodes(pool: PoolDescription, nodes: Sequence[Object]) -> list[Object]:
     """Return the pool's ready nodes."""
     labels = [(node, node["metadata"].get("labels", {})) for node in nodes if is_ready(node)]
-    return [node for node, own in labels if all(own.get(key) == value for key, value in pool.selector.items())]
+    return [node for node, own in labels if all(own.get(key) == value for key, value in pool.node_selector.items())]
 
 
 def check_versions(
@@ -50,7 +50,7 @@ def check_versions(
     amis: dict[str, set[str]] = {}
     notes.saw("API server: /version", server)
     for node in nodes:
-        name, info = read_name(node), node["status"]["nodeInfo"]
+        name, info = get_node_name(node), node["status"]["nodeInfo"]
         versions = f"kubelet {info['kubeletVersion']}, {info['containerRuntimeVersion']}, kernel {info['kernelVersion']}"
         notes.saw(f"node {name}: status.nodeInfo", f"{versions}, {info['osImage']}")
         if not 0 <= parse_minor_version(server) - parse_minor_version(info["kubeletVersion"]) <= KUBELET_SKEW:
@@ -86,7 +86,7 @@ def check_devices(
     `smoke`: the pool of the smoke test, which must have at least one ready node.
     """
     for plugin in plugins:
-        name, status = read_name(plugin), plugin["status"]
+        name, status = get_node_name(plugin), plugin["status"]
         if any(part in name for part in PLUGINS):
             ready, scheduled = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
             notes.saw(f"DaemonSet {name}: status", f"{ready} of {scheduled} pods ready")
@@ -94,23 +94,25 @@ def check_devices(
                 notes.fail(f"DaemonSet {name}: {ready} of {scheduled} pods are ready")
     for pool in described.pools:
         for node in select_ready_nodes(pool, nodes):
-            check_node(notes, pool, node)
+            check_node_devices(notes, pool, node)
     if not select_ready_nodes(smoke, nodes):
         notes.fail(f"pool {smoke.name} has no ready node, although a job just ran there")
 
 
-def check_node(notes: Notebook, pool: PoolDescription, node: Object) -> None:
+def check_node_devices(notes: Notebook, pool: PoolDescription, node: Object) -> None:
     """Compare one node's allocatable devices with the pool's description."""
     allocatable = node["status"].get("allocatable", {})
     advertised = {resource: int(allocatable.get(resource, "0")) for resource in (GPU_RESOURCE, EFA_RESOURCE)}
-    pages = bytes_of(allocatable.get(HUGEPAGES_RESOURCE, "0")) // MIB
+    pages = parse_bytes(allocatable.get(HUGEPAGES_RESOURCE, "0")) // MIB
     shown = ", ".join(f"{resource} {number}" for resource, number in advertised.items())
-    notes.saw(f"node {read_name(node)} of pool {pool.name}: status.allocatable", f"{shown}, {HUGEPAGES_RESOURCE} {pages} MiB")
+    notes.saw(f"node {get_node_name(node)} of pool {pool.name}: status.allocatable", f"{shown}, {HUGEPAGES_RESOURCE} {pages} MiB")
     for resource, expected in ((GPU_RESOURCE, pool.gpus), (EFA_RESOURCE, pool.efa)):
         if advertised[resource] != expected:
-            notes.fail(f"node {read_name(node)} of pool {pool.name} advertises {advertised[resource]} {resource}, not {expected}")
+            notes.fail(
+                f"node {get_node_name(node)} of pool {pool.name} advertises {advertised[resource]} {resource}, not {expected}"
+            )
     if pages < pool.hugepages_mib:
-        notes.fail(f"node {read_name(node)} of pool {pool.name} has {pages} MiB of huge pages, not {pool.hugepages_mib}")
+        notes.fail(f"node {get_node_name(node)} of pool {pool.name} has {pages} MiB of huge pages, not {pool.hugepages_mib}")
 
 
 def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: PoolDescription, workers: int) -> None:
@@ -125,9 +127,9 @@ def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: P
             f"EFA driver {report['efa'] or 'none'}, {report['efaDevices']} EFA devices, kernel {report['kernel']}",
         )
         if pool.gpus and not report["nvidia"]:
-            notes.needs_hardware(f"{node}: no NVIDIA driver is loaded")
+            notes.record_missing_hardware(f"{node}: no NVIDIA driver is loaded")
         if pool.efa and (not report["efa"] or report["efaDevices"] < pool.efa):
-            notes.needs_hardware(
+            notes.record_missing_hardware(
                 f"{node}: {report['efaDevices']} of {pool.efa} EFA devices, EFA driver {report['efa'] or 'not loaded'}"
             )
     for key, title in (("nvidia", "NVIDIA driver"), ("efa", "EFA driver"), ("cuda", "CUDA")):
@@ -160,17 +162,17 @@ class Scaling:
     def run(self, notes: Notebook) -> None:
         before = self.count()
         if before:
-            self._await_empty_pool(notes, f"before the job, with {count_nodes(before)}")
+            self._wait_for_empty_pool(notes, f"before the job, with {format_node_count(before)}")
         self._run_job(notes)
-        self._await_empty_pool(notes, "after the job")
-        desired = self._await_desired_size()
+        self._wait_for_empty_pool(notes, "after the job")
+        desired = self._wait_for_zero_desired_size()
         notes.saw(f"autoscaling describe-auto-scaling-groups: desired size of pool {self.pool.name}", desired)
         if desired:
             notes.fail(f"pool {self.pool.name}: its nodes are gone, but AWS still reports desired size {desired}")
 
     def count(self) -> int:
         """Return the number of the pool's Node objects, ready or not."""
-        return len(self.jobs.cluster.list("Node", selector=self.pool.selector))
+        return len(self.jobs.cluster.list("Node", selector=self.pool.node_selector))
 
     def _run_job(self, notes: Notebook) -> None:
         """Run a job on the empty pool, while a thread prints the number of the pool's nodes."""
@@ -198,18 +200,18 @@ class Scaling:
         if not ready:
             notes.fail(f"pool {self.pool.name} has no ready node after the job, which ran elsewhere")
         for node in ready:
-            check_node(notes, self.pool, node)
+            check_node_devices(notes, self.pool, node)
 
     def _print_node_count(self, ended: threading.Event) -> None:
         """Print the number of nodes whenever it changes. The job's follower prints why the job is waiting."""
         last = ""
         while not ended.wait(POLL_SECONDS):
             try:
-                there = self.jobs.cluster.list("Node", selector=self.pool.selector)
+                there = self.jobs.cluster.list("Node", selector=self.pool.node_selector)
             except CommandError:
                 continue  # the job's follower reports an unavailable API server
             simulated = sum(SIMULATED_LABEL in node["metadata"]["labels"] for node in there)
-            text = f"  pool {self.pool.name}: {count_nodes(len(there))}{f', {simulated} {NO_ROOM}' if simulated else ''}"
+            text = f"  pool {self.pool.name}: {format_node_count(len(there))}{f', {simulated} {NO_ROOM}' if simulated else ''}"
             if text != last:
                 last = text
                 say(text)
@@ -218,7 +220,7 @@ class Scaling:
         launch = self.in_aws().last_failed_launch
         return f"; last failed launch: {launch.reason}" if launch and not launch.later_launch_succeeded else ""
 
-    def _await_empty_pool(self, notes: Notebook, when: str) -> None:
+    def _wait_for_empty_pool(self, notes: Notebook, when: str) -> None:
         """Wait until the pool has no nodes. Raises CommandError if this takes too long."""
         started, last = self.clock(), -1
         limit = (self.idle_minutes + REMOVAL_MINUTES) * 60
@@ -226,16 +228,16 @@ class Scaling:
             seconds = self.clock() - started
             if seconds > limit:
                 raise CommandError(
-                    f"pool {self.pool.name} still has {count_nodes(there)} after {seconds / 60:.0f} minutes ({when})"
+                    f"pool {self.pool.name} still has {format_node_count(there)} after {seconds / 60:.0f} minutes ({when})"
                 )
             if there != last:
                 last = there
-                say(f"  pool {self.pool.name}: {count_nodes(there)}; removed after {self.idle_minutes:g} idle minutes")
+                say(f"  pool {self.pool.name}: {format_node_count(there)}; removed after {self.idle_minutes:g} idle minutes")
             self.pause(POLL_SECONDS)
         seconds = self.clock() - started
         notes.saw(f"nodes of pool {self.pool.name} {when}", f"0 after {seconds:.0f} s")
 
-    def _await_desired_size(self) -> int | None:
+    def _wait_for_zero_desired_size(self) -> int | None:
         """Wait until the desired size is 0, and return 0; at the time limit, return the last desired size."""
         started = self.clock()
         while (desired := self.in_aws().wanted) and self.clock() - started < AWS_SECONDS:

@@ -9,17 +9,17 @@ from typing import Any, Final
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError, NotFound
 from cli.images.recipes import choose_default_image
-from cli.installation import command as program
+from cli.installation import program_name as program
 from cli.jobs import objects
-from cli.jobs.cancel import PODS_GONE_SECONDS, wait_for_pods
+from cli.jobs.cancel import PODS_GONE_SECONDS, wait_for_pod_deletion
 from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
-from cli.within import within
+from cli.within import run_with_timeout
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import LauncherName
 from infra.jobs.placed import PlacedJob
-from infra.jobs.reading import JobRefused, validate
-from infra.jobs.render import render
+from infra.jobs.reading import JobRefused, validate_job
+from infra.jobs.render import render_job
 from infra.naming import GPU_RESOURCE, JOB_LABEL
 
 PREFIX: Final = "acceptance-"
@@ -57,18 +57,18 @@ class JobWorld:
             "maxRestarts": retries,
         }
         try:
-            return validate(values, self.described)
+            return validate_job(values, self.described)
         except JobRefused as error:
             raise CommandError(f"the job {PREFIX}{name} cannot be created: {error}") from None
 
     def submit(self, placed: PlacedJob) -> None:
-        objects.submit(self.cluster, render(placed))
+        objects.submit_job(self.cluster, render_job(placed))
 
     def follow(self, placed: PlacedJob, on_line: Callable[[str], None]) -> JobState:
         """Follow a job to its end, and return its last state. Raises CommandError if it was deleted or takes too long."""
         follower = Follower(self.cluster, placed.name, self.namespace, out=io.StringIO(), keep=on_line)
         try:
-            state, _ = within(self.minutes * 60, follower.run)
+            state, _ = run_with_timeout(self.minutes * 60, follower.run)
         except TimeoutError:
             raise CommandError(f"job {placed.name} did not end within {self.minutes:g} minutes (--minutes)") from None
         if state is None:
@@ -79,24 +79,24 @@ class JobWorld:
         """Submit, follow and delete a job; return its last state and its log."""
         lines: list[str] = []
 
-        def keep(line: str) -> None:
+        def keep_line(line: str) -> None:
             lines.append(line)
             on_line(line)
 
         self.submit(placed)
         try:
-            return self.follow(placed, keep), lines
+            return self.follow(placed, keep_line), lines
         finally:
             self.delete(placed.name)
 
     def delete(self, name: str) -> None:
         """Delete one of acceptance's jobs and wait until its pods are gone, so that the next job finds free GPUs."""
         try:
-            state = objects.find(self.cluster, name, self.namespace)
+            state = objects.find_job(self.cluster, name, self.namespace)
             self.cluster.delete(state.kind, state.object_name, self.namespace)
         except NotFound:
             return
-        wait_for_pods(self.cluster, state, PODS_GONE_SECONDS)
+        wait_for_pod_deletion(self.cluster, state, PODS_GONE_SECONDS)
 
     def clean(self) -> list[str]:
         """Delete all of acceptance's jobs; return an error message for each one that could not be deleted."""
@@ -139,11 +139,11 @@ def find_gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
         metadata = pod["metadata"]
         labels = metadata.get("labels", {})
         belongs = {labels.get(JOB_LABEL), labels.get("training.kubeflow.org/job-name")} & jobs
-        if not belongs and pod["status"].get("phase") not in ("Succeeded", "Failed") and has_gpus(pod):
+        if not belongs and pod["status"].get("phase") not in ("Succeeded", "Failed") and requests_gpus(pod):
             yield f"{metadata['name']} in namespace {metadata['namespace']}"
 
 
-def has_gpus(pod: Object) -> bool:
+def requests_gpus(pod: Object) -> bool:
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
     amounts = [container.get("resources", {}).get(kind, {}) for container in containers for kind in ("requests", "limits")]
     return any(GPU_RESOURCE in amount for amount in amounts)

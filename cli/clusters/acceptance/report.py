@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cli import whole_files
-from cli.aws_queries import explain
+from cli.aws_queries import explain_query_error
 from cli.console import to_json
 from cli.errors import CommandError
 from infra.facts.clients import Denied
@@ -100,7 +100,7 @@ class Report:
         counts = ", ".join(f"{counted[result]} {result}" for result in order if counted[result]) or "no rows"
         return counts if self.complete else f"incomplete: {counts}"
 
-    def markdown(self) -> str:
+    def render_markdown(self) -> str:
         """Return the report as a Markdown page: header, table, evidence."""
         state = (
             "complete" if self.complete else "INCOMPLETE: the run is still in progress, was interrupted or ended with an error"
@@ -122,9 +122,9 @@ class Report:
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Write both files atomically, and return their paths."""
-        texts = {"json": json.dumps(self.as_json(), indent=1) + "\n", "md": self.markdown()}
+        texts = {"json": json.dumps(self.as_json(), indent=1) + "\n", "md": self.render_markdown()}
         for ending, text in texts.items():
-            whole_files.write(folder / f"{self.file_stem}.{ending}", text)
+            whole_files.write_file(folder / f"{self.file_stem}.{ending}", text)
         return folder / f"{self.file_stem}.json", folder / f"{self.file_stem}.md"
 
 
@@ -168,7 +168,7 @@ class Notebook:
     def fail(self, sentence: str) -> None:
         self.failures.append(sentence)
 
-    def needs_hardware(self, sentence: str) -> None:
+    def record_missing_hardware(self, sentence: str) -> None:
         """Record missing hardware. The row still fails, unless the local cloud declares that devices are emulated."""
         self.lacks.append(sentence)
 
@@ -225,7 +225,7 @@ def run_checks(
         try:
             check.run(notes)
         except (CommandError, FactsError, Denied) as error:
-            notes.fail((str(error) if isinstance(error, CommandError) else explain(error)) or type(error).__name__)
+            notes.fail((str(error) if isinstance(error, CommandError) else explain_query_error(error)) or type(error).__name__)
         for outcome in make_rows(check.name, notes, emulated, round(clock() - started, 1)):
             result = outcome.result if isinstance(outcome, Row) else "left out"
             if result in ("failed", "not run"):

@@ -7,10 +7,10 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from cli.clusters.acceptance.report import Notebook
-from cli.main import verb
+from cli.main import load_verb
 from infra.jobs import nccl_verdict
 from infra.jobs.cluster import PoolDescription
-from infra.jobs.nccl_verdict import gpudirect_required
+from infra.jobs.nccl_verdict import requires_gpudirect
 from infra.jobs.smoke import Level
 from infra.jobs.smoke_verdict import FAILED, LEVELS, NOT_HERE, NOT_RUN, PASSED, Check
 
@@ -21,7 +21,7 @@ def list_levels_up_to(level: Level) -> tuple[str, ...]:
 
 def run_smoke(options: Sequence[str]) -> Mapping[str, Any]:
     """Run `smoke --json` and return its document. Raises CommandError."""
-    command = verb("smoke")
+    command = load_verb("smoke")
     output = io.StringIO()
     # do not use `main`, which would turn ^C into an exit code
     with redirect_stdout(output), command.make_context("smoke", [*options, "--json"]) as context:
@@ -30,7 +30,7 @@ def run_smoke(options: Sequence[str]) -> Mapping[str, Any]:
     return document
 
 
-def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
+def record_smoke_run(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
     """Record a smoke run, and each of its checks as a separate row. A check with an unknown result counts as failed.
     Pure.
 
@@ -53,7 +53,7 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
         notes.fail(f"{source} has checked nothing")
 
 
-def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
+def record_nccl_checks(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
     """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
     failed = any(check.failures for check in checks)
     for check in checks:
@@ -69,7 +69,7 @@ def record_check(notes: Notebook, source: str, name: str, result: str, detail: s
     part.saw(f"{source}: {name}", f"{result}: {detail}")
     if result == NOT_HERE:
         part.left_out = absent
-        part.needs_hardware(detail)
+        part.record_missing_hardware(detail)
     elif result == NOT_RUN and failed:
         part.not_run = detail
     elif result == NOT_RUN:
@@ -90,4 +90,4 @@ def explain_absence(pool: PoolDescription, check: str) -> str:
 
 
 def explain_missing_gpudirect(instance_type: str) -> str:
-    return f"{instance_type} has no GPUDirect RDMA" if instance_type and not gpudirect_required(instance_type) else ""
+    return f"{instance_type} has no GPUDirect RDMA" if instance_type and not requires_gpudirect(instance_type) else ""

@@ -10,7 +10,7 @@ import typer
 
 from cli import options
 from cli.clusters.acceptance.report import Check, LeftOut
-from infra.cost.prices import snapshot
+from infra.cost.prices import read_snapshot
 from infra.jobs.smoke import Level
 from infra.naming import EMULATED_DEVICES_FILE, EMULATED_LABEL
 
@@ -28,12 +28,12 @@ class Bill:
     eks: bool
 
     @cached_property
-    def parts(self) -> dict[str, float | None]:
+    def prices_by_part(self) -> dict[str, float | None]:
         """`EKS` or an instance type -> price per hour of all of its instances; None if the price is unknown."""
-        prices = snapshot(self.region)
+        prices = read_snapshot(self.region)
         numbers = {kind: number for kind, number in sorted(self.instances.items()) if number}
         listed = {
-            **({EKS: prices.item("eks-cluster-hour")} if self.eks else {}),
+            **({EKS: prices.item_price("eks-cluster-hour")} if self.eks else {}),
             **{kind: prices.on_demand(kind) for kind in numbers},
         }
         return {kind: None if price is None else float(price.usd) * numbers.get(kind, 1) for kind, price in listed.items()}
@@ -41,12 +41,12 @@ class Bill:
     @property
     def unknown(self) -> list[str]:
         """Parts whose price is unknown."""
-        return [kind for kind, price in self.parts.items() if price is None]
+        return [kind for kind, price in self.prices_by_part.items() if price is None]
 
     @property
-    def known(self) -> float:
+    def known_total(self) -> float:
         """Sum of the known prices."""
-        return sum(price or 0.0 for price in self.parts.values())
+        return sum(price or 0.0 for price in self.prices_by_part.values())
 
     def plus(self, more: Mapping[str, int]) -> "Bill":
         total = {kind: self.instances.get(kind, 0) + more.get(kind, 0) for kind in {**self.instances, **more}}
@@ -55,24 +55,27 @@ class Bill:
     @property
     def date(self) -> str:
         """Date of the oldest price."""
-        prices = snapshot(self.region)
+        prices = read_snapshot(self.region)
         return min((price.date for kind in self.instances if (price := prices.on_demand(kind))), default=prices.date)
 
     def __str__(self) -> str:
         if not self.unknown:
-            return f"{self.known:.2f} USD/h"
+            return f"{self.known_total:.2f} USD/h"
         missing = ", ".join(kind if kind == EKS else f"{self.instances[kind]} x {kind}" for kind in self.unknown)
-        total = f"{self.known:.2f} USD/h and " if self.known else ""
+        total = f"{self.known_total:.2f} USD/h and " if self.known_total else ""
         return f"unknown: {total}the price of {missing} in {self.region}"
 
     def lines(self) -> list[str]:
         """Return one line per kind of resource."""
         names = {EKS: "EKS control plane", **{kind: f"{number} x {kind}" for kind, number in self.instances.items()}}
-        return [f"{names[kind]}: {'unknown' if price is None else f'{price:.2f} USD/h'}" for kind, price in self.parts.items()]
+        return [
+            f"{names[kind]}: {'unknown' if price is None else f'{price:.2f} USD/h'}"
+            for kind, price in self.prices_by_part.items()
+        ]
 
     def as_json(self) -> dict[str, object]:
         return {
-            "usdPerHour": None if self.unknown else round(self.known, 4),
+            "usdPerHour": None if self.unknown else round(self.known_total, 4),
             "unknown": self.unknown,
             "instances": dict(sorted(self.instances.items())),
         }

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from cli.clusters.dashboard.page_data import Seen, page
+from cli.clusters.dashboard.page_data import Seen, build_page
 from cli.clusters.kubernetes_access import Cluster
 from cli.clusters.status.cluster_status import Status
 from cli.clusters.status.status_command import Look
@@ -16,7 +16,7 @@ from cli.errors import CommandError, Forbidden
 from cli.jobs import records
 from cli.jobs.records import JobRecord
 from cli.nodes.health import findings
-from cli.nodes.health.health_command import node_events, read_journal
+from cli.nodes.health.health_command import list_node_events, read_journal
 from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending
@@ -52,12 +52,12 @@ class Kubernetes:
         """Return the records of all job namespaces that the caller may read; if the caller may read none, return the
         reason.
         """
-        described = self._or_reason(lambda: self.cluster().description())
+        described = self._query_or_reason(lambda: self.cluster().description())
         if isinstance(described, str):
             return described
         before = len(self.unknown)
         read = [
-            self._or_none(partial(records.all_records, self.cluster(), place.name), "records of jobs")
+            self._query_or_none(partial(records.list_records, self.cluster(), place.name), "records of jobs")
             for place in described.namespaces
         ]
         answers = [answer for answer in read if answer is not None]
@@ -67,23 +67,23 @@ class Kubernetes:
         return [record for answer in answers for record in answer]
 
     def nodes(self, jobs: Sequence[JobRecord] | str, now: datetime) -> Sequence[NodeHealth] | str:
-        def every() -> list[NodeHealth]:
+        def judge_all_nodes() -> list[NodeHealth]:
             nodes = self.cluster().list("Node")
-            events = self._or_none(lambda: node_events(self.cluster()), "events of nodes") or []
-            stored = self._or_none(lambda: read_journal(self.cluster()), "journal of nodes")
+            events = self._query_or_none(lambda: list_node_events(self.cluster()), "events of nodes") or []
+            stored = self._query_or_none(lambda: read_journal(self.cluster()), "journal of nodes")
             readable = [] if isinstance(jobs, str) else jobs
-            return [findings.judge_node(node, events, readable, now, stored) for node in nodes]
+            return [findings.assess_node_health(node, events, readable, now, stored) for node in nodes]
 
-        return self._or_reason(every)
+        return self._query_or_reason(judge_all_nodes)
 
-    def _or_none(self, question: Callable[[], Answer], what: str) -> Answer | None:
+    def _query_or_none(self, question: Callable[[], Answer], what: str) -> Answer | None:
         try:
             return question()
         except CommandError as error:
             self.unknown.append(f"{what}: {error}")
             return None
 
-    def _or_reason(self, question: Callable[[], Answer]) -> Answer | str:
+    def _query_or_reason(self, question: Callable[[], Answer]) -> Answer | str:
         try:
             return question()
         except CommandError as error:
@@ -99,7 +99,7 @@ class SpendingReader:
         self._at: float | None = None
         self._last: Spending | str = "cost so far: reading prices"
 
-    def latest(self) -> Spending | str:
+    def latest_spending(self) -> Spending | str:
         """Return the latest result. If it is too old, start another read in the background."""
         if self._raw is None:
             return NO_STACK
@@ -107,16 +107,18 @@ class SpendingReader:
             return NOT_AWS
         is_old = self._at is None or self._clock() - self._at >= SPENDING_SECONDS
         if is_old and (self._thread is None or not self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._renew, args=(self._raw,), daemon=True)  # ^C must not wait for AWS
+            self._thread = threading.Thread(
+                target=self._update_spending, args=(self._raw,), daemon=True
+            )  # ^C must not wait for AWS
             self._thread.start()
         return self._last
 
-    def _renew(self, raw: RawStack) -> None:
-        self._last = self._read(raw)
+    def _update_spending(self, raw: RawStack) -> None:
+        self._last = self._read_spending(raw)
         self._at = self._clock()
 
-    def _read(self, raw: RawStack) -> Spending | str:
-        spent = cost_sources.so_far(raw, self._kubernetes.cluster if self._kubernetes else None)
+    def _read_spending(self, raw: RawStack) -> Spending | str:
+        spent = cost_sources.read_spending_so_far(raw, self._kubernetes.cluster if self._kubernetes else None)
         return f"cost so far: {spent}" if isinstance(spent, str) else spent
 
 
@@ -140,37 +142,37 @@ class Reader:
     def start(self) -> None:
         """Read for the first time. Raises CommandError if this fails, except if the caller lacks permissions."""
         try:
-            self._seen = self._read()
+            self._seen = self._read_data()
         except Forbidden as error:
-            self._seen = self._without_status(str(error))
+            self._seen = self._read_without_status(str(error))
         self._at = self._clock()
 
-    def page(self) -> dict[str, Any]:
+    def build_page(self) -> dict[str, Any]:
         with self._lock:
             if self._seen is None or self._clock() - self._at >= EVERY_SECONDS:
-                self._seen = self._again()
+                self._seen = self._read_again()
                 self._at = self._clock()
             data = self._seen
-        return page(data, datetime.now(UTC))
+        return build_page(data, datetime.now(UTC))
 
-    def _again(self) -> Seen:
+    def _read_again(self) -> Seen:
         try:
-            return self._read()
+            return self._read_data()
         except Forbidden as error:
-            return self._without_status(str(error))
+            return self._read_without_status(str(error))
         except CommandError as error:
-            last = self._seen or self._without_status("")
-            return replace(last, spending=self._spending.latest(), stale=str(error))
+            last = self._seen or self._read_without_status("")
+            return replace(last, spending=self._spending.latest_spending(), stale=str(error))
 
-    def _read(self) -> Seen:
+    def _read_data(self) -> Seen:
         status, _ = self._look()
-        return self._seen_with(status)
+        return self._read_with_status(status)
 
-    def _without_status(self, reason: str) -> Seen:
-        return self._seen_with(Status("", unknown=(reason,) if reason else ()))
+    def _read_without_status(self, reason: str) -> Seen:
+        return self._read_with_status(Status("", unknown=(reason,) if reason else ()))
 
-    def _seen_with(self, status: Status) -> Seen:
-        now, spending = datetime.now(UTC), self._spending.latest()
+    def _read_with_status(self, status: Status) -> Seen:
+        now, spending = datetime.now(UTC), self._spending.latest_spending()
         if self._kubernetes is None:
             return Seen(now, status, NO_NODES, [], spending)
         self._kubernetes.unknown.clear()

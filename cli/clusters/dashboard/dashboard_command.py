@@ -13,7 +13,7 @@ from cli.clusters import stack_cluster
 from cli.clusters.dashboard.cluster_reader import Kubernetes, Reader, SpendingReader
 from cli.clusters.dashboard.server import DashboardServer
 from cli.clusters.kubernetes_access import Access
-from cli.clusters.status.status_command import look_at
+from cli.clusters.status.status_command import make_status_query
 from cli.console import print_json
 from cli.exit_codes import INTERRUPTED
 from infra.config import stack_file
@@ -31,11 +31,11 @@ def command(
     """Prints a URL with a random token, for a browser on this machine, and serves the page until ^C. It listens only on
     127.0.0.1 and reads with your permissions: the page lists the data that you are not allowed to read.
     """
-    raw = stack_file.read(stack_file.find(stack, config_dir)) if stack else None
+    raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, config_dir)) if stack else None
     access = Access(kubeconfig, context)
-    with _reader(raw, config_dir, access) as reader:
+    with _open_reader(raw, config_dir, access) as reader:
         reader.start()
-        with DashboardServer(port, reader.page) as server:
+        with DashboardServer(port, reader.build_page) as server:
             if as_json:
                 print_json({"url": server.url, "port": server.port})
             else:
@@ -48,11 +48,11 @@ def command(
 
 
 @contextmanager
-def _reader(raw: RawStack | None, config_dir: Path, access: Access) -> Iterator[Reader]:
+def _open_reader(raw: RawStack | None, config_dir: Path, access: Access) -> Iterator[Reader]:
     """Yield the reader for a stack's cluster or, without a stack, for the cluster of the kubeconfig."""
     stack = raw.stack if raw else None
     is_ec2 = raw is not None and raw.target_kind == "ec2"
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        look = look_at(stack, config_dir, access, Path(first), spending=False)
-        cluster = None if is_ec2 else Kubernetes(lambda: stack_cluster.connect(stack, config_dir, access, Path(second)))
+        look = make_status_query(stack, config_dir, access, Path(first), spending=False)
+        cluster = None if is_ec2 else Kubernetes(lambda: stack_cluster.connect_to_stack(stack, config_dir, access, Path(second)))
         yield Reader(look, cluster, SpendingReader(raw, cluster))

@@ -71,7 +71,7 @@ class DashboardServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
 
-def is_ours(host: str | None) -> bool:
+def is_local_host(host: str | None) -> bool:
     """Return whether a request's Host header refers to this machine.
 
     >>> [is_ours(host) for host in ("127.0.0.1:8080", "localhost", "evil.example:8080", "127.0.0.1.evil.example", None)]
@@ -83,7 +83,7 @@ def is_ours(host: str | None) -> bool:
         return False
 
 
-def below(path: str, token: str) -> str | None:
+def strip_token(path: str, token: str) -> str | None:
     """Return the part of a path below the token; None if the path has another token or none.
 
     >>> [below(path, "t0k") for path in ("/t0k/page.css", "/t0k/", "/t0k", "/other/page.css", "/")]
@@ -103,30 +103,30 @@ class _Handler(BaseHTTPRequestHandler):
         return "gpumpi"
 
     def do_GET(self) -> None:
-        if not is_ours(self.headers.get("Host")):
-            return self._refuse(HTTPStatus.FORBIDDEN, "this host name is not allowed")
-        path = below(self.path, self.server.token)
+        if not is_local_host(self.headers.get("Host")):
+            return self._send_refusal(HTTPStatus.FORBIDDEN, "this host name is not allowed")
+        path = strip_token(self.path, self.server.token)
         if path is None:
-            return self._refuse(HTTPStatus.FORBIDDEN, "open the URL that the command printed, which contains a token")
+            return self._send_refusal(HTTPStatus.FORBIDDEN, "open the URL that the command printed, which contains a token")
         if path == DATA:
             body = json.dumps(self.server.data()).encode()
-            return self._send(HTTPStatus.OK, "application/json", body)
+            return self._send_response(HTTPStatus.OK, "application/json", body)
         if path not in FILES:
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is no such file")
+            return self._send_refusal(HTTPStatus.NOT_FOUND, "there is no such file")
         name, kind = FILES[path]
-        return self._send(HTTPStatus.OK, kind, (PAGE / name).read_bytes())
+        return self._send_response(HTTPStatus.OK, kind, (PAGE / name).read_bytes())
 
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer requests that http.server itself rejects, such as those with an unsupported method."""
         self.close_connection = True
-        self._refuse(HTTPStatus(code), message or "")
+        self._send_refusal(HTTPStatus(code), message or "")
 
-    def _refuse(self, status: HTTPStatus, why: str) -> None:
-        self._send(status, "text/plain; charset=utf-8", f"{status.value} {status.phrase}: {why}\n".encode())
+    def _send_refusal(self, status: HTTPStatus, why: str) -> None:
+        self._send_response(status, "text/plain; charset=utf-8", f"{status.value} {status.phrase}: {why}\n".encode())
 
-    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+    def _send_response(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
         for name, value in {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)

@@ -10,7 +10,7 @@ from cli.console import to_json
 from cli.durations import format_period
 from cli.ec2.failed_launches import FailedLaunch
 from cli.jobs.state import JobState
-from infra.config.messages import all_of
+from infra.config.messages import join_with_and
 from infra.plan.specs import DRAIN_BEFORE_END
 
 Kind = Literal["eks", "ec2", "existing", ""]
@@ -78,7 +78,7 @@ class PoolStatus:
     last_failed_launch: FailedLaunch | None = None
     capacity_block: BlockStatus | None = None
 
-    def merged(self, other: "PoolStatus") -> "PoolStatus":
+    def merge_with(self, other: "PoolStatus") -> "PoolStatus":
         """Merge with the status from another source. If both have a value, keep the value of `self`."""
         own_values = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
@@ -135,7 +135,7 @@ class SpendingStatus:
 
     def sentence(self) -> str:
         least = "at least " if self.unknown else ""
-        lacking = f"; {all_of(self.unknown)} is unknown" if self.unknown else ""
+        lacking = f"; {join_with_and(self.unknown)} is unknown" if self.unknown else ""
         return f"instances so far: {least}{self.usd:,.2f} USD since {self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC{lacking}"
 
     def as_json(self) -> dict[str, object]:
@@ -176,10 +176,10 @@ class Status:
     unknown: tuple[str, ...] = ()
     """One sentence for each failed query: the data that is missing, and the reason."""
 
-    def merged(self, other: "Status") -> "Status":
+    def merge_with(self, other: "Status") -> "Status":
         """Merge with the status from another source. Pools are matched by name; the pools of `self` come first."""
         other_pools = {pool.name: pool for pool in other.pools}
-        pools = [pool.merged(other_pools.pop(pool.name)) if pool.name in other_pools else pool for pool in self.pools]
+        pools = [pool.merge_with(other_pools.pop(pool.name)) if pool.name in other_pools else pool for pool in self.pools]
         own_values = {name: value for name, value in vars(self).items() if value}
         both = {name: (*getattr(self, name), *getattr(other, name)) for name in ("problems", "unknown")}
         return replace(other, **{**own_values, **both, "pools": (*pools, *other_pools.values())})

@@ -16,34 +16,34 @@ SECONDS: Final = 60.0
 Look = Callable[[], tuple[Status, int]]
 
 
-def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.monotonic) -> Look:
+def add_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.monotonic) -> Look:
     """Return a function that calls `look`, queries the stack's spending in parallel, and adds it to the status."""
     last: tuple[float, SpendingStatus | str] | None = None
 
-    def read() -> SpendingStatus | str:
+    def read_cached_spending() -> SpendingStatus | str:
         nonlocal last
         if last is None or clock() - last[0] >= SECONDS:
-            last = clock(), of_stack(raw)
+            last = clock(), read_stack_spending(raw)
         return last[1]
 
-    def both() -> tuple[Status, int]:
+    def query_both() -> tuple[Status, int]:
         with ThreadPoolExecutor(1) as threads:
-            asked = threads.submit(read)
+            asked = threads.submit(read_cached_spending)
             status, code = look()
-            return _merged(status, asked.result()), code
+            return _merge_spending(status, asked.result()), code
 
-    return both
+    return query_both
 
 
-def of_stack(raw: RawStack) -> SpendingStatus | str:
+def read_stack_spending(raw: RawStack) -> SpendingStatus | str:
     """Return the spending, or the reason why it is unknown."""
-    spent = cost_sources.so_far(raw)
+    spent = cost_sources.read_spending_so_far(raw)
     if isinstance(spent, str):
         return spent
     return SpendingStatus(spent.total.usd, spent.since, tuple(spent.unknown))
 
 
-def _merged(status: Status, spending: SpendingStatus | str) -> Status:
+def _merge_spending(status: Status, spending: SpendingStatus | str) -> Status:
     if isinstance(spending, SpendingStatus):
         return replace(status, spending=spending)
     if any(spending in sentence for sentence in status.unknown):

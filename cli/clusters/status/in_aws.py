@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from cli.aws_queries import explain
+from cli.aws_queries import explain_query_error
 from cli.clusters.status.cluster_status import BlockStatus, PoolStatus, Status
 from cli.ec2.failed_launches import MOST_ACTIVITIES, FailedLaunch, find_last_failed_launch
 from infra.facts.clients import Clients, Denied, is_error, query
@@ -56,15 +56,15 @@ class EksAccount:
             version=described.get("version", ""),
             endpoint=described.get("endpoint", ""),
             certificate_authority=described.get("certificateAuthority", {}).get("data", ""),
-            problems=tuple(_issues(described)),
+            problems=tuple(_list_health_issues(described)),
         )
 
     def status(self, cluster: EksDescription) -> Status:
         """Return the status that AWS reports."""
         pools: dict[str, PoolStatus] = {}
-        for group in self._node_groups():
-            pool = self._pool(group)
-            pools[pool.name] = _merge_groups(pools[pool.name], pool) if pool.name in pools else pool
+        for group in self._list_node_groups():
+            pool = self._read_pool_status(group)
+            pools[pool.name] = _merge_pool_statuses(pools[pool.name], pool) if pool.name in pools else pool
         return Status(
             cluster=cluster.name,
             kind="eks",
@@ -77,14 +77,14 @@ class EksAccount:
             unknown=tuple(dict.fromkeys(self.unknown)),
         )
 
-    def _node_groups(self) -> list[Mapping[str, Any]]:
+    def _list_node_groups(self) -> list[Mapping[str, Any]]:
         eks = self._clients.eks
-        pages = self._query(lambda: list(eks.get_paginator("list_nodegroups").paginate(clusterName=self.name))) or []
+        pages = self._query_aws(lambda: list(eks.get_paginator("list_nodegroups").paginate(clusterName=self.name))) or []
         names = [name for page in pages for name in page["nodegroups"]]
-        groups = [self._query(partial(self._described, name)) for name in names]
+        groups = [self._query_aws(partial(self._describe_node_group, name)) for name in names]
         return [group for group in groups if group and group.get("tags", {}).get(STACK_TAG) == self.stack]
 
-    def _described(self, name: str) -> Mapping[str, Any] | None:
+    def _describe_node_group(self, name: str) -> Mapping[str, Any] | None:
         eks = self._clients.eks
         try:
             group: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
@@ -92,30 +92,33 @@ class EksAccount:
             return None  # the node group was deleted after it was listed
         return group
 
-    def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
+    def _read_pool_status(self, group: Mapping[str, Any]) -> PoolStatus:
         sizes = group.get("scalingConfig", {})
         names = [entry["name"] for entry in group.get("resources", {}).get("autoScalingGroups", ())]
         describe = self._clients.autoscaling.describe_auto_scaling_groups
-        answer = self._query(partial(describe, AutoScalingGroupNames=names)) if names else None
+        answer = self._query_aws(partial(describe, AutoScalingGroupNames=names)) if names else None
         groups: list[Mapping[str, Any]] = answer["AutoScalingGroups"] if answer else []
         state = group["status"]
-        bad_state = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
+        bad_state = (
+            [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_list_health_issues(group)) else [state]
+        )
         return PoolStatus(
             name=group["tags"].get(POOL_TAG, group["nodegroupName"]),
             instance_type=", ".join(group.get("instanceTypes") or ()),
             wanted=sum(entry["DesiredCapacity"] for entry in groups) if groups else sizes.get("desiredSize"),
             min_size=sizes.get("minSize"),
             max_size=sizes.get("maxSize"),
-            problems=tuple(f"node group {group['nodegroupName']} is {status}" for status in bad_state) + tuple(_issues(group)),
-            last_failed_launch=self._last_failed(names),
-            capacity_block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
+            problems=tuple(f"node group {group['nodegroupName']} is {status}" for status in bad_state)
+            + tuple(_list_health_issues(group)),
+            last_failed_launch=self._find_last_failed_launch(names),
+            capacity_block=self._read_capacity_block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
         )
 
-    def _block(self, group: Mapping[str, Any]) -> BlockStatus | None:
+    def _read_capacity_block(self, group: Mapping[str, Any]) -> BlockStatus | None:
         """Return the Capacity Block that the launch template of a node group references."""
         template = group.get("launchTemplate") or {}
 
-        def read() -> BlockStatus | None:
+        def read_block() -> BlockStatus | None:
             versions = self._clients.ec2.describe_launch_template_versions(
                 LaunchTemplateId=template["id"], Versions=[template["version"]]
             )["LaunchTemplateVersions"]
@@ -124,31 +127,31 @@ class EksAccount:
             [block] = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"]
             return BlockStatus(ids[0], block["State"], block["StartDate"], block["EndDate"]) if block.get("EndDate") else None
 
-        return self._query(read) if template else None
+        return self._query_aws(read_block) if template else None
 
-    def _last_failed(self, groups: Iterable[str]) -> FailedLaunch | None:
+    def _find_last_failed_launch(self, groups: Iterable[str]) -> FailedLaunch | None:
         describe = self._clients.autoscaling.describe_scaling_activities
         launches = []
         for name in groups:
-            answer = self._query(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
+            answer = self._query_aws(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
             launches.append(find_last_failed_launch(answer["Activities"]) if answer else None)
         return max((launch for launch in launches if launch), key=lambda launch: launch.at, default=None)
 
-    def _query(self, question: Callable[[], Answer]) -> Answer | None:
+    def _query_aws(self, question: Callable[[], Answer]) -> Answer | None:
         try:
             return query(self.region, question)
         except Denied as denied:
-            self.unknown.append(explain(denied))
+            self.unknown.append(explain_query_error(denied))
             return None
 
 
-def _issues(described: Mapping[str, Any]) -> Iterable[str]:
+def _list_health_issues(described: Mapping[str, Any]) -> Iterable[str]:
     """Yield the health issues that EKS reports for a cluster or a node group."""
     for issue in described.get("health", {}).get("issues", ()):
         yield f"{issue.get('code', 'unhealthy')}: {' '.join(str(issue.get('message', '')).split())}"
 
 
-def _merge_groups(pool: PoolStatus, other: PoolStatus) -> PoolStatus:
+def _merge_pool_statuses(pool: PoolStatus, other: PoolStatus) -> PoolStatus:
     """Combine the statuses of a pool's old and new node groups during a replacement."""
     launches = [launch for launch in (pool.last_failed_launch, other.last_failed_launch) if launch]
     return PoolStatus(

@@ -6,7 +6,7 @@ from cli.ec2.failed_launches import find_last_failed_launch
 from infra.naming import SHARED_CLAIM
 
 
-def read(cluster: DeployedEc2Cluster) -> Status:
+def read_status(cluster: DeployedEc2Cluster) -> Status:
     """Return the status of the cluster. Raises CommandError."""
     group, nodes = cluster.group(), cluster.nodes()
     notices = {node.id: cluster.notice(node) for node in nodes if node.profile_arn}
@@ -14,7 +14,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
     workers = [node for node in nodes if not node.is_head_node]
     joined = [node for node in workers if node.state == "InService"]
     ready = [node for node in head_nodes if node.state == "running" and notices.get(node.id)]
-    problems = _problems(cluster)
+    problems = _find_join_problems(cluster)
     waits = [] if ready else ["head node is booting" if head_nodes else "no head node"]
     if len(joined) != group.desired:
         waits.append(f"{len(joined)} of {group.desired} workers have joined")
@@ -50,12 +50,12 @@ def read(cluster: DeployedEc2Cluster) -> Status:
     )
 
 
-def _problems(cluster: DeployedEc2Cluster) -> dict[str, str]:
+def _find_join_problems(cluster: DeployedEc2Cluster) -> dict[str, str]:
     """Return why nodes could not join or have not joined yet, keyed by instance ID."""
-    waiting = {log.instance_id: f"has not joined yet ({log.written}): {_last_line(log)}" for log in cluster.waiting()}
-    failed = {log.instance_id: f"could not join ({log.written}): {_last_line(log)}" for log in cluster.boot_logs()}
+    waiting = {log.instance_id: f"has not joined yet ({log.written}): {_get_last_line(log)}" for log in cluster.waiting()}
+    failed = {log.instance_id: f"could not join ({log.written}): {_get_last_line(log)}" for log in cluster.boot_logs()}
     return {instance: f"{instance} {text}" for instance, text in {**waiting, **failed}.items()}
 
 
-def _last_line(log: BootLog) -> str:
+def _get_last_line(log: BootLog) -> str:
     return next((line.strip() for line in reversed(log.text.splitlines()) if line.strip()), "its log is empty")

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cli.clusters.kubernetes_access import Cluster
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
-from cli.clusters.status.node_rows import pool_status, queue_status, volume_statuses
+from cli.clusters.status.node_rows import derive_pool_status, derive_queue_status, derive_volume_statuses
 from cli.errors import CommandError
 from cli.jobs import objects
 from cli.jobs.state import JobState
@@ -32,7 +32,7 @@ def read(cluster: Cluster, namespace: str | None = None) -> Status:
         address=cluster.server,
         pools=tuple(pools),
         queues=tuple(queries.queues()),
-        jobs=tuple(queries.lines([state for state in jobs if not state.is_over])),
+        jobs=tuple(queries.build_job_lines([state for state in jobs if not state.is_over])),
         ended=dict(sorted(Counter(str(state.phase) for state in jobs if state.is_over).items())),
         volumes=tuple(queries.volumes()),
         unknown=tuple(dict.fromkeys(queries.unknown)),
@@ -51,41 +51,41 @@ class _Queries:
         self._waits = Waits(cluster, self.unknown.append)
 
     def pools(self) -> list[PoolStatus]:
-        nodes = self._query(partial(self._cluster.list, "Node"))
+        nodes = self._query_cluster(partial(self._cluster.list, "Node"))
         if nodes is None:
             return [PoolStatus(pool.name, pool.instance_type, max_size=pool.max_size) for pool in self._described.pools]
-        pods = self._query(partial(self._cluster.list, "Pod"))
-        return [pool_status(pool, nodes, pods) for pool in self._described.pools]
+        pods = self._query_cluster(partial(self._cluster.list, "Pod"))
+        return [derive_pool_status(pool, nodes, pods) for pool in self._described.pools]
 
     def queues(self) -> list[QueueStatus]:
         statuses = []
         for space in self._own:
             if space.queue is None:
                 continue
-            workloads = self._query(partial(self._cluster.list, "Workload", space.name))
-            helpers = self._query(partial(self._cluster.list, "Job", space.name, files.SELECTOR))
+            workloads = self._query_cluster(partial(self._cluster.list, "Workload", space.name))
+            helpers = self._query_cluster(partial(self._cluster.list, "Job", space.name, files.SELECTOR))
             if workloads is not None:
-                statuses.append(queue_status(space.name, space.queue, workloads, helpers or ()))
+                statuses.append(derive_queue_status(space.name, space.queue, workloads, helpers or ()))
         return statuses
 
     def volumes(self) -> list[VolumeStatus]:
         statuses = []
         for namespace in self._own:
-            claims = self._query(partial(self._cluster.list, "PersistentVolumeClaim", namespace.name))
-            statuses += volume_statuses(namespace, claims)
+            claims = self._query_cluster(partial(self._cluster.list, "PersistentVolumeClaim", namespace.name))
+            statuses += derive_volume_statuses(namespace, claims)
         return statuses
 
     def jobs(self) -> list[JobState]:
         """Return the jobs, oldest first."""
         states = []
         for name in self._namespaces:
-            states += self._query(partial(objects.list_jobs, self._cluster, name)) or []
+            states += self._query_cluster(partial(objects.list_jobs, self._cluster, name)) or []
         return sorted(states, key=lambda state: state.created)
 
-    def lines(self, states: Sequence[JobState]) -> list[JobLine]:
+    def build_job_lines(self, states: Sequence[JobState]) -> list[JobLine]:
         return [JobLine(state, self._waits.reason(state)) for state in states]
 
-    def _query(self, question: Callable[[], Answer]) -> Answer | None:
+    def _query_cluster(self, question: Callable[[], Answer]) -> Answer | None:
         try:
             return question()
         except CommandError as error:

@@ -15,14 +15,14 @@ from rich.live import Live
 from rich.text import Text
 
 from cli import options
-from cli.aws_queries import explain, require_region
+from cli.aws_queries import explain_query_error, require_region
 from cli.clusters import stack_cluster
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.clusters.status import in_ec2_cluster, in_kubernetes
 from cli.clusters.status.cluster_status import Status
-from cli.clusters.status.hourly_price import with_spending
+from cli.clusters.status.hourly_price import add_spending
 from cli.clusters.status.in_aws import EksAccount, EksDescription
-from cli.clusters.status.status_screen import screen
+from cli.clusters.status.status_screen import render_status
 from cli.console import make_console, print_result
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError, NotFound
@@ -58,15 +58,15 @@ def command(
     """
     access = Access(kubeconfig, context, namespace)
     with tempfile.TemporaryDirectory() as folder:
-        look = look_at(stack, config_dir, access, Path(folder))
+        look = make_status_query(stack, config_dir, access, Path(folder))
         if watch:
-            return _watch(look, as_json=as_json)
+            return _watch_status(look, as_json=as_json)
         status, code = look()
         now = datetime.now(UTC)
-        return print_result(status.as_json(now), screen(status, now), as_json=as_json, code=code)
+        return print_result(status.as_json(now), render_status(status, now), as_json=as_json, code=code)
 
 
-def _watch(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
+def _watch_status(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
     """Poll until ^C. A failure of the first poll ends the verb; later failures are shown and polling continues."""
     last = look()
     try:
@@ -74,20 +74,20 @@ def _watch(look: Look, *, as_json: bool, pause: Callable[[float], object] = time
             while True:
                 print(json.dumps(last[0].as_json(datetime.now(UTC))), flush=True)
                 pause(EVERY_SECONDS)
-                last = _again(look, last)
+                last = _query_again(look, last)
         console = make_console()
         with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
             while True:
                 now = datetime.now(UTC)
                 note = Text(f"{now.astimezone():%H:%M:%S}, every {EVERY_SECONDS:g} s; ^C to stop", "dim")
-                live.update(Group(screen(last[0], now), Text(), note), refresh=True)
+                live.update(Group(render_status(last[0], now), Text(), note), refresh=True)
                 pause(EVERY_SECONDS)
-                last = _again(look, last)
+                last = _query_again(look, last)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
+def _query_again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
     try:
         return look()
     except CommandError as error:
@@ -97,30 +97,34 @@ def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
 # --- queries ------------------------------------------------------------------------------------------------------------
 
 
-def look_at(stack: str | None, folder: Path, access: Access, scratch: Path, *, spending: bool = True) -> Look:
+def make_status_query(stack: str | None, folder: Path, access: Access, scratch: Path, *, spending: bool = True) -> Look:
     """Return a function that queries the stack's cluster or, without a stack, the kubeconfig's cluster."""
     if stack is None:
         cluster = access.connect()
         return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
-    raw = stack_file.read(stack_file.find(stack, folder))
+    raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, folder))
     if raw.target_kind not in ("ec2", "eks"):
-        return _kubernetes_look(raw, access)
+        return _make_kubernetes_query(raw, access)
     if raw.target_kind == "ec2" and access != Access():
         raise CommandError(f"{stack} is an EC2 cluster: it has no kubeconfig, context or namespace", USAGE)
     is_ec2 = raw.target_kind == "ec2"
-    look = (lambda: (in_ec2_cluster.read(DeployedEc2Cluster(stack, folder)), OK)) if is_ec2 else _EksLook(raw, access, scratch)
-    return with_spending(raw, look) if spending else look
+    look = (
+        (lambda: (in_ec2_cluster.read_status(DeployedEc2Cluster(stack, folder)), OK))
+        if is_ec2
+        else _EksLook(raw, access, scratch)
+    )
+    return add_spending(raw, look) if spending else look
 
 
-def _kubernetes_look(raw: RawStack, access: Access) -> Look:
+def _make_kubernetes_query(raw: RawStack, access: Access) -> Look:
     """Return a function that queries a cluster outside AWS without calling AWS."""
     cluster, name = access.connect(), Naming(raw.stack).cluster
 
-    def look() -> tuple[Status, int]:
-        status = _of_stack(in_kubernetes.read(cluster, access.namespace), name)
-        return replace(status, kind="existing" if stack_file.is_existing(raw.values) else ""), OK
+    def query_status() -> tuple[Status, int]:
+        status = _check_cluster(in_kubernetes.read(cluster, access.namespace), name)
+        return replace(status, kind="existing" if stack_file.uses_existing_cluster(raw.values) else ""), OK
 
-    return look
+    return query_status
 
 
 class _EksLook:
@@ -142,17 +146,20 @@ class _EksLook:
         except UnknownRegion:
             raise
         except (FactsError, Denied) as error:
-            aws, cluster = Status(name, "eks", unknown=(f"desired sizes and failed launches: {explain(error)}",)), None
+            aws, cluster = (
+                Status(name, "eks", unknown=(f"desired sizes and failed launches: {explain_query_error(error)}",)),
+                None,
+            )
         try:
-            kubernetes = _of_stack(in_kubernetes.read(self._connected(cluster), self._access.namespace), name)
+            kubernetes = _check_cluster(in_kubernetes.read(self._connect(cluster), self._access.namespace), name)
         except CommandError as error:
             if cluster is None or error.code == REFUSED:
                 raise
             return replace(aws, unknown=(*aws.unknown, f"ready nodes, queues, jobs and volumes: {error}")), error.code
-        merged = kubernetes.merged(aws)
+        merged = kubernetes.merge_with(aws)
         return replace(merged, version=kubernetes.version or aws.version), OK
 
-    def _connected(self, described: EksDescription | None) -> Cluster:
+    def _connect(self, described: EksDescription | None) -> Cluster:
         """Connect with the given kubeconfig or, without one, with a kubeconfig built from what AWS reports.
 
         If AWS reports nothing, use the default kubeconfig.
@@ -165,7 +172,7 @@ class _EksLook:
         return self._cluster
 
 
-def _of_stack(status: Status, name: str) -> Status:
+def _check_cluster(status: Status, name: str) -> Status:
     """Return the status. Raises CommandError if the kubeconfig belongs to another cluster."""
     stack_cluster.check_cluster_name(status.cluster, name)
     return status

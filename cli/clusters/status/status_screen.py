@@ -10,28 +10,28 @@ from cli.clusters.status.cluster_status import UNKNOWN, PoolStatus, Status, form
 from cli.console import Listing
 from cli.durations import format_ago, format_duration
 from cli.jobs.list_jobs import STYLES
-from cli.jobs.waits import shorten
+from cli.jobs.waits import shorten_reason
 
 GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
 
 
-def screen(status: Status, now: datetime) -> RenderableType:
+def render_status(status: Status, now: datetime) -> RenderableType:
     """Render the status as one screen."""
-    return Group(*_parts(status, now))
+    return Group(*_render_parts(status, now))
 
 
-def _parts(status: Status, now: datetime) -> Iterator[RenderableType]:
-    yield _heading(status)
+def _render_parts(status: Status, now: datetime) -> Iterator[RenderableType]:
+    yield _render_heading(status)
     for problem in status.problems:
         yield Text(f"  {problem}", BAD)
     if status.pools:
         yield Text()
-        yield _pools(status.pools)
+        yield _render_pools(status.pools)
         for pool in status.pools:
-            yield from _troubles(pool, status.aws_time or now)
-    yield from _queues(status)
-    yield from _jobs(status, now)
-    yield from _volumes(status)
+            yield from _render_pool_problems(pool, status.aws_time or now)
+    yield from _render_queues(status)
+    yield from _render_jobs(status, now)
+    yield from _render_volumes(status)
     if status.spending:
         yield Text()
         yield Text(status.spending.sentence(), DOUBTFUL if status.spending.unknown else "")
@@ -39,7 +39,7 @@ def _parts(status: Status, now: datetime) -> Iterator[RenderableType]:
         yield Text(f"unknown: {sentence}", DOUBTFUL)
 
 
-def _heading(status: Status) -> Text:
+def _render_heading(status: Status) -> Text:
     said = [status.state or "", f"Kubernetes {status.version}" if status.version else "", status.address]
     text = Text(status.cluster, "bold")
     for part in filter(None, said):
@@ -47,7 +47,7 @@ def _heading(status: Status) -> Text:
     return text
 
 
-def _pools(pools: tuple[PoolStatus, ...]) -> Listing:
+def _render_pools(pools: tuple[PoolStatus, ...]) -> Listing:
     numbers = ("ready", "desired", "GPUs used", "GPUs free")
     listing = Listing("pool", "type", *numbers, "size", right=numbers)
     for pool in pools:
@@ -62,7 +62,7 @@ def _pools(pools: tuple[PoolStatus, ...]) -> Listing:
     return listing
 
 
-def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
+def _render_pool_problems(pool: PoolStatus, now: datetime) -> Iterator[Text]:
     if pool.capacity_block:
         is_over = pool.capacity_block.state not in ("active", "scheduled", "payment-pending")
         yield Text(f"{pool.name}: {pool.capacity_block.sentence(now)}", BAD if is_over else "")
@@ -74,7 +74,7 @@ def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
         yield Text(f"{pool.name}: last failed launch {format_ago(launch.at, now)}{over}: {launch.reason}", style)
 
 
-def _queues(status: Status) -> Iterator[RenderableType]:
+def _render_queues(status: Status) -> Iterator[RenderableType]:
     if not status.queues:
         return
     yield Text()
@@ -83,7 +83,7 @@ def _queues(status: Status) -> Iterator[RenderableType]:
         yield Text(f"queue {queue.name} in namespace {queue.namespace}: {words}", DOUBTFUL if queue.waiting else "")
 
 
-def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
+def _render_jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
     if status.jobs:
         several = len({job.state.namespace for job in status.jobs}) > 1
         yield Text()
@@ -94,7 +94,7 @@ def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
             state = line.state
             place = [state.namespace] if several else []
             phase = Text(state.phase, STYLES.get(state.phase, DOUBTFUL))
-            waits = Text(shorten(line.waits_for))
+            waits = Text(shorten_reason(line.waits_for))
             listing.add_row(
                 state.name, *place, state.pool, str(state.workers or ""), phase, format_duration(state.seconds(now)), waits
             )
@@ -106,7 +106,7 @@ def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
         yield Text("no jobs", "dim")
 
 
-def _volumes(status: Status) -> Iterator[RenderableType]:
+def _render_volumes(status: Status) -> Iterator[RenderableType]:
     if not status.volumes:
         return
     yield Text()

@@ -45,7 +45,7 @@ class Account:
     """Seconds of training and outside the queue, each multiplied by the number of GPUs."""
 
     @property
-    def wall(self) -> timedelta:
+    def wall_time(self) -> timedelta:
         return sum(self.spent.values(), timedelta())
 
     @property
@@ -55,32 +55,32 @@ class Account:
         return useful / outside_queue if outside_queue else None
 
     @property
-    def share(self) -> str:
+    def goodput_percentage(self) -> str:
         """The goodput as text; empty before a job has left the queue."""
         return "" if self.goodput is None else f"{100 * self.goodput:.1f} %"
 
     @property
-    def lost_is_unknown(self) -> bool:
+    def is_lost_time_unknown(self) -> bool:
         return not self.has_steps and not self.spent["lost"]
 
 
-def account_for(record: Record, now: datetime) -> Account:
+def compute_account(record: Record, now: datetime) -> Account:
     """Return the account of one job until its end or, while it runs, until now."""
     spent: dict[Part, timedelta] = dict.fromkeys(PARTS, timedelta())
-    for phase, seconds in _dropped(record).items():
+    for phase, seconds in _sum_unlisted_seconds(record).items():
         spent[PART_OF_PHASE[phase]] += timedelta(seconds=seconds)
-    marks = list(_marks(record))
-    for phase, begin, end in _listed(record, now):
-        for part, length in _parts(PART_OF_PHASE[phase], begin, end, marks):
+    marks = list(_list_marks(record))
+    for phase, begin, end in _list_phases(record, now):
+        for part, length in _split_phase(PART_OF_PHASE[phase], begin, end, marks):
             spent[part] += length
-    saved = timedelta(milliseconds=sum(attempt["steps"]["savedMs"] for attempt in _with_steps(record)))
+    saved = timedelta(milliseconds=sum(attempt["steps"]["savedMs"] for attempt in _list_attempts_with_steps(record)))
     saved = min(saved, spent["training"])
     spent["training"] -= saved
     spent["checkpointing"] += saved
-    weight = _weight(record)
+    weight = _compute_weight(record)
     outside_queue = sum(spent.values(), timedelta()) - spent["queued"]
     weighted = (weight * spent["training"].total_seconds(), weight * outside_queue.total_seconds())
-    return Account(spent, bool(_with_steps(record)), weighted)
+    return Account(spent, bool(_list_attempts_with_steps(record)), weighted)
 
 
 def sum_accounts(accounts: Sequence[Account]) -> Account:
@@ -89,7 +89,7 @@ def sum_accounts(accounts: Sequence[Account]) -> Account:
     return Account(spent, all(account.has_steps for account in accounts), (useful, outside_queue))
 
 
-def _listed(record: Record, now: datetime) -> Iterator[tuple[str, datetime, datetime]]:
+def _list_phases(record: Record, now: datetime) -> Iterator[tuple[str, datetime, datetime]]:
     """Yield each phase that the record lists, with its start and end."""
     for entry in record["phases"]:
         if entry["phase"] in PART_OF_PHASE:
@@ -97,7 +97,7 @@ def _listed(record: Record, now: datetime) -> Iterator[tuple[str, datetime, date
             yield entry["phase"], begin, max(begin, parse_time(entry["to"]) if entry["to"] else now)
 
 
-def _dropped(record: Record) -> dict[str, float]:
+def _sum_unlisted_seconds(record: Record) -> dict[str, float]:
     """Return the seconds per phase that the record contains only in its sums, not in its list of phases."""
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in PART_OF_PHASE}
     for entry in record["phases"]:
@@ -107,7 +107,7 @@ def _dropped(record: Record) -> dict[str, float]:
     return sums
 
 
-def _parts(usual: Part, begin: datetime, end: datetime, marks: Sequence[Mark]) -> Iterator[tuple[Part, timedelta]]:
+def _split_phase(usual: Part, begin: datetime, end: datetime, marks: Sequence[Mark]) -> Iterator[tuple[Part, timedelta]]:
     """Split a recorded phase at the marks. Time before the first mark, or in the queue, is the phase's usual part."""
     current, since = usual, begin
     for when, part in marks if usual != "queued" else ():
@@ -119,17 +119,17 @@ def _parts(usual: Part, begin: datetime, end: datetime, marks: Sequence[Mark]) -
     yield current, end - since
 
 
-def _marks(record: Record) -> Iterator[Mark]:
+def _list_marks(record: Record) -> Iterator[Mark]:
     """Yield the starts of the parts that the steps indicate, in order. Corrects small clock differences between nodes
     and the controller.
     """
     latest = parse_time(record["created"])
-    for when, part in _unordered(record) if _with_steps(record) else ():
+    for when, part in _list_unordered_marks(record) if _list_attempts_with_steps(record) else ():
         latest = max(latest, when)
         yield latest, part
 
 
-def _unordered(record: Record) -> Iterator[Mark]:
+def _list_unordered_marks(record: Record) -> Iterator[Mark]:
     for attempt in record["attempts"]:
         goes_on = attempt is not record["attempts"][-1] or not record["ended"]
         failed = attempt["outcome"] not in (None, "Succeeded")
@@ -146,11 +146,11 @@ def _unordered(record: Record) -> Iterator[Mark]:
             yield parse_time(attempt["running"]), "training"
 
 
-def _with_steps(record: Record) -> list[Mapping[str, Any]]:
+def _list_attempts_with_steps(record: Record) -> list[Mapping[str, Any]]:
     return [attempt for attempt in record["attempts"] if attempt.get("steps")]
 
 
-def _weight(record: Record) -> int:
+def _compute_weight(record: Record) -> int:
     """Return the job's number of GPUs, or of workers if it has no GPUs."""
     each = max((worker["gpus"] for worker in record["workers"]), default=0)
     return int(max(1, record.get("size", 1)) * (each or 1))

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from cli.clusters.kubernetes_access import Cluster
 from cli.errors import CommandError
 from cli.exit_codes import REFUSED
-from infra.config.problems import Problem, path_text
+from infra.config.problems import Problem, format_path
 
 Path = tuple[str | int, ...]
 Level = Literal["restricted", "baseline"]
@@ -30,28 +30,28 @@ SECCOMP: Final = ("RuntimeDefault", "Localhost")
 IMPORT: Final = "`import` turns it into a job file that complies."
 
 
-def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def find_pod_specs(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Yield the pod specs in a manifest of any kind, with their paths."""
     if isinstance(value, Mapping):
         if isinstance(value.get("containers"), list):
             yield path, value
         else:
             for key, inner in value.items():
-                yield from pods(inner, (*path, key))
+                yield from find_pod_specs(inner, (*path, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from pods(inner, (*path, number))
+            yield from find_pod_specs(inner, (*path, number))
 
 
-def problems(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
+def find_violations(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
     """Return the violations of a Pod Security level in a manifest. Pure."""
     reasons = []
-    for path, spec in pods(manifest):
-        reasons += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in find_pod_problems(spec, level)]
+    for path, spec in find_pod_specs(manifest):
+        reasons += [Problem(format_path((*path, *where)), f"{text} {IMPORT}") for where, text in find_pod_violations(spec, level)]
     return reasons
 
 
-def find_pod_problems(spec: Mapping[str, Any], level: Level) -> Iterator[tuple[Path, str]]:
+def find_pod_violations(spec: Mapping[str, Any], level: Level) -> Iterator[tuple[Path, str]]:
     for key in HOST:
         if spec.get(key):
             yield (key,), f"Pod Security ({level}) forbids it."
@@ -96,11 +96,11 @@ def check_baseline(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[s
 _CONTAINER: Final = {"restricted": check_restricted, "baseline": check_baseline}
 
 
-def list_refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
+def find_rejections(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
     """Submit a pod from each pod template to the cluster's API server as a dry run, and yield the rejections. Creates
     nothing. Raises CommandError.
     """
-    for path, spec in pods(manifest):
+    for path, spec in find_pod_specs(manifest):
         metadata = {"name": "gpumpi-dry-run", "namespace": namespace}
         restart = {"restartPolicy": "Never"} if spec.get("restartPolicy") not in ("Never", "OnFailure") else {}
         try:
@@ -109,4 +109,4 @@ def list_refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str)
             if error.code != REFUSED:
                 raise
             reason = str(error).rpartition(metadata["name"])[2].lstrip(' ":') or error
-            yield Problem(path_text(path), f"the cluster rejects the pod: {reason}")
+            yield Problem(format_path(path), f"the cluster rejects the pod: {reason}")

@@ -5,19 +5,19 @@ https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.pytorchjob import describe_ranks
+from cli.jobs.importing.pytorchjob import describe_rank_start
 from cli.jobs.importing.source import Source
 from infra.jobs import starters
 
 
-def read(draft: Draft, source: Source) -> None:
+def read_job(draft: Draft, source: Source) -> None:
     """Read the job. The job's pods become workers, with one rank per worker unless the command starts more."""
-    containers.metadata(draft, source)
-    spec = source.at("spec")
-    parallel = spec.at("parallelism").value or 1
+    containers.read_metadata(draft, source)
+    spec = source.get_field("spec")
+    parallel = spec.get_field("parallelism").value or 1
     # Without completions, a Job runs `parallelism` pods at once:
     # https://kubernetes.io/docs/concepts/workloads/controllers/job/#parallel-jobs
-    pods = spec.at("completions").value or parallel
+    pods = spec.get_field("completions").value or parallel
     spec.take("completions")
     if parallel == pods:
         spec.take("parallelism")
@@ -31,27 +31,27 @@ def read(draft: Draft, source: Source) -> None:
     spec.drop("suspend", why="the queue suspends the job until it fits")
     for key in ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy"):
         spec.drop(key, why="a job fails or succeeds as a whole")
-    containers.template_metadata(draft, spec.at("template"))
-    pod = spec.at("template", "spec")
-    main = containers.pod(pod)
-    containers.workers(draft, pod, main)
-    _command(draft, main)
+    containers.read_template_metadata(draft, spec.get_field("template"))
+    pod = spec.get_field("template", "spec")
+    main = containers.read_pod(pod)
+    containers.read_worker_template(draft, pod, main)
+    _read_command(draft, main)
 
 
-def _command(draft: Draft, main: Source) -> None:
-    words = containers.command(main)
-    mpi = starters.mpi_of(words)
+def _read_command(draft: Draft, main: Source) -> None:
+    words = containers.read_command(main)
+    mpi = starters.find_any_mpi_starter(words)
     if mpi:
         draft.set("launcher", "mpijob", f"the command starts {mpi}, which needs workers with sshd")
         comment = f"{mpi} runs once, in the launcher"
     else:
         why = (
             ""
-            if starters.torch_starter(words)
+            if starters.find_torch_starter(words)
             else "; the image needs PyTorch. A Job that does not need it runs unchanged: kubectl apply"
         )
         draft.set("launcher", "torchrun", f"workers without SSH{why}")
-        comment = describe_ranks(words)
+        comment = describe_rank_start(words)
     draft.set("command", words or None, comment)
-    if not mpi and not starters.torch_starter(words):
+    if not mpi and not starters.find_torch_starter(words):
         draft.set("slots", 1, "one process per pod, as before")

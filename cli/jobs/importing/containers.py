@@ -13,7 +13,7 @@ from infra.jobs.mpi import SSH_PORT
 from infra.jobs.pod_overrides import VOLUME_KINDS, PodVolume
 from infra.jobs.pod_rules import OUR_VOLUMES, RESERVED_LABELS
 from infra.jobs.rank_environment import MASTER_PORT
-from infra.jobs.sizing import bytes_of
+from infra.jobs.sizing import parse_bytes
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, PRIORITY_LABEL, QUEUE_LABEL
 
 USER: Final = 1000
@@ -51,25 +51,25 @@ _CONTAINER: Final[Mapping[str, str]] = {
 }
 
 
-def metadata(draft: Draft, source: Source) -> None:
+def read_metadata(draft: Draft, source: Source) -> None:
     """Read the job's name and Kueue's labels."""
     source.take("apiVersion")
     source.take("kind")
-    about = source.at("metadata")
+    about = source.get_field("metadata")
     draft.set("name", about.take("name"))
     if start := about.take("generateName"):
         draft.set("generateName", start)
     about.drop("namespace", why="submit puts the job into a job namespace; choose one with --namespace")
     about.drop("labels", QUEUE_LABEL, why="jobs wait in the queue of their namespace")
-    if priority := about.at("labels", PRIORITY_LABEL).value:
+    if priority := about.get_field("labels", PRIORITY_LABEL).value:
         draft.set("priority", priority, f"from the label {PRIORITY_LABEL}")
         about.take("labels", PRIORITY_LABEL)
 
 
-def template_metadata(draft: Draft, template: Source, role: str = "worker") -> None:
+def read_template_metadata(draft: Draft, template: Source, role: str = "worker") -> None:
     """Read labels and annotations of a pod template."""
     for key in ("labels", "annotations"):
-        section = template.at("metadata", key)
+        section = template.get_field("metadata", key)
         portable = {name: str(value) for name, value in (section.value or {}).items() if not name.startswith(RESERVED_LABELS)}
         for name in portable:
             section.take(name)
@@ -77,117 +77,119 @@ def template_metadata(draft: Draft, template: Source, role: str = "worker") -> N
         draft.override(role, key, portable)
 
 
-def workers(draft: Draft, spec: Source, container: Source) -> None:
+def read_worker_template(draft: Draft, spec: Source, container: Source) -> None:
     """For formats with one kind of worker, read the pod template except for its command."""
-    pod_settings(draft, spec)
-    ports(draft, container)
+    read_pod_settings(draft, spec)
+    read_ports(draft, container)
     draft.set("workingDir", container.take("workingDir"))
     draft.set("image", container.take("image"))
-    environment(draft, container)
-    volumes(draft, spec, container)
-    resources(draft, container.at("resources"))
+    read_environment(draft, container)
+    read_volumes(draft, spec, container)
+    read_resources(draft, container.get_field("resources"))
 
 
-def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
+def read_pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
     """Read a role's tolerations, affinity, grace period and image pull secrets."""
     draft.override(role, "tolerations", spec.take("tolerations"))
     if affinity := spec.take("affinity"):
         draft.override(role, "affinity", affinity)
         draft.comments["podOverrides"] = "affinity as in the source: the nodes of the pool must have these labels"
-    _grace_period(draft, spec)
-    if names := [secret.take("name") for secret in spec.each("imagePullSecrets")]:
+    _read_grace_period(draft, spec)
+    if names := [secret.take("name") for secret in spec.list_elements("imagePullSecrets")]:
         draft.set("imagePullSecrets", names, "Secrets that must exist in the job's namespace")
 
 
-def _grace_period(draft: Draft, spec: Source) -> None:
+def _read_grace_period(draft: Draft, spec: Source) -> None:
     """Read the grace period. All pods of a job have the same grace period: the longest in the source."""
     key = "terminationGracePeriodSeconds"
-    sources = [source for source in (spec, draft.grace_period) if source is not None and source.at(key).value is not None]
+    sources = [source for source in (spec, draft.grace_period) if source is not None and source.get_field(key).value is not None]
     if not sources:
         return
-    draft.grace_period = max(sources, key=lambda source: int(source.at(key).value))
-    longest = draft.grace_period.at(key).value
+    draft.grace_period = max(sources, key=lambda source: int(source.get_field(key).value))
+    longest = draft.grace_period.get_field(key).value
     for source in sources:
-        source.untake(key)
-        if source.at(key).value == longest:
+        source.undo_take(key)
+        if source.get_field(key).value == longest:
             source.take(key)
         source.change(key, to=f"{longest}, the longest in the source: all pods of a job have the same grace period")
     draft.set(key, longest)
 
 
-def pod(spec: Source, name: str | None = None) -> Source:
+def read_pod(spec: Source, name: str | None = None) -> Source:
     """Record the pod fields that job files do not support. Return the main container: the one with this name, or else
     the first.
     """
     for key, why in _POD.items():
         spec.drop(key, why=why)
     spec.change("restartPolicy", to=RANKS_RESTART)
-    containers = spec.each("containers")
+    containers = spec.list_elements("containers")
     chosen = next(
-        (container for container in containers if name and container.at("name").value == name),
+        (container for container in containers if name and container.get_field("name").value == name),
         containers[0] if containers else None,
     )
     for number, container in enumerate(containers):
         if chosen is None or container.path != chosen.path:
             spec.drop("containers", number, why="a job has one container; merge it into the image or run it as a separate job")
-    _security(spec)
+    _read_security_context(spec)
     if chosen is None:
-        return spec.at("containers", 0)
+        return spec.get_field("containers", 0)
     chosen.take("name")
     for key, why in _CONTAINER.items():
         chosen.drop(key, why=why)
-    _security(chosen)
+    _read_security_context(chosen)
     return chosen
 
 
-def _security(context: Source) -> None:
+def _read_security_context(context: Source) -> None:
     """Record security settings that job files do not support. A job's pods run as user 1000 under Pod Security
     `restricted`.
     """
     for key in ("runAsUser", "runAsGroup", "fsGroup"):
-        if context.at("securityContext", key).value == USER:
+        if context.get_field("securityContext", key).value == USER:
             context.take("securityContext", key)
         else:
             context.drop("securityContext", key, why=f"pods run as user and group {USER}")
     for key, required in (("runAsNonRoot", True), ("allowPrivilegeEscalation", False), ("privileged", False)):
-        if context.at("securityContext", key).value == required:
+        if context.get_field("securityContext", key).value == required:
             context.take("securityContext", key)
     context.drop("securityContext", "privileged", why="Pod Security forbids it; device plugins give pods their devices")
     context.drop("securityContext", "capabilities", why="pods have no capabilities; Open MPI and NCCL need none")
     context.drop("securityContext", why="pods comply with the restricted Pod Security Standard")
 
 
-def command(container: Source) -> list[str]:
+def read_command(container: Source) -> list[str]:
     """Return the container's `command` and `args` as one list."""
     entry = container.take("command") or []
-    if not entry and container.at("args").value:
+    if not entry and container.get_field("args").value:
         container.change("args", to=WITHOUT_ENTRYPOINT)
     return [str(word) for word in [*entry, *(container.take("args") or [])]]
 
 
-def ports(draft: Draft, container: Source, role: str = "worker") -> None:
+def read_ports(draft: Draft, container: Source, role: str = "worker") -> None:
     """Read the ports, except those that the launcher itself uses."""
     ports = []
-    for port in container.each("ports"):
-        if port.at("containerPort").value in LAUNCHER_PORTS:
+    for port in container.list_elements("ports"):
+        if port.get_field("containerPort").value in LAUNCHER_PORTS:
             port.drop(why="the launcher uses this port")
         else:
-            ports.append({key: port.take(key) for key in ("name", "containerPort", "protocol") if port.at(key).value is not None})
+            ports.append(
+                {key: port.take(key) for key in ("name", "containerPort", "protocol") if port.get_field(key).value is not None}
+            )
     draft.override(role, "ports", ports)
 
 
-def environment(draft: Draft, container: Source) -> None:
+def read_environment(draft: Draft, container: Source) -> None:
     """Read the environment variables, except those that the launcher or the device plugin sets."""
     if sources := container.take("envFrom"):
         imported = draft.values.get("envFrom", [])
         added = [source for source in sources if source not in imported]
         draft.set("envFrom", [*imported, *added], "must exist in the job's namespace")
-    for variable in container.each("env"):
+    for variable in container.list_elements("env"):
         name = str(variable.take("name"))
-        if rank_environment.is_reserved(name):
+        if rank_environment.is_reserved_variable(name):
             for key in ("value", "valueFrom"):
                 variable.drop(key, why=f"the launcher or the device plugin sets {name}")
-        elif variable.at("valueFrom").value is not None and not variable.at("valueFrom", "secretKeyRef").value:
+        elif variable.get_field("valueFrom").value is not None and not variable.get_field("valueFrom", "secretKeyRef").value:
             variable.drop("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
         else:
             import_variable(draft, name, variable)
@@ -198,7 +200,7 @@ def import_variable(draft: Draft, name: str, variable: Source) -> None:
     several variables with the same name wins.
     """
     value: str | dict[str, str]
-    if secret := variable.at("valueFrom", "secretKeyRef").value:
+    if secret := variable.get_field("valueFrom", "secretKeyRef").value:
         field, value = (
             "secretEnv",
             {key: str(variable.take("valueFrom", "secretKeyRef", key)) for key in _SECRET if key in secret},
@@ -222,28 +224,28 @@ def import_variable(draft: Draft, name: str, variable: Source) -> None:
 
 def note_replaced_value(former: Source, value: str) -> None:
     for path in (("value",), *(("valueFrom", "secretKeyRef", key) for key in _SECRET)):
-        former.untake(*path)
+        former.undo_take(*path)
     for key in ("value", "valueFrom"):
         former.change(key, to=f"{value}, set elsewhere in the source: all pods of a job have the same environment")
 
 
-def resources(draft: Draft, source: Source) -> None:
+def read_resources(draft: Draft, source: Source) -> None:
     """Read the resources of one worker: each limit or, if there is none, the request."""
-    limits, requests = source.at("limits"), source.at("requests")
+    limits, requests = source.get_field("limits"), source.get_field("requests")
     amounts = {**(requests.value or {}), **(limits.value or {})}
     resources: dict[str, Any] = {}
     for name, amount in amounts.items():
         for where in (limits, requests):
-            if where.at(name).value not in (None, amount):
+            if where.get_field(name).value not in (None, amount):
                 where.change(name, to=f"{amount}, the limit: pods of a job request their limit")
-        if not _amount(draft, resources, name, amount):
+        if not _store_resource(draft, resources, name, amount):
             continue
         limits.take(name)
         requests.take(name)
     draft.add("resources", resources)
 
 
-def _amount(draft: Draft, resources: dict[str, Any], name: str, amount: Any) -> bool:
+def _store_resource(draft: Draft, resources: dict[str, Any], name: str, amount: Any) -> bool:
     """Store the amount of one resource; return whether job files have a field for this resource."""
     if name == GPU_RESOURCE:
         draft.set("gpusPerWorker", parse_whole_number(amount))
@@ -266,36 +268,36 @@ def parse_whole_number(amount: Any) -> Any:
 
 def parse_mib(amount: Any) -> Any:
     try:
-        return bytes_of(str(amount)) // 2**20
+        return parse_bytes(str(amount)) // 2**20
     except ValueError:
         return amount
 
 
-def volumes(draft: Draft, spec: Source, container: Source, role: str = "worker") -> None:
+def read_volumes(draft: Draft, spec: Source, container: Source, role: str = "worker") -> None:
     """Read PersistentVolumeClaims, shared memory, and other volumes that Pod Security allows."""
-    by_name = {str(volume.at("name").value): volume for volume in spec.each("volumes")}
+    by_name = {str(volume.get_field("name").value): volume for volume in spec.list_elements("volumes")}
     claims = []
-    for mount in container.each("volumeMounts"):
-        name, path = str(mount.take("name")), str(mount.at("mountPath").value)
+    for mount in container.list_elements("volumeMounts"):
+        name, path = str(mount.take("name")), str(mount.get_field("mountPath").value)
         volume = by_name.get(name)
         if volume is None:
             mount.drop("mountPath", why=f"the pod has no volume {name}")
         elif path.rstrip("/") == "/dev/shm":
-            _shared_memory(draft, mount, volume)
-        elif claim := volume.at("persistentVolumeClaim", "claimName").value:
+            _read_shared_memory(draft, mount, volume)
+        elif claim := volume.get_field("persistentVolumeClaim", "claimName").value:
             volume.take("name")
             volume.take("persistentVolumeClaim")
-            read_only = mount.take("readOnly") or volume.at("persistentVolumeClaim", "readOnly").value
+            read_only = mount.take("readOnly") or volume.get_field("persistentVolumeClaim", "readOnly").value
             entry = {"name": claim, "mountPath": mount.take("mountPath")}
             claims.append({**entry, "readOnly": True} if read_only else entry)
             mount.drop("subPath", why="the whole volume is mounted; use the folder in the command")
         else:
-            _other_volume(draft, role, mount, volume)
+            _read_other_volume(draft, role, mount, volume)
     if claims:
         draft.set("volumes", claims, "claims must exist in the job's namespace")
 
 
-def _shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
+def _read_shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
     mount.take("mountPath")
     volume.take("name")
     volume.take("emptyDir", "medium")
@@ -304,8 +306,8 @@ def _shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
     volume.change("hostPath", to="every worker has its own /dev/shm; its size is resources.sharedMemoryMib")
 
 
-def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> None:
-    name, path = str(volume.take("name")), str(mount.at("mountPath").value)
+def _read_other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> None:
+    name, path = str(volume.take("name")), str(mount.get_field("mountPath").value)
     kind = next((key for key in volume.value if key != "name"), "")
     earlier = draft.values.get("podOverrides", {}).get(role, {}).get("volumes", [])
     if kind == "emptyDir" and (path == "/tmp" or path.startswith("/tmp/")):
@@ -321,6 +323,6 @@ def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> Non
     elif any(volume["name"] == name for volume in earlier):
         mount.drop(why="a pod's volume has one mount path; mount its parent folder, or use the path in the command")
     else:
-        keys = [key for key in ("mountPath", "subPath", "readOnly") if mount.at(key).value]
+        keys = [key for key in ("mountPath", "subPath", "readOnly") if mount.get_field(key).value]
         own = f"{name}-volume" if name in OUR_VOLUMES else name
         draft.override(role, "volumes", [{"name": own, **{key: mount.take(key) for key in keys}, kind: volume.take(kind)}])

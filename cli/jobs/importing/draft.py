@@ -16,11 +16,11 @@ class _Dumper(yaml.SafeDumper):
     """Writes multi-line strings in block style."""
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 @dataclass
@@ -62,12 +62,12 @@ class Draft:
         """Return the job file, with `title` as its first comment."""
         names = [field.alias or name for name, field in Job.model_fields.items()]
         keys = sorted(self.values, key=names.index)
-        return _comment(title) + "".join(self._field(key) for key in keys)
+        return _render_comment(title) + "".join(self._render_field(key) for key in keys)
 
-    def _field(self, key: str) -> str:
+    def _render_field(self, key: str) -> str:
         dumped = yaml.dump({key: self.values[key]}, Dumper=_Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)
-        return _comment(self.comments.get(key, "")) + dumped
+        return _render_comment(self.comments.get(key, "")) + dumped
 
 
-def _comment(text: str) -> str:
+def _render_comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in textwrap.wrap(text, WIDTH))

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cli.jobs.importing.source import NotImportable, Path
-from infra.config.messages import shown
-from infra.config.problems import path_text
+from infra.config.messages import format_value
+from infra.config.problems import format_path
 
 _MAPPINGS: Final = frozenset(
     {
@@ -41,49 +41,49 @@ _SCALARS: Final = frozenset(
 )
 
 
-def check(document: Any) -> None:
+def check_types(document: Any) -> None:
     """Raise NotImportable with the first value that has another form than Kubernetes requires."""
-    if problem := next(_problems(document, ()), None):
+    if problem := next(_find_problems(document, ()), None):
         raise NotImportable(problem)
 
 
-def _problems(value: Any, path: Path) -> Iterator[str]:
+def _find_problems(value: Any, path: Path) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from check_key(key, inner, (*path, key))
+            yield from find_key_problems(key, inner, (*path, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _problems(inner, (*path, number))
+            yield from _find_problems(inner, (*path, number))
 
 
-def check_key(key: str, value: Any, path: Path) -> Iterator[str]:
+def find_key_problems(key: str, value: Any, path: Path) -> Iterator[str]:
     if value is None:
         return
     if key in _MAPPINGS and not isinstance(value, Mapping):
-        yield _message(path, value, "a mapping")
+        yield _format_problem(path, value, "a mapping")
     elif key in _LISTS and not isinstance(value, list):
-        yield _message(path, value, "a list")
+        yield _format_problem(path, value, "a list")
     elif key in _LISTS:
         for number, inner in enumerate(value):
             if not isinstance(inner, Mapping):
-                yield _message((*path, number), inner, "a mapping")
-        yield from _problems(value, path)
+                yield _format_problem((*path, number), inner, "a mapping")
+        yield from _find_problems(value, path)
     elif key in _TEXTS and not isinstance(value, list):
-        yield _message(path, value, "a list, such as [python3, train.py]")
+        yield _format_problem(path, value, "a list, such as [python3, train.py]")
     elif key in _FREE and not isinstance(value, Mapping):
-        yield _message(path, value, "a mapping")
+        yield _format_problem(path, value, "a mapping")
     elif key in _TEXTS | _FREE:
         for step, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
             if inner is None or isinstance(inner, Mapping | list):
-                yield _message((*path, step), inner, "text")
+                yield _format_problem((*path, step), inner, "text")
     elif key in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
-        yield _message(path, value, "a whole number")
+        yield _format_problem(path, value, "a whole number")
     elif key in _SCALARS and isinstance(value, Mapping | list):
-        yield _message(path, value, "text")
+        yield _format_problem(path, value, "text")
     else:
-        yield from _problems(value, path)
+        yield from _find_problems(value, path)
 
 
-def _message(path: Path, value: Any, form: str) -> str:
-    what = "is empty" if value is None else f"is {shown(value)}"
-    return f"{path_text(path)}: {what}. Kubernetes requires {form} here"
+def _format_problem(path: Path, value: Any, form: str) -> str:
+    what = "is empty" if value is None else f"is {format_value(value)}"
+    return f"{format_path(path)}: {what}. Kubernetes requires {form} here"

@@ -9,13 +9,13 @@ from cli.jobs.importing import batch_job, form, mpijob, pytorchjob, sbatch, trai
 from cli.jobs.importing.draft import Draft
 from cli.jobs.importing.source import Note, NotImportable, Source
 from infra.config import yaml_text
-from infra.config.secrets import names_a_secret
-from infra.jobs.images import is_short
+from infra.config.secrets import is_secret_key
+from infra.jobs.images import is_short_image_name
 
 READERS: Final = {
     ("kubeflow.org", "MPIJob"): mpijob.read,
     ("kubeflow.org", "PyTorchJob"): pytorchjob.read,
-    ("batch", "Job"): batch_job.read,
+    ("batch", "Job"): batch_job.read_job,
 }
 TRAIN_JOB: Final = ("trainer.kubeflow.org", "TrainJob")
 UNDERSTOOD: Final = "MPIJob, PyTorchJob, TrainJob, batch Job and sbatch"
@@ -29,33 +29,35 @@ class Imported:
     notes: Sequence[Note]
 
 
-def documents(text: str) -> list[Mapping[str, Any]]:
+def parse_documents(text: str) -> list[Mapping[str, Any]]:
     """Return the Kubernetes objects in a text, with Lists expanded; an empty list if the text contains no such objects."""
     try:
-        loaded = [document for document in yaml_text.load_all(text) if document is not None]
+        loaded = [document for document in yaml_text.load_documents(text) if document is not None]
     except yaml_text.NotYaml as error:
         raise NotImportable(str(error)) from None
-    loaded = [item for document in loaded for item in _items(document)]
+    loaded = [item for document in loaded for item in _expand_list(document)]
     return [item for item in loaded if isinstance(item, dict) and "kind" in item and "apiVersion" in item]
 
 
-def _items(document: Any) -> list[Any]:
+def _expand_list(document: Any) -> list[Any]:
     """Return the objects in a List, or the document itself."""
     items = document.get("items") if isinstance(document, dict) else None
     return items if isinstance(items, list) else [document]
 
 
-def kind(document: Mapping[str, Any]) -> tuple[str, str]:
+def get_group_and_kind(document: Mapping[str, Any]) -> tuple[str, str]:
     return str(document["apiVersion"]).rpartition("/")[0], str(document["kind"])
 
 
-def read(text: str, values: Mapping[str, str]) -> Imported:
+def import_job(text: str, values: Mapping[str, str]) -> Imported:
     """Convert the job in a text. `values`: template variable -> value. Raises NotImportable."""
     draft = Draft()
     if text.startswith("#!") or f"\n{sbatch.DIRECTIVE}" in f"\n{text}":
-        return Imported(draft, sbatch.read(draft, text))
-    objects = [variables.fill(document, values) for document in documents(text)]
-    jobs = [manifest for manifest in objects if kind(manifest) in READERS or kind(manifest) == TRAIN_JOB]
+        return Imported(draft, sbatch.read_script(draft, text))
+    objects = [variables.replace_variables(document, values) for document in parse_documents(text)]
+    jobs = [
+        manifest for manifest in objects if get_group_and_kind(manifest) in READERS or get_group_and_kind(manifest) == TRAIN_JOB
+    ]
     if len(jobs) != 1:
         kinds = ", ".join(str(manifest["kind"]) for manifest in objects) or "no Kubernetes object"
         raise NotImportable(
@@ -63,41 +65,41 @@ def read(text: str, values: Mapping[str, str]) -> Imported:
         )
     for manifest in objects:
         if manifest is jobs[0] or manifest["kind"] in trainjob.RUNTIMES:
-            form.check(manifest)
+            form.check_types(manifest)
     source = Source(jobs[0])
     used = [source]
-    _require(jobs[0])
-    if kind(jobs[0]) == TRAIN_JOB:
+    _require_variable_values(jobs[0])
+    if get_group_and_kind(jobs[0]) == TRAIN_JOB:
         runtimes = [Source(manifest) for manifest in objects if manifest["kind"] in trainjob.RUNTIMES]
         trainjob.read(draft, source, runtimes)
         used += runtimes
     else:
-        READERS[kind(jobs[0])](draft, source)
-    notes_of_shell = _left_to_shell(draft)
+        READERS[get_group_and_kind(jobs[0])](draft, source)
+    notes_of_shell = _note_shell_variables(draft)
     unused = [manifest for manifest in objects if manifest is not jobs[0] and manifest["kind"] not in trainjob.RUNTIMES]
     notes = [note for source in used for note in source.notes()]
     notes += [
-        Note(f"{manifest['kind']} {Source(manifest).at('metadata', 'name').value or ''}".strip(), "dropped", OTHER)
+        Note(f"{manifest['kind']} {Source(manifest).get_field('metadata', 'name').value or ''}".strip(), "dropped", OTHER)
         for manifest in unused
     ]
-    _full_image_name(draft)
+    _complete_image_name(draft)
     return Imported(draft, [*notes, *notes_of_shell])
 
 
-def _full_image_name(draft: Draft) -> None:
+def _complete_image_name(draft: Draft) -> None:
     """Add the registry that Kubernetes assumes, docker.io, because a short image name in a job file refers to the
     cluster's image repository.
     """
     image = str(draft.values.get("image", ""))
-    if image and is_short(image):
+    if image and is_short_image_name(image):
         folder = "" if "/" in image else "library/"
         why = "in the source, a name without a registry means Docker Hub; for the cluster's repository, remove docker.io"
         draft.set("image", f"docker.io/{folder}{image}", why)
 
 
-def _left_to_shell(draft: Draft) -> list[Note]:
+def _note_shell_variables(draft: Draft) -> list[Note]:
     defined = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
-    names = variables.find_left_to_shell(draft.values.get("command", ()), defined)
+    names = variables.find_shell_variables(draft.values.get("command", ()), defined)
     text = "the shell in the pod expands {}, which nothing sets. For a template variable, add --set"
     return [Note("command", "kept", text.format(", ".join(names)))] if names else []
 
@@ -112,7 +114,7 @@ _OF_RANKS: Final = frozenset(
 OTHER: Final = "a job file contains only the job; create it with kubectl"
 
 
-def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
+def find_unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
     """Return template variables that nothing expands, each with its first path."""
     missing_names: dict[str, variables.Unset] = {}
     for variable in variables.find_unset(manifest):
@@ -120,17 +122,17 @@ def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
     return list(missing_names.values())
 
 
-def _require(job: Mapping[str, Any]) -> None:
+def _require_variable_values(job: Mapping[str, Any]) -> None:
     """Raise NotImportable if a template variable has no value and nothing would expand it."""
-    if missing := unset_variables(job):
+    if missing := find_unset_variables(job):
         listed = ", ".join(f"{variable.name} ({variable.path})" for variable in missing)
         options = " ".join(
-            f"--set {variable.name}={'secret:NAME/KEY' if names_a_secret(variable.name, '') else '...'}" for variable in missing
+            f"--set {variable.name}={'secret:NAME/KEY' if is_secret_key(variable.name, '') else '...'}" for variable in missing
         )
         raise NotImportable(f"has template variables without a value: {listed}. Add {options}")
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a file. Raises NotImportable."""
     try:
         return path.read_text(encoding="utf-8-sig")

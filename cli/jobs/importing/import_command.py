@@ -21,11 +21,11 @@ from cli.jobs.importing.formats import Imported
 from cli.jobs.importing.source import NotImportable
 from cli.jobs.workdir import places
 from cli.jobs.workdir.selection import LIMIT_MIB
-from infra.config.problems import Problem, without_echoes
+from infra.config.problems import Problem, remove_redundant_problems
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
-from infra.jobs.reading import JobRefused, check_values, validate
-from infra.jobs.render import render
+from infra.jobs.reading import JobRefused, check_job_values, validate_job
+from infra.jobs.render import render_job
 
 POOL: Final = "train"
 FIELDS: Final = {field.alias or name for name, field in Job.model_fields.items()}
@@ -51,16 +51,16 @@ def command(
 ) -> int:
     """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
     assigned = dict(assignments.split_pairs("--set", values or ()))
-    imported, fields = _read(file, assigned)
+    imported, fields = _read_file(file, assigned)
     if not {"name", "generateName"} & imported.draft.values.keys():
         imported.draft.set("name", re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-"), "from the file's name")
-    _assign(imported.draft, [(path, text) for path, text in assigned.items() if _root(path) in fields])
+    _apply_assignments(imported.draft, [(path, text) for path, text in assigned.items() if _get_root_key(path) in fields])
     if submit_it:
-        return _submit(file, imported, access, follow=follow, as_json=as_json)
+        return _submit_job(file, imported, access, follow=follow, as_json=as_json)
     _choose_pool(imported.draft)
-    problems = problems_of(imported.draft)
+    problems = find_problems(imported.draft)
     if as_json:
-        print_json(_document(file, imported, problems))
+        print_json(_build_document(file, imported, problems))
     else:
         _print_notes(imported)
         print(imported.draft.as_yaml(f"Imported from {file.name}. Check the comments; run it with `submit`."), end="")
@@ -69,28 +69,28 @@ def command(
     return REFUSED if problems else OK
 
 
-def _read(file: Path, assigned: Mapping[str, str]) -> tuple[Imported, Set[str]]:
+def _read_file(file: Path, assigned: Mapping[str, str]) -> tuple[Imported, Set[str]]:
     """Return the job, and the fields whose names are not those of template variables of the file."""
     if not file.is_file():
         raise NotFound(f"there is no file {file}")
     try:
-        text = formats.text_of(file)
-        names = FIELDS | variables.names(text)
-        if unknown := sorted(path for path in assigned if path not in names and _root(path) not in names):
+        text = formats.read_text(file)
+        names = FIELDS | variables.find_variable_names(text)
+        if unknown := sorted(path for path in assigned if path not in names and _get_root_key(path) not in names):
             message = f"--set {unknown[0]}: is neither a variable in the file nor a field of a job. Correct the name"
             raise CommandError(message, USAGE)
-        return formats.read(text, assigned), FIELDS - variables.names(text)
+        return formats.import_job(text, assigned), FIELDS - variables.find_variable_names(text)
     except NotImportable as error:
         raise CommandError(f"{file.name}: {error}", REFUSED) from None
 
 
-def _root(path: str) -> str:
+def _get_root_key(path: str) -> str:
     return str(assignments.parse_path(path)[0])
 
 
-def _assign(draft: Draft, assigned: Sequence[tuple[str, str]]) -> None:
+def _apply_assignments(draft: Draft, assigned: Sequence[tuple[str, str]]) -> None:
     draft.values = assignments.apply_assignments(draft.values, assigned)
-    draft.comments |= {_root(path): "from --set" for path, _ in assigned}
+    draft.comments |= {_get_root_key(path): "from --set" for path, _ in assigned}
 
 
 def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> None:
@@ -104,25 +104,25 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
     draft.set("pool", *((fits[0], chosen) if fits else (POOL, without)))
 
 
-def problems_of(draft: Draft) -> list[Problem]:
+def find_problems(draft: Draft) -> list[Problem]:
     """Return the errors in the job that can be found without a cluster."""
-    problems = without_echoes(check_values(draft.values))
+    problems = remove_redundant_problems(check_job_values(draft.values))
     return [problem for problem in dict.fromkeys(problems) if problem.is_error]
 
 
-def _submit(file: Path, imported: Imported, access: Access, *, follow: bool, as_json: bool) -> int:
+def _submit_job(file: Path, imported: Imported, access: Access, *, follow: bool, as_json: bool) -> int:
     cluster = access.connect()
     described = cluster.description()
     _choose_pool(imported.draft, described)
     _print_notes(imported)
     values = {"namespace": access.namespace or cluster.namespace, **imported.draft.values}
     try:
-        placed = validate(values, described, on_warning=submit.warn)
+        placed = validate_job(values, described, on_warning=submit.print_warning)
     except JobRefused as error:
-        raise submit.make_refusal(file.name, error.problems) from None
-    files = places.choose(placed, submit.choose_sent_folder(file, placed.job), LIMIT_MIB)
-    manifests = render(replace(placed, storage=files.storage))
-    return submit.create(cluster, placed.job, manifests, files, follow=follow, as_json=as_json)
+        raise submit.make_refusal_error(file.name, error.problems) from None
+    files = places.choose_storage(placed, submit.resolve_workdir(file, placed.job), LIMIT_MIB)
+    manifests = render_job(replace(placed, storage=files.storage))
+    return submit.create_job(cluster, placed.job, manifests, files, follow=follow, as_json=as_json)
 
 
 def _print_notes(imported: Imported) -> None:
@@ -130,7 +130,7 @@ def _print_notes(imported: Imported) -> None:
         print(note, file=sys.stderr)
 
 
-def _document(file: Path, imported: Imported, problems: Sequence[Problem]) -> dict[str, Any]:
+def _build_document(file: Path, imported: Imported, problems: Sequence[Problem]) -> dict[str, Any]:
     return {
         "file": str(file),
         "ok": not problems,

@@ -26,30 +26,30 @@ _POLICY: Final[Mapping[str, str]] = {
 
 def read(draft: Draft, source: Source) -> None:
     """Read the job. The command comes from the launcher; everything else comes from the workers."""
-    containers.metadata(draft, source)
-    spec = source.at("spec")
-    launcher, worker = (spec.at("mpiReplicaSpecs", role) for role in ("Launcher", "Worker"))
+    containers.read_metadata(draft, source)
+    spec = source.get_field("spec")
+    launcher, worker = (spec.get_field("mpiReplicaSpecs", role) for role in ("Launcher", "Worker"))
     draft.set("launcher", "mpijob")
     draft.set("workers", worker.take("replicas") or 1)
-    if launcher.at("replicas").value == 1:
+    if launcher.get_field("replicas").value == 1:
         launcher.take("replicas")
     launcher.drop("replicas", why="a job has one launcher")
     draft.set("slots", spec.take("slotsPerWorker") or 1, "slotsPerWorker; ranks per worker")
     draft.set("mpiImplementation", spec.take("mpiImplementation"))
-    run_policy(draft, spec)
-    home(draft, spec)
+    read_run_policy(draft, spec)
+    read_home(draft, spec)
     for key, why in _ELSEWHERE.items():
         spec.drop(key, why=why)
-    _templates(draft, launcher, worker)
-    if source.at("apiVersion").value == "kubeflow.org/v1":
+    _read_templates(draft, launcher, worker)
+    if source.get_field("apiVersion").value == "kubeflow.org/v1":
         draft.comments["image"] = (
             "MPIJob v1 starts ranks with kubectl exec, so this image may lack sshd. A job needs sshd in its image."
         )
 
 
-def run_policy(draft: Draft, spec: Source) -> None:
+def read_run_policy(draft: Draft, spec: Source) -> None:
     """Read `runPolicy`, which MPIJob and PyTorchJob share."""
-    policy = spec.at("runPolicy")
+    policy = spec.get_field("runPolicy")
     draft.set("cleanPodPolicy", policy.take("cleanPodPolicy") or spec.take("cleanPodPolicy"))
     draft.set("ttlSecondsAfterFinished", policy.take("ttlSecondsAfterFinished"))
     draft.set("activeDeadlineSeconds", policy.take("activeDeadlineSeconds"))
@@ -58,9 +58,9 @@ def run_policy(draft: Draft, spec: Source) -> None:
         policy.drop(key, why=why)
 
 
-def home(draft: Draft, spec: Source) -> None:
+def read_home(draft: Draft, spec: Source) -> None:
     """Read the home directory of the pods' user from `sshAuthMountPath`."""
-    path = str(spec.at("sshAuthMountPath").value or "")
+    path = str(spec.get_field("sshAuthMountPath").value or "")
     if path.startswith("/root"):
         spec.drop(
             "sshAuthMountPath", why=f"pods run as user {containers.USER}. Set home to that user's home directory in the image"
@@ -70,40 +70,40 @@ def home(draft: Draft, spec: Source) -> None:
         draft.set("home", path.removesuffix("/.ssh"), "from sshAuthMountPath")
 
 
-def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
-    pods = {role: replicas.at("template", "spec") for role, replicas in (("worker", worker), ("launcher", launcher))}
+def _read_templates(draft: Draft, launcher: Source, worker: Source) -> None:
+    pods = {role: replicas.get_field("template", "spec") for role, replicas in (("worker", worker), ("launcher", launcher))}
     for replicas in (launcher, worker):
         replicas.change("restartPolicy", to=containers.RANKS_RESTART)
     for role, replicas in (("worker", worker), ("launcher", launcher)):
-        containers.template_metadata(draft, replicas.at("template"), role)
-        containers.pod_settings(draft, pods[role], role)
-    main = {role: containers.pod(spec) for role, spec in pods.items()}
-    image = main["worker"].at("image").value or main["launcher"].at("image").value
+        containers.read_template_metadata(draft, replicas.get_field("template"), role)
+        containers.read_pod_settings(draft, pods[role], role)
+    main = {role: containers.read_pod(spec) for role, spec in pods.items()}
+    image = main["worker"].get_field("image").value or main["launcher"].get_field("image").value
     draft.set("image", image)
     for role, replicas in main.items():
-        containers.ports(draft, replicas, role)
-        if replicas.at("image").value in (None, image):
+        containers.read_ports(draft, replicas, role)
+        if replicas.get_field("image").value in (None, image):
             replicas.take("image")
         else:
             replicas.change("image", to=f"{image}, the workers' image; the launcher also uses it")
-        containers.environment(draft, replicas)
-    containers.volumes(draft, pods["launcher"], main["launcher"], "launcher")
-    containers.volumes(draft, pods["worker"], main["worker"])
-    containers.resources(draft, main["worker"].at("resources"))
+        containers.read_environment(draft, replicas)
+    containers.read_volumes(draft, pods["launcher"], main["launcher"], "launcher")
+    containers.read_volumes(draft, pods["worker"], main["worker"])
+    containers.read_resources(draft, main["worker"].get_field("resources"))
     main["launcher"].drop("resources", why="the launcher runs no ranks and gets few resources")
-    words = containers.command(main["launcher"])
+    words = containers.read_command(main["launcher"])
     draft.set("workingDir", main["launcher"].take("workingDir"))
-    starts = starters.mpi_of(words)
+    starts = starters.find_any_mpi_starter(words)
     once = "the launcher's command; it runs once and starts the ranks"
     draft.set("command", words or None, once if starts else "runs on every rank")
-    _sshd(main["worker"])
+    _drop_worker_command(main["worker"])
 
 
-def _sshd(worker: Source) -> None:
+def _drop_worker_command(worker: Source) -> None:
     """Drop the workers' command. If the command only starts sshd, nothing is lost, because the workers of every job
     start sshd.
     """
-    whole = " ".join(str(word) for key in ("command", "args") for word in worker.at(key).value or [])
+    whole = " ".join(str(word) for key in ("command", "args") for word in worker.get_field(key).value or [])
     why = "workers start sshd" if "sshd" in whole or not whole else "workers start only sshd; move the rest to setup or the image"
     worker.drop("command", why=why)
     worker.drop("args", why=why)

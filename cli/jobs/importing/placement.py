@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from cli.jobs.importing.admission import Path, pods
-from infra.config.messages import all_of, shown
-from infra.config.problems import Problem, path_text
+from cli.jobs.importing.admission import Path, find_pod_specs
+from infra.config.messages import format_value, join_with_and
+from infra.config.problems import Problem, format_path
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, TaintDescription
-from infra.jobs.sizing import bytes_of, mib, millis_of
+from infra.jobs.sizing import format_mib, parse_bytes, parse_millicores
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_LABEL
 
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
@@ -19,17 +19,20 @@ these labels.
 
 def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace: NamespaceDescription | None) -> list[Problem]:
     """Return the problems, with their paths. Pure."""
-    problems = [Problem(path_text(path), text) for path, text in _queue(manifest, namespace)]
-    for path, spec in pods(manifest):
-        reasons = list(check_sizes(spec, cluster)) or [*_labels(spec, cluster), *_taints(spec, cluster)]
-        problems += [Problem(path_text((*path, *where)), text) for where, text in (*reasons, *_images(spec, cluster))]
+    problems = [Problem(format_path(path), text) for path, text in _check_queue(manifest, namespace)]
+    for path, spec in find_pod_specs(manifest):
+        reasons = list(check_resource_sizes(spec, cluster)) or [
+            *_check_node_selector(spec, cluster),
+            *_check_tolerations(spec, cluster),
+        ]
+        problems += [Problem(format_path((*path, *where)), text) for where, text in (*reasons, *_check_images(spec, cluster))]
     return problems
 
 
-def _queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | None) -> Iterator[tuple[Path, str]]:
+def _check_queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | None) -> Iterator[tuple[Path, str]]:
     queue = ((manifest.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL)
     if queue and namespace and namespace.queue and queue != namespace.queue:
-        why = f"namespace {namespace.name} has no queue {shown(queue)}, so the job would wait forever"
+        why = f"namespace {namespace.name} has no queue {format_value(queue)}, so the job would wait forever"
         yield ("metadata", "labels", QUEUE_LABEL), f"{why}. Use {namespace.queue}, or remove it."
 
 
@@ -42,29 +45,29 @@ def find_largest_pools(cluster: ClusterDescription) -> dict[str, tuple[str, int,
     return {
         GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in pools), default=0), int, str),
         EFA_RESOURCE: ("EFA interfaces", max((pool.efa for pool in pools), default=0), int, str),
-        "cpu": ("CPUs", max((pool.cpu_millis for pool in pools), default=0), millis_of, lambda most: f"{most}m"),
+        "cpu": ("CPUs", max((pool.cpu_millis for pool in pools), default=0), parse_millicores, lambda most: f"{most}m"),
         "memory": (
             "of memory",
             max((pool.memory_mib for pool in pools), default=0) << 20,
-            bytes_of,
-            lambda most: mib(most >> 20),
+            parse_bytes,
+            lambda most: format_mib(most >> 20),
         ),
     }
 
 
-def check_sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+def check_resource_sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
     for number, container in enumerate(spec["containers"]):
         resources = container.get("resources") or {}
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         for name, (what, most, read, written) in find_largest_pools(cluster).items():
             section, requested = ("requests", requests[name]) if name in requests else ("limits", limits.get(name))
-            amount = _amount(requested, read)
+            amount = _parse_amount(requested, read)
             if amount is not None and amount > most:
                 fix = f"Lower it to {written(most)}." if most else "Remove it."
                 yield ("containers", number, "resources", section, name), f"{requested} {what} fit on no node. {fix}"
 
 
-def _amount(amount: object, read: Callable[[str], int]) -> int | None:
+def _parse_amount(amount: object, read: Callable[[str], int]) -> int | None:
     """Parse an amount; return None if it is missing or is a template variable."""
     try:
         return None if amount is None else read(str(amount))
@@ -75,7 +78,7 @@ def _amount(amount: object, read: Callable[[str], int]) -> int | None:
 # --- nodes -------------------------------------------------------------------------------------------------------------
 
 
-def _labels(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+def _check_node_selector(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
     """Check the node selector, but only on AWS: elsewhere, nodes may have labels that the description lacks."""
     if not cluster.region:
         return
@@ -85,27 +88,27 @@ def _labels(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tu
             if value not in types:
                 yield (
                     ("nodeSelector", key),
-                    f"no pool has instances of type {shown(value)}. Use {' or '.join(types)}, or remove it.",
+                    f"no pool has instances of type {format_value(value)}. Use {' or '.join(types)}, or remove it.",
                 )
         elif not any(part in key for part in OF_NODES) and not any(pool.labels.get(key) == value for pool in cluster.pools):
             yield ("nodeSelector", key), f"no pool has the label {key}: {value}. Remove it."
 
 
-def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+def _check_tolerations(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
     """Check that the pods tolerate the taints of a pool with enough devices.
 
     Kubernetes and the queue add tolerations for taints that are named after a resource that a pod requests.
     """
     resources = [container.get("resources") or {} for container in spec["containers"]]
     requested = {name for amounts in resources for name in (*(amounts.get("limits") or {}), *(amounts.get("requests") or {}))}
-    gpus = max((_amount((amounts.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for amounts in resources), default=0)
+    gpus = max((_parse_amount((amounts.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for amounts in resources), default=0)
     missing: dict[str, list[TaintDescription]] = {}
     for pool in (pool for pool in cluster.pools if pool.gpus >= gpus):
         refusing = [taint for taint in pool.taints if taint.effect != "PreferNoSchedule" and taint.key not in requested]
         missing[pool.name] = [taint for taint in refusing if not has_toleration(spec, taint)]
     if missing and all(missing.values()):
         name, taints = next(iter(missing.items()))
-        listed = all_of([f"{taint.key}={taint.value}:{taint.effect}" for taint in taints])
+        listed = join_with_and([f"{taint.key}={taint.value}:{taint.effect}" for taint in taints])
         why = f"the pods do not tolerate the taints of any pool with enough devices: {name} has {listed}"
         yield ("tolerations",), f"{why}. Add tolerations."
 
@@ -122,7 +125,7 @@ def has_toleration(spec: Mapping[str, Any], taint: TaintDescription) -> bool:
     )
 
 
-def _images(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+def _check_images(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
     registry = cluster.image_registry.rstrip("/")
     own = tuple(f"{place}/" for place in (registry, cluster.image_repository) if place)
     for section in ("initContainers", "containers"):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.mpijob import run_policy
+from cli.jobs.importing.mpijob import read_run_policy
 from cli.jobs.importing.source import COUNT, NotImportable, Source
 from infra.jobs import starters
 
@@ -24,70 +24,70 @@ _RENDEZVOUS: Final = ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf
 
 def read(draft: Draft, source: Source) -> None:
     """Read the job. The master and the workers become workers; the first worker acts as master."""
-    containers.metadata(draft, source)
-    spec = source.at("spec")
+    containers.read_metadata(draft, source)
+    spec = source.get_field("spec")
     draft.set("launcher", "torchrun")
-    run_policy(draft, spec)
-    _elastic(draft, spec)
-    roles = [spec.at("pytorchReplicaSpecs", role) for role in ("Master", "Worker")]
+    read_run_policy(draft, spec)
+    _read_elastic_policy(draft, spec)
+    roles = [spec.get_field("pytorchReplicaSpecs", role) for role in ("Master", "Worker")]
     roles = [role for role in roles if role.value is not None]
     if not roles:
         raise NotImportable("spec.pytorchReplicaSpecs: has neither Master nor Worker. Add one")
-    draft.set("workers", sum(_number(role.take("replicas")) for role in roles), "Master and Worker replicas together")
+    draft.set("workers", sum(_parse_replicas(role.take("replicas")) for role in roles), "Master and Worker replicas together")
     for replicas in roles:
         replicas.change("restartPolicy", to=containers.RANKS_RESTART)
-    _template(draft, roles)
+    _read_templates(draft, roles)
     read_slots(draft, spec, "nprocPerNode")
 
 
-def _number(value: Any) -> int:
+def _parse_replicas(value: Any) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _elastic(draft: Draft, spec: Source) -> None:
-    elastic = spec.at("elasticPolicy")
+def _read_elastic_policy(draft: Draft, spec: Source) -> None:
+    elastic = spec.get_field("elasticPolicy")
     for key, why in _ELASTIC.items():
         elastic.drop(key, why=why)
     for key in _RENDEZVOUS:
         elastic.change(key, to="the launcher configures the rendezvous with PET_* variables")
-    if "maxRestarts" not in draft.values and elastic.at("maxRestarts").value is not None:
+    if "maxRestarts" not in draft.values and elastic.get_field("maxRestarts").value is not None:
         draft.set("maxRestarts", elastic.take("maxRestarts"), "from elasticPolicy.maxRestarts")
     elastic.drop("maxRestarts", why="runPolicy.backoffLimit is set")
 
 
-def _template(draft: Draft, roles: list[Source]) -> None:
+def _read_templates(draft: Draft, roles: list[Source]) -> None:
     """Read the last role's pod template for the workers, and compare the other roles' templates with it."""
     *unused, chosen = roles
-    pod = chosen.at("template", "spec")
-    main = containers.pod(pod, CONTAINER)
-    containers.template_metadata(draft, chosen.at("template"))
-    containers.workers(draft, pod, main)
-    words = containers.command(main)
-    draft.set("command", words or None, describe_ranks(words))
+    pod = chosen.get_field("template", "spec")
+    main = containers.read_pod(pod, CONTAINER)
+    containers.read_template_metadata(draft, chosen.get_field("template"))
+    containers.read_worker_template(draft, pod, main)
+    words = containers.read_command(main)
+    draft.set("command", words or None, describe_rank_start(words))
     for other in unused:
         for key in ("labels", "annotations"):
-            if other.at("template", "metadata", key).value == chosen.at("template", "metadata", key).value:
+            if other.get_field("template", "metadata", key).value == chosen.get_field("template", "metadata", key).value:
                 other.take("template", "metadata", key)
             other.drop("template", "metadata", key, why="all workers of a job are identical")
-        if other.at("template", "spec").value == pod.value:
+        if other.get_field("template", "spec").value == pod.value:
             other.change("template", to="a worker's template; both are the same")
         else:
             other.drop("template", why="the master differs from the workers; all workers of a job are identical")
 
 
-def describe_ranks(words: list[str]) -> str:
+def describe_rank_start(words: list[str]) -> str:
     """Return a comment about how the torchrun launcher starts a command."""
-    starter = starters.torch_starter(words)
+    starter = starters.find_torch_starter(words)
     return f"{starter} runs once per worker, as before" if starter else "torchrun starts the command once per rank"
 
 
 def read_slots(draft: Draft, source: Source, key: str) -> None:
     """Read the number of ranks per worker: a number, or a word such as `auto` for one per GPU."""
-    value = source.at(key).value
+    value = source.get_field(key).value
     if value is None or COUNT.fullmatch(str(value)):
         source.take(key)
         number = int(value) if value is not None else None
-        default = None if draft.values.get("gpusPerWorker") or starters.torch_starter(draft.values.get("command", ())) else 1
+        default = None if draft.values.get("gpusPerWorker") or starters.find_torch_starter(draft.values.get("command", ())) else 1
         draft.set("slots", number or default, "" if number else "one process per pod, because the source sets no number")
     else:
         source.change(key, to="slots, by default one rank per GPU, or one per vCPU without GPUs")

@@ -62,14 +62,14 @@ _SCONTROL: Final = re.compile(r"scontrol\s+show\s+host\w*")
 _HOST: Final = re.compile(r"\$\(\s*(?:srun[^)]*\s)?hostname\b[^)]*\)|`hostname[^`]*`|scontrol\s+show\s+host\w*")
 
 
-def read(draft: Draft, text: str) -> list[Note]:
+def read_script(draft: Draft, text: str) -> list[Note]:
     """Read the script; return notes on everything that was dropped or changed. Raises NotImportable."""
     before, nul, _ = text.partition("\0")
     if nul:
         raise NotImportable(f"line {before.count(chr(10)) + 1}: has a NUL character, so sbatch refuses the script. Remove it")
-    shell, notes = _shell(text)
+    shell, notes = _parse_shell(text)
     options: dict[str, tuple[int, str]] = {}
-    for number, name, value in _options(text):
+    for number, name, value in _parse_directives(text):
         if name:
             options[name] = (number, value)
         elif value in _HETEROGENEOUS:
@@ -78,11 +78,11 @@ def read(draft: Draft, text: str) -> list[Note]:
         else:
             notes.append(Note(f"line {number}", "dropped", f"{value}: is not an option"))
     is_torch = _PYTORCH.search(text) is not None
-    sizes = slurm_sizes.read(options)
-    notes += [*sizes.notes, *_apply(draft, options, sizes, is_torch=is_torch)]
+    sizes = slurm_sizes.read_sizes(options)
+    notes += [*sizes.notes, *_apply_options(draft, options, sizes, is_torch=is_torch)]
     draft.set("launcher", "torchrun" if is_torch else "mpijob", "from the programs that the script starts")
     shims = resources.files(__package__).joinpath("slurm_torchrun.sh" if is_torch else "slurm_mpi.sh").read_text("utf-8")
-    body, changed = _body(text)
+    body, changed = _extract_body(text)
     notes += changed
     where = (
         "it runs on every worker, and srun starts its command there"
@@ -94,10 +94,10 @@ def read(draft: Draft, text: str) -> list[Note]:
     draft.set("command", [*shell, "-c", script], f"the script runs as before: {where}")
     if is_torch:
         notes.append(Note("script", "changed", "all of it runs on every worker; Slurm runs commands without srun on one node"))
-    return [*notes, *read_srun(text, sizes, is_torch=is_torch), *read_hosts(text, is_torch=is_torch)]
+    return [*notes, *find_ignored_srun_options(text, sizes, is_torch=is_torch), *find_host_queries(text, is_torch=is_torch)]
 
 
-def _shell(text: str) -> tuple[list[str], list[Note]]:
+def _parse_shell(text: str) -> tuple[list[str], list[Note]]:
     """Return the shell that runs the script, with the shell's options, and notes on the options that were dropped.
     Raises NotImportable.
     """
@@ -120,7 +120,7 @@ def _shell(text: str) -> tuple[list[str], list[Note]]:
     return ["bash", *options], notes
 
 
-def _body(text: str) -> tuple[str, list[Note]]:
+def _extract_body(text: str) -> tuple[str, list[Note]]:
     """Return the script without its directives, with only the whitespace that a YAML block scalar can contain.
 
     Scripts with here-documents keep their whitespace, because it is data in a here-document, and `<<-` strips leading
@@ -134,14 +134,14 @@ def _body(text: str) -> tuple[str, list[Note]]:
     return plain, [Note("script", "changed", "tabs became four spaces, and trailing spaces were removed")]
 
 
-def read_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
+def find_ignored_srun_options(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
     """Yield a note for each srun option that the function in place of srun ignores, except options that request what
     the job does anyway.
     """
     same = {"nodes": sizes.workers, "ntasks": sizes.workers, "ntasks-per-node": 1 if is_torch else sizes.tasks}
     for line, name, option in srun_options.find_options(text):
         is_read = name == "ntasks" and not is_torch
-        if not is_read and srun_options.value(option).strip('"') not in (
+        if not is_read and srun_options.get_option_value(option).strip('"') not in (
             str(same.get(name)),
             *(_ALL_NODES if name == "nodes" else ()),
         ):
@@ -149,7 +149,7 @@ def read_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
             yield Note(f"line {line}", "dropped", f"srun {option}: {why}")
 
 
-def read_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
+def find_host_queries(text: str, *, is_torch: bool) -> Iterator[Note]:
     for number, line in enumerate(text.split("\n"), 1):
         match = (_HOST if is_torch else _SCONTROL).search(line)
         if match and not line.lstrip().startswith("#"):
@@ -158,7 +158,7 @@ def read_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
             )
 
 
-def _options(text: str) -> Iterator[tuple[int, str, str]]:
+def _parse_directives(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield each directive as (line, name, value); a word that is not an option has an empty name.
 
     Slurm ignores directives after the first command. Raises NotImportable.
@@ -166,7 +166,7 @@ def _options(text: str) -> Iterator[tuple[int, str, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             return
-        words = _words(number, line.removeprefix(DIRECTIVE)) if line.startswith(DIRECTIVE) else []
+        words = _split_words(number, line.removeprefix(DIRECTIVE)) if line.startswith(DIRECTIVE) else []
         while words:
             word = words.pop(0)
             is_set = ""
@@ -185,7 +185,7 @@ def _options(text: str) -> Iterator[tuple[int, str, str]]:
             yield number, name, value
 
 
-def _words(number: int, line: str) -> list[str]:
+def _split_words(number: int, line: str) -> list[str]:
     """Split the options of a directive as sbatch does: quotes may begin inside a word, a backslash takes the next
     character as it is, even in quotes, and an unquoted # begins a comment. Raises NotImportable.
 
@@ -217,7 +217,7 @@ def _words(number: int, line: str) -> list[str]:
     return words if word is None else [*words, word]
 
 
-def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
+def _apply_options(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
     draft.set("workers", sizes.workers)
     draft.set("gpusPerWorker", sizes.gpus)
     tasks = sizes.tasks
@@ -225,16 +225,16 @@ def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> I
         source = "ntasks-per-node" if "ntasks-per-node" in options else "ntasks"
         draft.set("slots", tasks, f"from {source}; ranks per worker")
         if is_torch and tasks > 1:
-            yield slurm_sizes.note(
+            yield slurm_sizes.make_note(
                 options, source, "changed", "srun starts its command once per worker; slots applies to torchrun"
             )
     if "time" in options:
-        yield from _deadline(draft, options)
+        yield from _set_deadline(draft, options)
     if "job-name" in options:
         job_name = options["job-name"][1]
         draft.set("name", name := re.sub(r"[^a-z0-9-]+", "-", job_name.lower()).strip("-"))
         if name != job_name:
-            yield slurm_sizes.note(options, "job-name", "changed", f"{name}, because a job's name is a DNS label")
+            yield slurm_sizes.make_note(options, "job-name", "changed", f"{name}, because a job's name is a DNS label")
     taken: dict[str, Callable[[str], None]] = {
         "partition": lambda value: draft.set("pool", value, "the partition"),
         "exclusive": lambda value: draft.set("onePerNode", True),
@@ -245,15 +245,15 @@ def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> I
         if name in taken:
             taken[name](value)
         elif name not in slurm_sizes.READ | {"time", "job-name"}:
-            yield slurm_sizes.note(options, name, "dropped", _DROPPED.get(name, NO_PLACE))
+            yield slurm_sizes.make_note(options, name, "dropped", _DROPPED.get(name, NO_PLACE))
 
 
-def _deadline(draft: Draft, options: Options) -> Iterator[Note]:
+def _set_deadline(draft: Draft, options: Options) -> Iterator[Note]:
     line, value = options["time"]
     try:
-        limit = slurm_sizes.seconds(value)
+        limit = slurm_sizes.parse_time_limit(value)
     except ValueError:
         raise NotImportable(f"line {line}: --time={value} is not a time. Use minutes, H:M:S or D-H:M:S") from None
     draft.set("activeDeadlineSeconds", limit, f"time={value}")
     if limit is None:
-        yield slurm_sizes.note(options, "time", "changed", "a job without activeDeadlineSeconds has no time limit")
+        yield slurm_sizes.make_note(options, "time", "changed", "a job without activeDeadlineSeconds has no time limit")

@@ -31,7 +31,7 @@ class Sizes:
     notes: list[Note] = field(default_factory=list)
 
 
-def read(options: Options) -> Sizes:
+def read_sizes(options: Options) -> Sizes:
     """Return the sizes. Raises NotImportable."""
     sizes = Sizes()
     _read_tasks(sizes, options)
@@ -39,7 +39,7 @@ def read(options: Options) -> Sizes:
     return sizes
 
 
-def note(options: Options, name: str, action: str, text: str) -> Note:
+def make_note(options: Options, name: str, action: str, text: str) -> Note:
     line, value = options[name]
     return Note(f"line {line}", action, f"--{name}={value}: {text}" if value else f"--{name}: {text}")
 
@@ -48,7 +48,7 @@ def note(options: Options, name: str, action: str, text: str) -> Note:
 
 
 def _read_tasks(sizes: Sizes, options: Options) -> None:
-    nodes, each, total = (_number(options, name) for name in ("nodes", "ntasks-per-node", "ntasks"))
+    nodes, each, total = (_parse_number(options, name) for name in ("nodes", "ntasks-per-node", "ntasks"))
     if total is None:
         sizes.workers, sizes.tasks = nodes or 1, each
         return
@@ -56,15 +56,15 @@ def _read_tasks(sizes: Sizes, options: Options) -> None:
     sizes.tasks = each if each and not nodes else -(-total // sizes.workers)
     if not nodes and not each and total > 1:
         text = f"one worker with {total} ranks, because the script has no --nodes. Set workers and slots to spread them"
-        sizes.notes.append(note(options, "ntasks", "changed", text))
+        sizes.notes.append(make_note(options, "ntasks", "changed", text))
     if each and each != sizes.tasks:
-        sizes.notes.append(note(options, "ntasks-per-node", "changed", f"{sizes.tasks}, because of --ntasks and --nodes"))
+        sizes.notes.append(make_note(options, "ntasks-per-node", "changed", f"{sizes.tasks}, because of --ntasks and --nodes"))
     if (tasks := sizes.workers * sizes.tasks) != total:
         text = f"{sizes.workers} workers with {sizes.tasks} ranks each have {tasks} ranks. Use `srun -n {total}` in the script"
-        sizes.notes.append(note(options, "ntasks", "changed", text))
+        sizes.notes.append(make_note(options, "ntasks", "changed", text))
 
 
-def _number(options: Options, name: str) -> int | None:
+def _parse_number(options: Options, name: str) -> int | None:
     if name not in options:
         return None
     line, value = options[name]
@@ -88,19 +88,19 @@ def _read_gpus(sizes: Sizes, options: Options) -> None:
     }
     chosen = ""
     for name, (times, share) in multiplied.items():
-        number = sum(_counts(sizes, options, name)) if name in options else 0
+        number = sum(_parse_gpu_counts(sizes, options, name)) if name in options else 0
         if not number:
             continue
         if not chosen:
             chosen, sizes.gpus = name, -(-number * times // share)
             if sizes.gpus * share != number * times:
                 text = f"{sizes.workers} workers with {sizes.gpus} GPUs each have {sizes.gpus * share} GPUs"
-                sizes.notes.append(note(options, name, "changed", text))
+                sizes.notes.append(make_note(options, name, "changed", text))
         elif (sizes.gpus or 0) * share != number * times:
-            sizes.notes.append(note(options, name, "dropped", f"--{chosen} sets the GPUs of a worker"))
+            sizes.notes.append(make_note(options, name, "dropped", f"--{chosen} sets the GPUs of a worker"))
 
 
-def _counts(sizes: Sizes, options: Options, name: str) -> Iterator[int]:
+def _parse_gpu_counts(sizes: Sizes, options: Options, name: str) -> Iterator[int]:
     """Yield the number of GPUs of each entry in a list: `gpu:TYPE:N` entries of gres, `TYPE:N` of the other options."""
     line, value = options[name]
     for entry in value.split(","):
@@ -121,7 +121,7 @@ def _counts(sizes: Sizes, options: Options, name: str) -> Iterator[int]:
 # --- time --------------------------------------------------------------------------------------------------------------
 
 
-def seconds(time: str) -> int | None:
+def parse_time_limit(time: str) -> int | None:
     """Convert a Slurm time limit (minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S) to seconds; None means no limit. Raises
     ValueError.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from infra.config.problems import path_text
+from infra.config.problems import format_path
 
 Path = tuple[str | int, ...]
 
@@ -44,7 +44,7 @@ class Source:
         self.value, self.path = value, path
         self._record = _Record() if record is None else record
 
-    def at(self, *keys: str | int) -> "Source":
+    def get_field(self, *keys: str | int) -> "Source":
         """Return a view of a field; its value is None if the document lacks the field."""
         value = self.value
         for key in keys:
@@ -56,40 +56,40 @@ class Source:
                 value = None
         return Source(value, (*self.path, *keys), self._record)
 
-    def each(self, *keys: str | int) -> list["Source"]:
+    def list_elements(self, *keys: str | int) -> list["Source"]:
         """Return views of the elements of a list."""
-        whole = self.at(*keys)
-        return [whole.at(number) for number in range(len(whole.value))] if isinstance(whole.value, list) else []
+        whole = self.get_field(*keys)
+        return [whole.get_field(number) for number in range(len(whole.value))] if isinstance(whole.value, list) else []
 
     def take(self, *keys: str | int) -> Any:
         """Return the value of a field, and record that the job file keeps the field."""
-        inner = self.at(*keys)
+        inner = self.get_field(*keys)
         self._record.used.add(inner.path)
         return inner.value
 
-    def untake(self, *keys: str | int) -> None:
+    def undo_take(self, *keys: str | int) -> None:
         """Undo `take`: record that the job file does not keep the field."""
-        self._record.used.discard(self.at(*keys).path)
+        self._record.used.discard(self.get_field(*keys).path)
 
     def drop(self, *keys: str | int, why: str) -> None:
         """If the document contains the field, add a note that the job file omits it."""
-        self._note("dropped", why, keys)
+        self._add_note("dropped", why, keys)
 
     def change(self, *keys: str | int, to: str) -> None:
         """If the document contains the field, add a note that the job file expresses it in another form."""
-        self._note("changed", to, keys)
+        self._add_note("changed", to, keys)
 
-    def _note(self, action: str, text: str, keys: Path) -> None:
-        inner = self.at(*keys)
+    def _add_note(self, action: str, text: str, keys: Path) -> None:
+        inner = self.get_field(*keys)
         inside = [(*inner.path, *path) for path in list_leaves(inner.value)] or [inner.path]
         is_used = all(self._is_used(path) for path in inside)
         self._record.used.add(inner.path)
         if inner.value is not None and not is_used:
-            self._record.notes.append(Note(path_text(inner.path), action, text))
+            self._record.notes.append(Note(format_path(inner.path), action, text))
 
     def notes(self) -> list[Note]:
         """Return all notes on the document, including a note on each field that was never read."""
-        left = [Note(path_text(path), "dropped", NO_PLACE) for path in list_leaves(self.value) if not self._is_used(path)]
+        left = [Note(format_path(path), "dropped", NO_PLACE) for path in list_leaves(self.value) if not self._is_used(path)]
         return [*self._record.notes, *left]
 
     def _is_used(self, path: Path) -> bool:

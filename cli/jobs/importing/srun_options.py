@@ -39,13 +39,13 @@ def find_options(text: str) -> Iterator[tuple[int, str, str]]:
     for match in _ASSIGNMENT.finditer(text):
         value = next(group for group in match.group("list", "double", "single", "bare") if group is not None)
         assigned.setdefault(match["name"], []).append(re.sub(r"(?m)(?:^|\s)#.*$", "", value).strip())
-    for number, line in _lines(text):
+    for number, line in _split_lines(text):
         for start in _SRUN.finditer(line):
-            words = _words(line[start.end() :])
-            yield from ((number, name, option) for name, option in _options(words, assigned))
+            words = _split_words(line[start.end() :])
+            yield from ((number, name, option) for name, option in _parse_options(words, assigned))
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _split_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number and text of each line that is not a comment. A trailing backslash joins a line with the next."""
     number, whole = 1, ""
     for last, line in enumerate(text.split("\n"), 1):
@@ -57,7 +57,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         number, whole = last + 1, ""
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """Return the words of a command up to the first shell operator."""
     words, position = [], 0
     while match := _WORD.match(text, position):
@@ -66,7 +66,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _options(words: Sequence[str], assigned: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _parse_options(words: Sequence[str], assigned: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     left = list(words)
     while left:
         word = left.pop(0)
@@ -75,7 +75,7 @@ def _options(words: Sequence[str], assigned: Mapping[str, Sequence[str]]) -> Ite
             if not values or not all(value == "" or value.startswith("-") for value in values):
                 return
             for value in values:
-                yield from _options(_words(value), {})
+                yield from _parse_options(_split_words(value), {})
         elif word.startswith("--"):
             name, is_set, _ = word[2:].partition("=")
             has_next = not is_set and not _LONG_FLAG.fullmatch(word) and left
@@ -87,7 +87,7 @@ def _options(words: Sequence[str], assigned: Mapping[str, Sequence[str]]) -> Ite
             return
 
 
-def value(option: str) -> str:
+def get_option_value(option: str) -> str:
     """Return the value part of an option's text.
 
     >>> [value(option) for option in ("--nodes=2", "--nodes 2", "-N 2", "-N2", "-l")]

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.mpijob import home
-from cli.jobs.importing.pytorchjob import describe_ranks, read_slots
+from cli.jobs.importing.mpijob import read_home
+from cli.jobs.importing.pytorchjob import describe_rank_start, read_slots
 from cli.jobs.importing.source import NotImportable, Source
 from infra.jobs import starters
 
@@ -33,47 +33,49 @@ _ONE_KIND: Final = "a job has one kind of worker"
 
 def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
     """Read the job; its runtime supplies the missing fields. Raises NotImportable if the runtime is missing."""
-    containers.metadata(draft, source)
-    spec, trainer = source.at("spec"), source.at("spec", "trainer")
-    runtime = _runtime(spec, runtimes)
-    policy = runtime.at("spec", "mlPolicy")
-    mpi = policy.at("mpi").value is not None
-    if not mpi and policy.at("torch").value is None:
+    containers.read_metadata(draft, source)
+    spec, trainer = source.get_field("spec"), source.get_field("spec", "trainer")
+    runtime = _find_runtime(spec, runtimes)
+    policy = runtime.get_field("spec", "mlPolicy")
+    mpi = policy.get_field("mpi").value is not None
+    if not mpi and policy.get_field("torch").value is None:
         policies = ", ".join(key for key in policy.value or {} if key != "numNodes") or "no policy"
-        raise NotImportable(f"runtime {runtime.at('metadata', 'name').value} uses {policies}; only torch and mpi can be imported")
+        raise NotImportable(
+            f"runtime {runtime.get_field('metadata', 'name').value} uses {policies}; only torch and mpi can be imported"
+        )
     draft.set("launcher", "mpijob" if mpi else "torchrun", "from the runtime's mlPolicy")
-    own, usual = trainer.at("numNodes"), policy.at("numNodes")
+    own, usual = trainer.get_field("numNodes"), policy.get_field("numNodes")
     if usual.value is None:  # numNodes cannot be combined with an elasticPolicy
-        usual = policy.at("torch", "elasticPolicy", "minNodes")
-    draft.set("workers", choose_source(own, usual) or 1, "" if own.value else "from the runtime")
+        usual = policy.get_field("torch", "elasticPolicy", "minNodes")
+    draft.set("workers", choose_value(own, usual) or 1, "" if own.value else "from the runtime")
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
     spec.drop("initializer", why="use setup to fetch the data set and the model to a volume")
     for key in ("runtimePatches", "podTemplateOverrides"):
         spec.drop(key, why="change the job's fields instead")
     for key in ("managedBy", "suspend"):
         spec.drop(key, why="the queue manages the job")
-    _restarts(draft, runtime, policy)
-    node, starts = _template(draft, runtime, trainer, mpi=mpi)
-    _image_and_command(draft, trainer, node, starts)
-    containers.environment(draft, trainer)
-    containers.resources(draft, trainer.at("resourcesPerNode"))
-    _ranks(draft, trainer, policy, mpi=mpi)
-    for job in runtime.each("spec", "template", "spec", "replicatedJobs"):
-        job.drop(why="the job's launcher replaces it" if mpi and job.at("name").value == "launcher" else _ONE_KIND)
+    _read_restarts(draft, runtime, policy)
+    node, starts = _read_templates(draft, runtime, trainer, mpi=mpi)
+    _read_image_and_command(draft, trainer, node, starts)
+    containers.read_environment(draft, trainer)
+    containers.read_resources(draft, trainer.get_field("resourcesPerNode"))
+    _read_ranks_per_node(draft, trainer, policy, mpi=mpi)
+    for job in runtime.list_elements("spec", "template", "spec", "replicatedJobs"):
+        job.drop(why="the job's launcher replaces it" if mpi and job.get_field("name").value == "launcher" else _ONE_KIND)
 
 
-def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
-    name = str(spec.at("runtimeRef", "name").value or "torch-distributed")
+def _find_runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
+    name = str(spec.get_field("runtimeRef", "name").value or "torch-distributed")
     spec.take("runtimeRef")
     for runtime in runtimes:
-        if runtime.at("metadata", "name").value == name:
+        if runtime.get_field("metadata", "name").value == name:
             return runtime
     if name in _KNOWN:
         return Source({"metadata": {"name": name}, **_KNOWN[name]})
     raise NotImportable(f"runtime {name} is not in the file. Add it: kubectl get clustertrainingruntime {name} -o yaml")
 
 
-def choose_source(own: Source, usual: Source) -> Any:
+def choose_value(own: Source, usual: Source) -> Any:
     """Return the TrainJob's value or, if it is not set, the runtime's value.
 
     https://github.com/kubeflow/trainer/blob/v2.1.0/pkg/runtime/framework/plugins/jobset/builder.go (Trainer)
@@ -85,16 +87,16 @@ def choose_source(own: Source, usual: Source) -> Any:
     return value
 
 
-def _restarts(draft: Draft, runtime: Source, policy: Source) -> None:
+def _read_restarts(draft: Draft, runtime: Source, policy: Source) -> None:
     """Read the number of restarts, and record which of the runtime's policies the job file does not support."""
     for keys in (("apiVersion",), ("kind",), ("metadata", "name")):
         runtime.take(*keys)
     runtime.drop("metadata", why="it describes the runtime, not the job")
     runtime.drop("spec", "podGroupPolicy", why="the queue admits the job as a whole")
-    elastic, jobs = policy.at("torch", "elasticPolicy"), runtime.at("spec", "template", "spec")
+    elastic, jobs = policy.get_field("torch", "elasticPolicy"), runtime.get_field("spec", "template", "spec")
     for key in _ELASTIC:
         elastic.drop(key, why="the job always runs with all its workers")
-    if elastic.at("maxRestarts").value is not None:
+    if elastic.get_field("maxRestarts").value is not None:
         draft.set("maxRestarts", elastic.take("maxRestarts"), "from the runtime's elasticPolicy.maxRestarts")
     else:
         draft.set("maxRestarts", jobs.take("failurePolicy", "maxRestarts"), "from the runtime's failurePolicy")
@@ -102,75 +104,79 @@ def _restarts(draft: Draft, runtime: Source, policy: Source) -> None:
         jobs.drop(key, why=why)
 
 
-def _template(draft: Draft, runtime: Source, trainer: Source, *, mpi: bool) -> tuple[Source, Source]:
+def _read_templates(draft: Draft, runtime: Source, trainer: Source, *, mpi: bool) -> tuple[Source, Source]:
     """Read the pod template of the runtime's nodes. Return the nodes' container, and the container that starts the
     ranks.
 
     If the runtime is not available, the value of both is None.
     """
-    jobs = {str(job.at("name").value): job for job in runtime.each("spec", "template", "spec", "replicatedJobs")}
+    jobs = {str(job.get_field("name").value): job for job in runtime.list_elements("spec", "template", "spec", "replicatedJobs")}
     nothing = Source(None)
-    node = _node(draft, jobs["node"], trainer) if "node" in jobs else nothing
+    node = _read_node_template(draft, jobs["node"], trainer) if "node" in jobs else nothing
     if not mpi or "launcher" not in jobs:
         return node, node
     jobs["launcher"].take("name")
-    pod = jobs["launcher"].at("template", "spec", "template", "spec")
-    launcher = next(iter(pod.each("containers")), nothing)
-    containers.environment(draft, launcher)
+    pod = jobs["launcher"].get_field("template", "spec", "template", "spec")
+    launcher = next(iter(pod.list_elements("containers")), nothing)
+    containers.read_environment(draft, launcher)
     return node, launcher
 
 
-def _node(draft: Draft, job: Source, trainer: Source) -> Source:
+def _read_node_template(draft: Draft, job: Source, trainer: Source) -> Source:
     job.take("name")
-    if job.at("replicas").value == 1:
+    if job.get_field("replicas").value == 1:
         job.take("replicas")
     job.drop("replicas", why=f"{_ONE_KIND}; `workers` sets their number")
     job.drop("dependsOn", why="run the earlier steps in setup, or as a separate job")
     job.drop("template", "metadata", why="the launcher sets the labels")
-    containers.template_metadata(draft, job.at("template", "spec", "template"))
-    pod = job.at("template", "spec", "template", "spec")
-    containers.pod_settings(draft, pod)
-    pod_spec = containers.pod(pod, "node")
-    containers.environment(draft, pod_spec)
-    containers.ports(draft, pod_spec)
+    containers.read_template_metadata(draft, job.get_field("template", "spec", "template"))
+    pod = job.get_field("template", "spec", "template", "spec")
+    containers.read_pod_settings(draft, pod)
+    pod_spec = containers.read_pod(pod, "node")
+    containers.read_environment(draft, pod_spec)
+    containers.read_ports(draft, pod_spec)
     draft.set("workingDir", pod_spec.take("workingDir"))
-    containers.volumes(draft, pod, pod_spec)
-    own = trainer.at("resourcesPerNode")
-    if own.at("limits").value or own.at("requests").value:
+    containers.read_volumes(draft, pod, pod_spec)
+    own = trainer.get_field("resourcesPerNode")
+    if own.get_field("limits").value or own.get_field("requests").value:
         pod_spec.change("resources", to=_REPLACED)
     else:
-        containers.resources(draft, pod_spec.at("resources"))
+        containers.read_resources(draft, pod_spec.get_field("resources"))
     return pod_spec
 
 
-def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Source) -> None:
+def _read_image_and_command(draft: Draft, trainer: Source, node: Source, starts: Source) -> None:
     """Read the image and the command. As in Kubernetes, `args` without `command` replaces only the arguments."""
-    own, usual = trainer.at("image").value, node.at("image").value
-    draft.set("image", choose_source(trainer.at("image"), node.at("image")), "" if own or not usual else "from the runtime")
-    if any("sshd" in str(word) for key in ("command", "args") for word in starts.at(key).value or ()):
+    own, usual = trainer.get_field("image").value, node.get_field("image").value
+    draft.set(
+        "image", choose_value(trainer.get_field("image"), node.get_field("image")), "" if own or not usual else "from the runtime"
+    )
+    if any("sshd" in str(word) for key in ("command", "args") for word in starts.get_field(key).value or ()):
         for key in ("command", "args"):
             starts.drop(key, why="workers start sshd")
         starts = Source(None)
-    if not trainer.at("command").value and not starts.at("command").value:
+    if not trainer.get_field("command").value and not starts.get_field("command").value:
         for source in (trainer, starts):
             source.change("args", to=containers.WITHOUT_ENTRYPOINT)
-    words = [str(word) for key in ("command", "args") for word in choose_source(trainer.at(key), starts.at(key)) or ()]
-    mpi = starters.mpi_starter(words)
-    draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else describe_ranks(words))
+    words = [
+        str(word) for key in ("command", "args") for word in choose_value(trainer.get_field(key), starts.get_field(key)) or ()
+    ]
+    mpi = starters.find_mpi_starter(words)
+    draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else describe_rank_start(words))
     if draft.values["launcher"] == "mpijob":
         draft.comments["command"] = f"{mpi} runs once, in the launcher" if mpi else "runs on every rank"
 
 
-def _ranks(draft: Draft, trainer: Source, policy: Source, *, mpi: bool) -> None:
-    own = trainer.at("numProcPerNode")
+def _read_ranks_per_node(draft: Draft, trainer: Source, policy: Source, *, mpi: bool) -> None:
+    own = trainer.get_field("numProcPerNode")
     if mpi:
-        draft.set("slots", choose_source(own, policy.at("mpi", "numProcPerNode")) or 1)
+        draft.set("slots", choose_value(own, policy.get_field("mpi", "numProcPerNode")) or 1)
         draft.set("mpiImplementation", policy.take("mpi", "mpiImplementation"))
-        home(draft, policy.at("mpi"))
+        read_home(draft, policy.get_field("mpi"))
         policy.drop("mpi", "runLauncherAsNode", why="the launcher runs no ranks; all nodes are workers")
         return
     if own.value is not None:
         policy.change("torch", "numProcPerNode", to=_REPLACED)
-    processes = trainer if own.value is not None else policy.at("torch")
-    if processes.at("numProcPerNode").value is not None:
+    processes = trainer if own.value is not None else policy.get_field("torch")
+    if processes.get_field("numProcPerNode").value is not None:
         read_slots(draft, processes, "numProcPerNode")

@@ -39,21 +39,21 @@ def list_files(root: Path) -> Iterator[str]:
 
     Raises CommandError if git is missing or fails.
     """
-    if _program() is None:
+    if _find_git() is None:
         raise CommandError("workdir: git is not on PATH, and only git knows which files are ignored. Install git.")
-    repository = _repository(root)
+    repository = _find_repository(root)
     with tempfile.TemporaryDirectory(prefix="gpumpi-git-") as folder:
         excluding = ("--git-dir=/dev/null", "config", "--global", "--includes", "--type=path", "--get", "core.excludesFile")
-        excludes = _git(Path(folder), *excluding, own=True)
-        _prepare(Path(folder), repository)
+        excludes = _run_git(Path(folder), *excluding, own=True)
+        _create_git_directory(Path(folder), repository)
         where: tuple[str, ...] = (f"--git-dir={folder}", f"--work-tree={repository.root if repository else root}")
         if file := os.fsdecode(excludes.stdout).strip():
             where = (*where, "-c", f"core.excludesFile={file}")
-        done = _git(root, *where, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+        done = _run_git(root, *where, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     if done.returncode != 0:
         raise CommandError(f"workdir: git cannot list {root}: {done.stderr.decode(errors='replace').strip()}")
     for name in dict.fromkeys(os.fsdecode(part) for part in done.stdout.split(b"\0") if part):
-        if not _is_inside(root, name):
+        if not _is_inside_folder(root, name):
             continue
         path = root / name
         if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
@@ -62,12 +62,12 @@ def list_files(root: Path) -> Iterator[str]:
             yield name
 
 
-def _program() -> str | None:
+def _find_git() -> str | None:
     """Return the path of git. Relative entries of PATH do not count: they could name a program in the folder."""
     return shutil.which("git", path=os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))))
 
 
-def _repository(folder: Path) -> Repository | None:
+def _find_repository(folder: Path) -> Repository | None:
     """Return the repository whose working tree contains the folder, by the rules of git."""
     for root in (folder, *folder.parents):
         git_dir = root / ".git"
@@ -83,7 +83,7 @@ def _repository(folder: Path) -> Repository | None:
     return None
 
 
-def _is_inside(root: Path, name: str) -> bool:
+def _is_inside_folder(root: Path, name: str) -> bool:
     """Return whether a file with this name is in the folder itself: a forged index can contain any name. As in git, a file
     behind a symbolic link is not."""
     folder = (root / name).parent
@@ -101,12 +101,12 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _prepare(folder: Path, repository: Repository | None) -> None:
+def _create_git_directory(folder: Path, repository: Repository | None) -> None:
     """Create a git directory with the index and the excluded patterns of the repository, but not its configuration."""
     config = repository.common_dir / "config" if repository else Path(os.devnull)
     text = config.read_text(encoding="utf-8", errors="replace") if _is_file(config) else ""
     kind = "sha256" if _SHA256.search(text) else "sha1"
-    _git(folder, "init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(folder))
+    _run_git(folder, "init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(folder))
     if repository is None:
         return
     for file in (repository.git_dir / "index", *repository.git_dir.glob("sharedindex.*")):
@@ -117,7 +117,7 @@ def _prepare(folder: Path, repository: Repository | None) -> None:
         shutil.copyfile(excluded, folder / "info" / "exclude")
 
 
-def _git(folder: Path, *words: str, own: bool = False) -> "subprocess.CompletedProcess[bytes]":
+def _run_git(folder: Path, *words: str, own: bool = False) -> "subprocess.CompletedProcess[bytes]":
     """Run git without any configuration; with `own`, with that of the user."""
     # The caller may run in a git hook, where GIT_* variables point to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -125,5 +125,5 @@ def _git(folder: Path, *words: str, own: bool = False) -> "subprocess.CompletedP
     if not own:
         environment["GIT_CONFIG_GLOBAL"] = os.devnull
     return subprocess.run(
-        [_program() or "git", *_NO_PROGRAMS, *words], cwd=folder, env=environment, capture_output=True, check=False
+        [_find_git() or "git", *_NO_PROGRAMS, *words], cwd=folder, env=environment, capture_output=True, check=False
     )

@@ -18,10 +18,10 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import UNREACHABLE
 from cli.installation import NAME
 from cli.jobs import objects
-from cli.jobs.state import STUCK, list_containers
+from cli.jobs.state import STUCK, list_container_statuses
 from cli.jobs.workdir import in_bucket
-from cli.jobs.workdir.selection import Selection, select
-from cli.jobs.workdir.sending import Sent, send
+from cli.jobs.workdir.selection import Selection, select_files
+from cli.jobs.workdir.sending import Sent, send_files
 from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.files import JobFiles
@@ -41,12 +41,12 @@ class Files:
 
     def __init__(self, placed: PlacedJob, folder: Path | None, limit_mib: int) -> None:
         """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
-        self._placed, self._id = placed, _new_id()
-        self._files = files.locate(placed, self._id)
+        self._placed, self._id = placed, _generate_id()
+        self._files = files.find_job_files(placed, self._id)
         self._selection: Selection | None = None
         if folder is not None:
             assert self._files is not None  # places.choose has checked this
-            self._selection = select(folder, limit_mib)
+            self._selection = select_files(folder, limit_mib)
 
     @property
     def storage(self) -> Storage:
@@ -60,12 +60,12 @@ class Files:
         """Record the folder in a ConfigMap, and send the files. On errors, delete both and raise CommandError."""
         if self._files is None:
             return
-        remove_expired(cluster, self._namespace)
-        cluster.create(files.build_record(self._placed, self._id))
+        remove_expired_files(cluster, self._job_namespace)
+        cluster.create(files.build_folder_record(self._placed, self._id))
         if self._selection is None:
             return
         try:
-            sent = self._send(cluster, self._selection, self._files)
+            sent = self._send_files(cluster, self._selection, self._files)
         except BaseException:
             self.remove(cluster)
             raise
@@ -73,18 +73,20 @@ class Files:
             say(f"{NAME}: not sent: {left_out}")
         say(f"{NAME}: sent {sent} from {self._selection.root}")
 
-    def _send(self, cluster: Cluster, selection: Selection, target: JobFiles) -> Sent:
-        with running(cluster, files.build_waiting_job(self._placed, self._id)) as where:
-            return send(selection, partial(pod_streams.run, cluster, where), target.jobs, target.folder)
+    def _send_files(self, cluster: Cluster, selection: Selection, target: JobFiles) -> Sent:
+        with run_helper_job(cluster, files.build_waiting_job(self._placed, self._id)) as where:
+            return send_files(selection, partial(pod_streams.run_command, cluster, where), target.jobs, target.folder)
 
     def remove(self, cluster: Cluster) -> None:
         """Remove the files because their job could not be created."""
         if self._files is not None:
             _remove_folder(cluster, self._placed, self._files)
-            cluster.delete("ConfigMap", files.build_record(self._placed, self._id)["metadata"]["name"], self._namespace)
+            cluster.delete(
+                "ConfigMap", files.build_folder_record(self._placed, self._id)["metadata"]["name"], self._job_namespace
+            )
 
     @property
-    def _namespace(self) -> str:
+    def _job_namespace(self) -> str:
         return self._placed.namespace.name
 
 
@@ -96,45 +98,45 @@ def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
     The folder is removed in the background, once the ranks have ended.
     """
     records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
-    return _remove(cluster, records, namespace)
+    return _remove_recorded_files(cluster, records, namespace)
 
 
-def remove_expired(cluster: Cluster, namespace: str) -> None:
+def remove_expired_files(cluster: Cluster, namespace: str) -> None:
     """Remove files older than WORKDIR_DAYS if their job no longer exists.
 
     Kubernetes deletes jobs whose time to live has expired, but not their files.
     """
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
-    old = [one for one in records if is_old(one, datetime.now(UTC))]
+    old = [one for one in records if is_record_expired(one, datetime.now(UTC))]
     existing = {state.name for state in objects.list_jobs(cluster, namespace)} if old else set()
     for record in (one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing):
         try:
-            _remove(cluster, [record], namespace)
+            _remove_recorded_files(cluster, [record], namespace)
         except CommandError as error:  # must not keep users from submitting jobs
             say(f"{NAME}: the files of ConfigMap {record['metadata']['name']} were not removed: {error}")
 
 
-def is_old(record: Object, now: datetime) -> bool:
+def is_record_expired(record: Object, now: datetime) -> bool:
     return now - parse_time(record["metadata"]["creationTimestamp"]) > timedelta(days=WORKDIR_DAYS)
 
 
-def _remove(cluster: Cluster, records: Sequence[Object], namespace: str) -> bool:
+def _remove_recorded_files(cluster: Cluster, records: Sequence[Object], namespace: str) -> bool:
     """Remove the files that the records describe, and the records. Return whether any record was valid: users of the
     namespace can write any text into them."""
     if not records:
         return False
     described = cluster.description()
-    were_valid = [_remove_one(cluster, described, record, namespace) for record in records]
+    were_valid = [_remove_record(cluster, described, record, namespace) for record in records]
     return any(were_valid)
 
 
-def _remove_one(cluster: Cluster, described: ClusterDescription, record: Object, namespace: str) -> bool:
+def _remove_record(cluster: Cluster, described: ClusterDescription, record: Object, namespace: str) -> bool:
     name = record["metadata"]["name"]
     try:
-        if in_bucket.is_record(record):
-            in_bucket.remove_object(described, in_bucket.derive_key(record, described, namespace))
+        if in_bucket.is_bucket_record(record):
+            in_bucket.delete_object(described, in_bucket.derive_object_key(record, described, namespace))
         else:
-            _remove_folder(cluster, *list_recorded(record, described, namespace))
+            _remove_folder(cluster, *read_record(record, described, namespace))
     except JobRefused as error:
         fix = f"Delete it: kubectl delete configmap {name} -n {namespace}"
         say(f"{NAME}: ConfigMap {name}: is not a valid record of a job's files ({error.problems[0]}) {fix}")
@@ -143,33 +145,33 @@ def _remove_one(cluster: Cluster, described: ClusterDescription, record: Object,
     return True
 
 
-def list_recorded(record: Object, described: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
+def read_record(record: Object, described: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
     """Return the job and the folder of a record. Raises JobRefused if the record is invalid."""
     job = record["metadata"]["labels"].get(JOB_LABEL, "")
-    return files.read_record(job, record.get("data") or {}, described, namespace)
+    return files.parse_folder_record(job, record.get("data") or {}, described, namespace)
 
 
 def _remove_folder(cluster: Cluster, placed: PlacedJob, folder: JobFiles) -> None:
-    cluster.create(files.build_removing_job(placed, folder, _new_id()))
+    cluster.create(files.build_cleanup_job(placed, folder, _generate_id()))
 
 
-def _new_id() -> str:
+def _generate_id() -> str:
     return secrets.token_hex(4)
 
 
 # --- stored logs -------------------------------------------------------------------------------------------------------
 
 
-def read_kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
+def read_logs_on_volume(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
     """Return the stored log lines of the job's last run, keyed by pod. Raises NotFound if no record of logs exists."""
     records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
     for record in sorted(records, key=lambda record: str(record["metadata"]["creationTimestamp"]), reverse=True):
         try:
-            placed, folder = list_recorded(record, cluster.description(), namespace)
+            placed, folder = read_record(record, cluster.description(), namespace)
         except JobRefused:  # not a record of a folder
             continue
-        with running(cluster, files.build_waiting_job(placed, _new_id())) as where:
-            ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
+        with run_helper_job(cluster, files.build_waiting_job(placed, _generate_id())) as where:
+            ran = pod_streams.run_command(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
         return group_by_pod(ran.stdout.decode(errors="replace"))
     raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")
 
@@ -199,7 +201,7 @@ def group_by_pod(text: str) -> dict[str, list[str]]:
 
 
 @contextmanager
-def running(cluster: Cluster, job: Object) -> Iterator[Container]:
+def run_helper_job(cluster: Cluster, job: Object) -> Iterator[Container]:
     """Run a helper Job, yield its container, and delete the Job. Raises CommandError if the Job does not start."""
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     cluster.create(job)
@@ -210,7 +212,7 @@ def running(cluster: Cluster, job: Object) -> Iterator[Container]:
             wait=wait_fixed(POLL_SECONDS),
         )
         try:
-            where = polling(start_pod, cluster, name, namespace)
+            where = polling(find_running_container, cluster, name, namespace)
         except RetryError:
             reason = explain_pending_pod(cluster, name, namespace)
             raise CommandError(
@@ -222,13 +224,13 @@ def running(cluster: Cluster, job: Object) -> Iterator[Container]:
         cluster.delete("Job", name, namespace)
 
 
-def _pods(cluster: Cluster, job: str, namespace: str) -> list[Object]:
+def _list_helper_pods(cluster: Cluster, job: str, namespace: str) -> list[Object]:
     return cluster.list("Pod", namespace, {JOB_NAME_LABEL: job})
 
 
-def start_pod(cluster: Cluster, job: str, namespace: str) -> Container | None:
-    for pod in _pods(cluster, job, namespace):
-        for one in list_containers(pod):
+def find_running_container(cluster: Cluster, job: str, namespace: str) -> Container | None:
+    for pod in _list_helper_pods(cluster, job, namespace):
+        for one in list_container_statuses(pod):
             if "running" in one.get("state", {}):
                 return Container(pod["metadata"]["name"], namespace, one["name"])
             waiting = one.get("state", {}).get("waiting", {})
@@ -239,7 +241,7 @@ def start_pod(cluster: Cluster, job: str, namespace: str) -> Container | None:
 
 
 def explain_pending_pod(cluster: Cluster, job: str, namespace: str) -> str:
-    for pod in _pods(cluster, job, namespace):
+    for pod in _list_helper_pods(cluster, job, namespace):
         for condition in pod["status"].get("conditions", ()):
             if condition["status"] == "False" and condition.get("message"):
                 return str(condition["message"])

@@ -18,15 +18,15 @@ from infra.jobs import files
 from infra.jobs.placed import PlacedJob, Storage
 
 
-def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> objects.Files:
+def choose_storage(placed: PlacedJob, folder: Path | None, limit_mib: int) -> objects.Files:
     """Choose the storage for the folder and the logs.
 
     Raises CommandError, before creating anything, if the folder cannot be sent.
     """
     if placed.cluster.log_group:
-        sent = _folder(placed, folder, limit_mib) if folder is not None else None
+        sent = _choose_folder_storage(placed, folder, limit_mib) if folder is not None else None
         return LogsInCloudWatch(sent)
-    return _folder(placed, folder, limit_mib)
+    return _choose_folder_storage(placed, folder, limit_mib)
 
 
 class LogsInCloudWatch:
@@ -48,8 +48,8 @@ class LogsInCloudWatch:
             self._folder.remove(cluster)
 
 
-def _folder(placed: PlacedJob, folder: Path | None, limit_mib: int) -> objects.Files:
-    has_volume = files.locate(placed, "") is not None
+def _choose_folder_storage(placed: PlacedJob, folder: Path | None, limit_mib: int) -> objects.Files:
+    has_volume = files.find_job_files(placed, "") is not None
     if folder is None or has_volume:
         return Files(placed, folder, limit_mib)
     if placed.cluster.bucket:

@@ -11,7 +11,7 @@ from typing import Final
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED
 from cli.jobs.workdir import git_files
-from infra.config.secrets import kind_of_secret
+from infra.config.secrets import detect_secret_kind
 
 LIMIT_MIB: Final = 200
 MIB: Final = 1 << 20
@@ -56,14 +56,14 @@ class Selection:
         return sum(file.size for file in self.files)
 
 
-def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
+def select_files(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
     """Choose the files of a folder to send. Raises CommandError if the folder does not exist or is too large."""
     root = folder.resolve()
     if not root.is_dir():
         raise NotFound(f"workdir: {folder} is not a folder on this machine")
     names, left_out = [], []
     for name in sorted(set(git_files.list_files(root))):
-        reason = refuse(root, name)
+        reason = explain_refusal(root, name)
         if reason:
             left_out.append(f"{name} ({reason})")
         elif os.path.lexists(root / name):  # git also lists deleted files whose deletion is not staged
@@ -75,7 +75,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
             links.append(name)
             continue
         content = (root / name).read_bytes()
-        if secret := find_secret(content, name):
+        if secret := describe_secret(content, name):
             left_out.append(f"{name} ({secret})")
             continue
         executable = os.access(root / name, os.X_OK)
@@ -83,7 +83,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
     return Selection(root, tuple(files), tuple(links), tuple(left_out))
 
 
-def refuse(root: Path, name: str) -> str:
+def explain_refusal(root: Path, name: str) -> str:
     """Return why a file must not be sent, judged by its path and type; empty if it may be sent."""
     path, parts = root / name, name.split("/")
     if _UNUSABLE_NAME.search(name):
@@ -101,14 +101,14 @@ def refuse(root: Path, name: str) -> str:
     return ""
 
 
-def find_secret(content: bytes, name: str) -> str:
+def describe_secret(content: bytes, name: str) -> str:
     """Return a clause such as `contains a Kubernetes Secret`; empty if the file contains no secret."""
     if len(content) > READ_FOR_SECRETS or b"\0" in content:
         return ""
     text = content.decode(errors="replace")
     if name.endswith((".yaml", ".yml")) and _SECRET_OBJECT.search(text):
         return "contains a Kubernetes Secret"
-    kind = kind_of_secret(text)
+    kind = detect_secret_kind(text)
     return f"contains {kind}" if kind else ""
 
 

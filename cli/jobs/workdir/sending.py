@@ -13,7 +13,7 @@ from typing import IO
 from cli.errors import CommandError
 from cli.exit_codes import FAILED
 from cli.jobs.workdir.selection import MIB, Selection
-from infra.jobs.in_pods import shell
+from infra.jobs.in_pods import build_shell_command
 
 Place = Callable[[Sequence[str], IO[bytes]], "CompletedProcess[bytes]"]
 """Runs a command with a file as its input."""
@@ -36,22 +36,22 @@ class Sent:
         return f"{self.files} of {self.all_files} files ({self.size / MIB:.1f} MiB){note}"
 
 
-def send(selection: Selection, place: Place, jobs: str, folder: str) -> Sent:
+def send_files(selection: Selection, place: Place, jobs: str, folder: str) -> Sent:
     """Send the files to `folder`/workdir. The folder `jobs` contains the folders of all jobs. Raises CommandError."""
     with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
         file.write(
             "".join(f"{'x' if file.executable else '-'} {file.digest}  {file.path}\n" for file in selection.files).encode()
         )
-        offered = _run(place, "offer", jobs, folder, file)
+        offered = _run_transfer_script(place, "offer", jobs, folder, file)
     present = set(offered.decode().splitlines())
     missing = [file for file in selection.files if file.path not in present]
     with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
-        archive(selection, {file.path for file in missing}, file)
-        _run(place, "take", jobs, folder, file)
+        write_archive(selection, {file.path for file in missing}, file)
+        _run_transfer_script(place, "take", jobs, folder, file)
     return Sent(len(missing), sum(file.size for file in missing), len(selection.files))
 
 
-def archive(selection: Selection, paths: Collection[str], file: IO[bytes]) -> None:
+def write_archive(selection: Selection, paths: Collection[str], file: IO[bytes]) -> None:
     """Write the files with these paths, and all links, to a compressed archive."""
     with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
         for name in (*sorted(paths), *selection.links):
@@ -64,10 +64,10 @@ def remove_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _run(place: Place, verb: str, jobs: str, folder: str, file: IO[bytes]) -> bytes:
+def _run_transfer_script(place: Place, verb: str, jobs: str, folder: str, file: IO[bytes]) -> bytes:
     size = file.tell()
     file.seek(0)
-    words = [part if part != "receive" else verb for part in shell("receive.sh", jobs, folder, str(size))]
+    words = [part if part != "receive" else verb for part in build_shell_command("receive.sh", jobs, folder, str(size))]
     done = place(words, file)
     if done.returncode:
         reason = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"

@@ -26,98 +26,113 @@ the end of the attempt.
 _DOES: Final = {"replace": "replaces", "reboot": "reboots"}
 
 
-def judge_node(
+def assess_node_health(
     node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime, journal: Journal | None = None
 ) -> NodeHealth:
     """Return the health of a node. `events` and `records` may include those of other nodes. `journal`: the job
     controller's journal; None if the controller has never acted on a node.
     """
     labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
-    faults, warnings = tuple(_faults(node)), tuple(_warnings(name, events))
-    out = annotation.read(node)
+    faults, warnings = tuple(_find_faults(node)), tuple(_find_warnings(name, events))
+    out = annotation.read_annotation(node)
     return NodeHealth(
         name=name,
-        state=out.state if out is not None else _state(node, faults),
+        state=out.state if out is not None else _derive_state(node, faults),
         pool=labels.get(POOL_LABEL, ""),
-        instance=_instance(node),
+        instance=_get_instance_id(node),
         instance_type=labels.get(TYPE_LABEL, ""),
         is_cordoned=bool(node["spec"].get("unschedulable")),
-        gpus=(_gpus(node, "allocatable"), _gpus(node, "capacity")),
+        gpus=(_count_gpus(node, "allocatable"), _count_gpus(node, "capacity")),
         faults=faults,
         warnings=warnings,
         taken_out=out,
-        next=_next_of(node, faults, out, journal, now) or _after(warnings),
-        jobs=tuple(sorted({_job(record) for record in records for worker in _workers(record, name) if worker["to"] is None})),
+        next=_explain_next_step(node, faults, out, journal, now) or _explain_last_warning(warnings),
+        jobs=tuple(
+            sorted(
+                {
+                    _format_job_name(record)
+                    for record in records
+                    for worker in _list_workers_on_node(record, name)
+                    if worker["to"] is None
+                }
+            )
+        ),
     )
 
 
-def is_called(node: Object, name: str) -> bool:
+def has_name_or_id(node: Object, name: str) -> bool:
     """Return whether a node has this name or instance ID."""
-    return name in (node["metadata"]["name"], _instance(node) or None)
+    return name in (node["metadata"]["name"], _get_instance_id(node) or None)
 
 
-def find_gone_node(
+def assess_deleted_node(
     name: str, events: Sequence[Object], records: Sequence[JobRecord], journal: Journal | None = None
 ) -> NodeHealth | None:
     """Return the health of a node that no longer exists; None if no event, record or journal mentions it."""
-    is_known = any(_is_about(event, name) for event in events) or any(_workers(record, name) for record in records)
-    is_known = is_known or bool(repair_rows.list_moments(journal, name))
-    return NodeHealth(name, "gone", warnings=tuple(_warnings(name, events))) if is_known else None
+    is_known = any(_is_node_event(event, name) for event in events) or any(
+        _list_workers_on_node(record, name) for record in records
+    )
+    is_known = is_known or bool(repair_rows.list_controller_actions(journal, name))
+    return NodeHealth(name, "gone", warnings=tuple(_find_warnings(name, events))) if is_known else None
 
 
 # --- faults -------------------------------------------------------------------------------------------------------------
 
 
-def _faults(node: Object) -> list[Fault]:
+def _find_faults(node: Object) -> list[Fault]:
     conditions = {condition["type"]: condition for condition in node["status"].get("conditions", ())}
     current = []
     if (ready := conditions.get(faults.READY, {})).get("status") != "True":
         reason, message = ready.get("reason", "NoStatus"), ready.get("message", "the kubelet has not reported yet")
-        current.append(Fault(faults.READY, reason, message, _time(ready.get("lastTransitionTime"))))
+        current.append(Fault(faults.READY, reason, message, _parse_optional_time(ready.get("lastTransitionTime"))))
     for name in faults.AGENT_CONDITIONS:
         condition = conditions.get(name)
         if condition is not None and condition["status"] == "False":
-            since = _time(condition.get("lastTransitionTime"))
+            since = _parse_optional_time(condition.get("lastTransitionTime"))
             current.append(Fault(name, condition.get("reason", ""), condition.get("message", ""), since))
-    usable, whole = _gpus(node, "allocatable"), _gpus(node, "capacity")
+    usable, whole = _count_gpus(node, "allocatable"), _count_gpus(node, "capacity")
     if usable < whole:
         current.append(Fault(GPU_RESOURCE, WITHDRAWN, f"{usable} of {whole} GPUs can be used"))
     return current
 
 
-def _state(node: Object, faults_of_node: Sequence[Fault]) -> State:
+def _derive_state(node: Object, faults_of_node: Sequence[Fault]) -> State:
     if faults_of_node:
         return "not ready" if faults_of_node[0].condition == faults.READY else "broken"
     return "cordoned" if node["spec"].get("unschedulable") else "healthy"
 
 
-def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
+def _find_warnings(name: str, events: Sequence[Object]) -> list[Fault]:
     """Return the faults that EKS's node monitoring agent reported as events, newest first. The event's reason is the
     condition, and its message starts with the fault's reason.
     """
     warnings = []
     for event in events:
-        if _is_about(event, name) and event.get("type") == "Warning" and event.get("reason") in faults.AGENT_CONDITIONS:
+        if _is_node_event(event, name) and event.get("type") == "Warning" and event.get("reason") in faults.AGENT_CONDITIONS:
             reason, _, message = event.get("message", "").partition(": ")
-            warnings.append(Fault(event["reason"], reason, message, _last_time(event)))
+            warnings.append(Fault(event["reason"], reason, message, _get_last_time(event)))
     return sorted(warnings, key=lambda fault: fault.since or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
-def _next_of(node: Object, current: Sequence[Fault], out: TakenOut | None, journal: Journal | None, now: datetime) -> str:
+def _explain_next_step(
+    node: Object, current: Sequence[Fault], out: TakenOut | None, journal: Journal | None, now: datetime
+) -> str:
     """Return a sentence about the next step: what the job controller will do or, if it does nothing, what EKS or a
     person must do.
     """
     if out is not None:
         return repair_rows.explain_next_step(
-            node, out, _instance(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {})
+            node, out, _get_instance_id(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {})
         )
     by_controller = ""
     if current and not node["spec"].get("unschedulable"):
-        by_controller = repair_rows.explain_broken(node["metadata"]["name"], current[0].condition, current[0].reason, journal)
-    return by_controller or _next(node, current, now)
+        by_controller = repair_rows.explain_planned_repair(
+            node["metadata"]["name"], current[0].condition, current[0].reason, journal
+        )
+    return by_controller or _explain_fault_repair(node, current, now)
 
 
-def _next(node: Object, current: Sequence[Fault], now: datetime) -> str:
+def _explain_fault_repair(node: Object, current: Sequence[Fault], now: datetime) -> str:
     """Return the next step for the most serious fault."""
     name = node["metadata"]["name"]
     if not current:
@@ -125,11 +140,11 @@ def _next(node: Object, current: Sequence[Fault], now: datetime) -> str:
     fault, labels = current[0], node["metadata"].get("labels", {})
     if fault.reason == WITHDRAWN:
         return "see the log of the node's device plugin; a new node will have all GPUs"
-    decision = faults.decide(fault.condition, fault.reason)
-    if not decision.costs_node:
+    decision = faults.decide_repair(fault.condition, fault.reason)
+    if not decision.takes_node_out:
         return "see the log of the node monitoring agent: this does not mean that a GPU is broken"
     if NODE_GROUP_LABEL in labels and decision.eks != "none" and fault.since:
-        wait = faults.look_up_wait(fault.condition)
+        wait = faults.find_repair_wait(fault.condition)
         due, minutes = fault.since + wait, int(wait.total_seconds() // 60)
         if EMULATED_LABEL in labels:
             return f"EKS {_DOES[decision.eks]} it {minutes} min after the fault, or after `local clock --advance {minutes}m`"
@@ -137,11 +152,11 @@ def _next(node: Object, current: Sequence[Fault], now: datetime) -> str:
             return f"EKS {_DOES[decision.eks]} it at {due:%H:%M} UTC, {minutes} min after the fault"
         return f"EKS {_DOES[decision.eks]} it (due since {due:%H:%M} UTC); EKS repairs one node at a time"
     drain = f"`kubectl drain {name} --ignore-daemonsets --delete-emptydir-data`"
-    instance = _instance(node)
+    instance = _get_instance_id(node)
     return f"nothing repairs it: {drain}, then {f'terminate {instance}' if instance else 'repair or replace it'}"
 
 
-def _after(warnings: Sequence[Fault]) -> str:
+def _explain_last_warning(warnings: Sequence[Fault]) -> str:
     number = faults.parse_xid(warnings[0].reason) if warnings else None
     return "the node is fine: the application caused it" if number in xids.APPLICATION else ""
 
@@ -149,7 +164,7 @@ def _after(warnings: Sequence[Fault]) -> str:
 # --- history ------------------------------------------------------------------------------------------------------------
 
 
-def list_moments(
+def list_history(
     name: str,
     node: Object | None,
     events: Sequence[Object],
@@ -157,24 +172,24 @@ def list_moments(
     journal: Journal | None = None,
 ) -> list[Moment]:
     """Return the history of a node, oldest entry first."""
-    moments = [*(_of_node(node) if node is not None else []), *repair_rows.list_moments(journal, name)]
+    moments = [*(_list_node_moments(node) if node is not None else []), *repair_rows.list_controller_actions(journal, name)]
     for event in events:
-        at = _last_time(event)
-        if _is_about(event, name) and at is not None:
+        at = _get_last_time(event)
+        if _is_node_event(event, name) and at is not None:
             times = f" ({event['count']} times)" if (event.get("count") or 1) > 1 else ""
             text = f"{event.get('reason', '')}: {' '.join(event.get('message', '').split())}".rstrip(": ")
             moments.append(Moment(at, "event", f"{text}{times}"))
     for record in records:
-        moments += _of_job(name, record)
+        moments += _list_job_moments(name, record)
     return sorted(moments, key=lambda moment: moment.at)
 
 
-def _of_node(node: Object) -> list[Moment]:
+def _list_node_moments(node: Object) -> list[Moment]:
     moments = []
-    if joined := _time(node["metadata"].get("creationTimestamp")):
+    if joined := _parse_optional_time(node["metadata"].get("creationTimestamp")):
         moments.append(Moment(joined, "node", "joined the cluster"))
     for condition in node["status"].get("conditions", ()):
-        at, is_agents = _time(condition.get("lastTransitionTime")), condition["type"] in faults.AGENT_CONDITIONS
+        at, is_agents = _parse_optional_time(condition.get("lastTransitionTime")), condition["type"] in faults.AGENT_CONDITIONS
         if at and (condition["type"] == faults.READY or (is_agents and condition["status"] != "True")):
             message = f": {condition['message']}" if condition.get("message") and condition["status"] != "True" else ""
             moments.append(
@@ -183,60 +198,63 @@ def _of_node(node: Object) -> list[Moment]:
     return moments
 
 
-def _of_job(name: str, record: JobRecord) -> list[Moment]:
-    moments, job = [], _job(record)
-    workers = _workers(record, name)
+def _list_job_moments(name: str, record: JobRecord) -> list[Moment]:
+    moments, job = [], _format_job_name(record)
+    workers = _list_workers_on_node(record, name)
     for worker in workers:
-        started, ended = _time(worker["from"]), _time(worker["to"])
+        started, ended = _parse_optional_time(worker["from"]), _parse_optional_time(worker["to"])
         if started:
             moments.append(Moment(started, "job", f"{job}: {worker['pod']} starts"))
         if ended:
             moments.append(Moment(ended, "job", f"{job}: {worker['pod']} ends"))
     for attempt in record.content.get("attempts", ()):
-        at = _time(attempt.get("to"))
-        if at and attempt.get("outcome") in ("Failed", "Disrupted") and any(_held(worker, at) for worker in workers):
+        at = _parse_optional_time(attempt.get("to"))
+        if at and attempt.get("outcome") in ("Failed", "Disrupted") and any(_was_on_node(worker, at) for worker in workers):
             outcome = str(attempt["outcome"]).lower()
             moments.append(Moment(at, "job", f"{job}: attempt {attempt['number']} {outcome}: {attempt.get('cause', '')}"))
     return moments
 
 
-def _held(worker: Mapping[str, Any], at: datetime) -> bool:
+def _was_on_node(worker: Mapping[str, Any], at: datetime) -> bool:
     """Return whether a worker was on the node when an attempt ended, or shortly before."""
-    started, ended = _time(worker["from"]), _time(worker["to"])
+    started, ended = _parse_optional_time(worker["from"]), _parse_optional_time(worker["to"])
     return started is not None and started <= at and (ended is None or at <= ended + NOTICED_LATER)
 
 
 # --- objects ------------------------------------------------------------------------------------------------------------
 
 
-def _workers(record: JobRecord, node: str) -> list[Mapping[str, Any]]:
+def _list_workers_on_node(record: JobRecord, node: str) -> list[Mapping[str, Any]]:
     return [worker for worker in record.content.get("workers", ()) if worker["node"] == node]
 
 
-def _job(record: JobRecord) -> str:
+def _format_job_name(record: JobRecord) -> str:
     return f"{record.content['namespace']}/{record.content['name']}"
 
 
-def _is_about(event: Object, name: str) -> bool:
+def _is_node_event(event: Object, name: str) -> bool:
     about: Mapping[str, str] = event.get("involvedObject", {})
     return about.get("kind") == "Node" and about.get("name") == name
 
 
-def _last_time(event: Object) -> datetime | None:
+def _get_last_time(event: Object) -> datetime | None:
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
-    return next((when for text in times if (when := _time(text))), _time(event["metadata"].get("creationTimestamp")))
+    return next(
+        (when for text in times if (when := _parse_optional_time(text))),
+        _parse_optional_time(event["metadata"].get("creationTimestamp")),
+    )
 
 
-def _gpus(node: Object, amount: str) -> int:
+def _count_gpus(node: Object, amount: str) -> int:
     return parse_quantity(node["status"].get(amount, {}).get(GPU_RESOURCE, 0))
 
 
-def _instance(node: Object) -> str:
+def _get_instance_id(node: Object) -> str:
     """Return the ID of the EC2 instance: `i-0a` for `aws:///us-west-2a/i-0a`."""
     provider = str(node["spec"].get("providerID", ""))
     return provider.rpartition("/")[2] if provider.startswith("aws:") else ""
 
 
-def _time(text: str | None) -> datetime | None:
+def _parse_optional_time(text: str | None) -> datetime | None:
     return parse_time(text) if text else None

@@ -38,22 +38,22 @@ def command(
     keeps events for an hour. With --stack, also the events that EC2 has scheduled for the instances.
     """
     with tempfile.TemporaryDirectory() as folder:
-        cluster = stack_cluster.connect(stack, config_dir, Access(kubeconfig, context), Path(folder))
+        cluster = stack_cluster.connect_to_stack(stack, config_dir, Access(kubeconfig, context), Path(folder))
         data = _Seen(cluster)
         if stack is not None:
-            data.ask_ec2(stack, config_dir)
+            data.read_ec2_events(stack, config_dir)
     now = datetime.now(UTC)
-    return _one(data, node, now, as_json=as_json) if node else _all(data, now, as_json=as_json)
+    return _show_node(data, node, now, as_json=as_json) if node else _show_all_nodes(data, now, as_json=as_json)
 
 
-def node_events(cluster: Cluster) -> list[Object]:
+def list_node_events(cluster: Cluster) -> list[Object]:
     return cluster.list("Event", fields={"involvedObject.kind": "Node"})
 
 
 def read_journal(cluster: Cluster) -> Journal | None:
     """Return the journal; None if the job controller has never acted on a node."""
     config_map = cluster.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
-    return None if config_map is None else journal.read((config_map.get("data") or {}).get(journal.KEY))
+    return None if config_map is None else journal.parse_journal((config_map.get("data") or {}).get(journal.KEY))
 
 
 class _Seen:
@@ -64,20 +64,20 @@ class _Seen:
     def __init__(self, cluster: Cluster) -> None:
         self.unknown: list[str] = []
         self.nodes = cluster.list("Node")
-        self.events = self._query(lambda: node_events(cluster), "events of nodes")
-        self.records: Sequence[JobRecord] = self._query(lambda: records.all_records(cluster, None), "jobs")
-        journals = self._query(lambda: [read_journal(cluster)], "journal of nodes")
+        self.events = self._query_or_note(lambda: list_node_events(cluster), "events of nodes")
+        self.records: Sequence[JobRecord] = self._query_or_note(lambda: records.list_records(cluster, None), "jobs")
+        journals = self._query_or_note(lambda: [read_journal(cluster)], "journal of nodes")
         self.journal = journals[0] if journals else None
         self.scheduled: scheduled.Scheduled = {}
 
-    def ask_ec2(self, stack: str, folder: Path) -> None:
+    def read_ec2_events(self, stack: str, folder: Path) -> None:
         """Read the events that EC2 has scheduled for the instances. Do nothing if the nodes are not in AWS."""
         if not any(str(node["spec"].get("providerID", "")).startswith("aws:") for node in self.nodes):
             return
-        answers = self._query(lambda: [scheduled.read(stack, folder)], "events that EC2 has scheduled")
+        answers = self._query_or_note(lambda: [scheduled.read_scheduled_events(stack, folder)], "events that EC2 has scheduled")
         self.scheduled = answers[0] if answers else {}
 
-    def _query(self, question: Callable[[], list[Answer]], what: str) -> list[Answer]:
+    def _query_or_note(self, question: Callable[[], list[Answer]], what: str) -> list[Answer]:
         try:
             return question()
         except CommandError as error:
@@ -85,31 +85,33 @@ class _Seen:
             return []
 
 
-def _all(data: _Seen, now: datetime, *, as_json: bool) -> int:
+def _show_all_nodes(data: _Seen, now: datetime, *, as_json: bool) -> int:
     nodes = sorted(data.nodes, key=lambda node: str(node["metadata"]["name"]))
-    healths = scheduled.mark(
-        [findings.judge_node(node, data.events, data.records, now, data.journal) for node in nodes], data.scheduled
+    healths = scheduled.add_event_warnings(
+        [findings.assess_node_health(node, data.events, data.records, now, data.journal) for node in nodes], data.scheduled
     )
     document = {"at": now.isoformat(), "nodes": [node.as_json() for node in healths], "unknown": data.unknown}
-    return print_result(document, health_screen.overview(healths, data.unknown, now), as_json=as_json)
+    return print_result(document, health_screen.render_overview(healths, data.unknown, now), as_json=as_json)
 
 
-def _one(data: _Seen, name_or_id: str, now: datetime, *, as_json: bool) -> int:
-    node: Object | None = next((item for item in data.nodes if findings.is_called(item, name_or_id)), None)
+def _show_node(data: _Seen, name_or_id: str, now: datetime, *, as_json: bool) -> int:
+    node: Object | None = next((item for item in data.nodes if findings.has_name_or_id(item, name_or_id)), None)
     name = node["metadata"]["name"] if node is not None else name_or_id
     if node is not None:
-        (health,) = scheduled.mark([findings.judge_node(node, data.events, data.records, now, data.journal)], data.scheduled)
+        (health,) = scheduled.add_event_warnings(
+            [findings.assess_node_health(node, data.events, data.records, now, data.journal)], data.scheduled
+        )
     else:
-        gone = findings.find_gone_node(name, data.events, data.records, data.journal)
+        gone = findings.assess_deleted_node(name, data.events, data.records, data.journal)
         if gone is None:
-            raise NotFound(_missing(name_or_id, data))
+            raise NotFound(_explain_missing_node(name_or_id, data))
         health = gone
-    moments = findings.list_moments(name, node, data.events, data.records, data.journal)
+    moments = findings.list_history(name, node, data.events, data.records, data.journal)
     document = {"at": now.isoformat(), **health.as_json(), "history": to_json(moments), "unknown": data.unknown}
-    return print_result(document, health_screen.details(health, moments, data.unknown, now), as_json=as_json)
+    return print_result(document, health_screen.render_details(health, moments, data.unknown, now), as_json=as_json)
 
 
-def _missing(name_or_id: str, data: _Seen) -> str:
+def _explain_missing_node(name_or_id: str, data: _Seen) -> str:
     names = sorted(str(node["metadata"]["name"]) for node in data.nodes)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     fix = f"Choose one of: {', '.join(names[:NAMED])}{more}" if names else "The cluster has no nodes."

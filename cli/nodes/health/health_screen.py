@@ -8,40 +8,42 @@ from rich.text import Text
 
 from cli.console import Listing
 from cli.durations import format_ago
-from cli.jobs.waits import shorten
+from cli.jobs.waits import shorten_reason
 from cli.nodes.health.node_health import SEVERITIES, Moment, NodeHealth, Severity
 
 STYLES: Mapping[Severity, str] = {"good": "green", "doubtful": "yellow", "bad": "red"}
 
 
-def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> RenderableType:
+def render_overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> RenderableType:
     """Render the nodes that are not healthy or have a warning, and the number of all other nodes."""
-    return Group(*_overview(nodes, unknown, now))
+    return Group(*_render_overview_lines(nodes, unknown, now))
 
 
-def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
-    loud = [node for node in nodes if not node.is_quiet]
+def _render_overview_lines(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
+    loud = [node for node in nodes if not node.has_nothing_to_report]
     if loud:
         columns, wide = ("node", "pool", "state", "since", "what happened", "next", "jobs"), ("what happened", "next")
         listing = Listing(*columns, whole=("node", "since"), prose=wide)
         for node in loud:
-            state = Text(node.words, STYLES[SEVERITIES[node.state]])
-            what = Text(shorten(node.what))
+            state = Text(node.state_text, STYLES[SEVERITIES[node.state]])
+            what = Text(shorten_reason(node.problem_text))
             listing.add_row(node.name, node.pool, state, format_ago(node.since, now), what, node.next, ", ".join(node.jobs))
         yield listing
         yield Text()
     quiet = len(nodes) - len(loud)
     yield Text(f"{quiet} of {len(nodes)} node{'' if len(nodes) == 1 else 's'} healthy", "dim" if loud else "green")
-    yield from _unknown(unknown)
+    yield from _render_unknown(unknown)
 
 
-def details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> RenderableType:
+def render_details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> RenderableType:
     """Render one node with its history."""
-    return Group(*_details(node, moments, unknown, now))
+    return Group(*_render_detail_lines(node, moments, unknown, now))
 
 
-def _details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
-    heading = Text(node.name, "bold").append(f"  {node.words}", STYLES[SEVERITIES[node.state]])
+def _render_detail_lines(
+    node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime
+) -> Iterator[RenderableType]:
+    heading = Text(node.name, "bold").append(f"  {node.state_text}", STYLES[SEVERITIES[node.state]])
     gpus = f"{node.gpus[0]} of {node.gpus[1]} GPUs usable" if node.gpus[1] else ""
     for part in filter(None, (node.pool and f"pool {node.pool}", node.instance_type, node.instance, gpus)):
         heading.append(f"  {part}", "default not bold")
@@ -57,9 +59,9 @@ def _details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str]
         yield Text()
         rows = [(f"{moment.at:%m-%d %H:%M:%S}", moment.source, Text(moment.text)) for moment in moments]
         yield Listing("time (UTC)", "source", "what happened", rows=rows)
-    yield from _unknown(unknown)
+    yield from _render_unknown(unknown)
 
 
-def _unknown(unknown: Sequence[str]) -> Iterator[Text]:
+def _render_unknown(unknown: Sequence[str]) -> Iterator[Text]:
     for sentence in unknown:
         yield Text(f"unknown: {sentence}", "yellow")

@@ -67,12 +67,12 @@ class NodeHealth:
         return self.faults[0].since if self.faults else self.warnings[0].since if self.warnings else None
 
     @property
-    def words(self) -> str:
+    def state_text(self) -> str:
         """The state as text: a broken node may also be cordoned."""
         return f"{self.state}, cordoned" if self.is_cordoned and self.state in ("broken", "not ready") else self.state
 
     @property
-    def what(self) -> str:
+    def problem_text(self) -> str:
         """The faults, or the newest warning, or why the node was taken out of service."""
         shown = self.faults or self.warnings[:1]
         if not shown and self.taken_out is not None:
@@ -80,7 +80,7 @@ class NodeHealth:
         return "; ".join(f"{fault.reason}: {fault.message}".rstrip(": ") for fault in shown)
 
     @property
-    def is_quiet(self) -> bool:
+    def has_nothing_to_report(self) -> bool:
         """True if there is nothing to report about the node."""
         return self.state == "healthy" and not self.warnings
 

@@ -38,7 +38,7 @@ def explain_next_step(node: Object, out: TakenOut, instance: str, *, by_eks: boo
     if not node["spec"].get("unschedulable"):
         return "it was uncordoned manually, so it keeps its jobs"
     if out.reason == faults.SILENT:
-        return _after_silence(out, by_eks=by_eks)
+        return _explain_silent_node(out, by_eks=by_eks)
     if out.state == "draining":
         return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
     if not by_eks:
@@ -46,12 +46,12 @@ def explain_next_step(node: Object, out: TakenOut, instance: str, *, by_eks: boo
             "repair it, then restart the program that reports its conditions: the node accepts jobs again once the fault is gone"
         )
     name = instance or node["metadata"]["name"]
-    if faults.decide(out.condition, out.reason).eks == "none":
+    if faults.decide_repair(out.condition, out.reason).eks == "none":
         return f"the autoscaler removes it; if its pool has only `minSize` nodes, terminate {name}"
     return "the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault"
 
 
-def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
+def _explain_silent_node(out: TakenOut, *, by_eks: bool) -> str:
     if out.state == "draining" and not out.drains:
         return "its jobs restart on other nodes once Kubernetes reports the node as not ready, about 50 s after the fault"
     if out.state == "draining":
@@ -60,27 +60,27 @@ def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
     return f"it accepts jobs again after its kubelet has returned{replaced}"
 
 
-def explain_broken(name: str, condition: str, reason: str, stored: Journal | None) -> str:
+def explain_planned_repair(name: str, condition: str, reason: str, stored: Journal | None) -> str:
     """Return the job controller's next action on a broken node that is still in service. Empty if another component
     handles the fault, or if there is no journal.
     """
-    if stored is None or faults.decide(condition, reason).owner != "controller":
+    if stored is None or faults.decide_repair(condition, reason).owner != "controller":
         return ""
     return HELD if name in stored["held"] else SOON
 
 
-def list_moments(stored: Journal | None, name: str) -> list[Moment]:
+def list_controller_actions(stored: Journal | None, name: str) -> list[Moment]:
     """Return the controller's actions on a node."""
     rows = []
     for entry in journal.find_entries(stored, name) if stored is not None else ():
         for step in entry["steps"]:
-            why = f": {_why(entry)}" if step["state"] == "draining" else ""
+            why = f": {_explain_entry(entry)}" if step["state"] == "draining" else ""
             text = f"{_DONE.get(step['state'], step['state'])}{why}"
             rows.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
     return rows
 
 
-def _why(entry: journal.Entry) -> str:
+def _explain_entry(entry: journal.Entry) -> str:
     if entry["reason"] == faults.SILENT:
         return f"{faults.SILENT}: the kubelet had stopped renewing its lease and could not be reached"
     needs = {"replace": "needs a replacement", "reboot": "needs a reboot"}

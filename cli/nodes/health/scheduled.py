@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from cli.aws_queries import explain
+from cli.aws_queries import explain_query_error
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from cli.nodes.health.node_health import Fault, NodeHealth
@@ -31,18 +31,18 @@ Scheduled = Mapping[str, Mapping[str, Any]]
 """Instance ID -> its next event, as DescribeInstanceStatus lists it."""
 
 
-def read(stack: str, folder: Path) -> Scheduled:
+def read_scheduled_events(stack: str, folder: Path) -> Scheduled:
     """Return the scheduled events in a stack's Region. Raises CommandError if AWS cannot be queried."""
-    region = stack_file.read(stack_file.find(stack, folder)).region
+    region = stack_file.read_stack_file(stack_file.find_stack_file(stack, folder)).region
     if not region:
         return {}
     try:
-        return query(region, lambda: group_by_instance(Clients(region)))
+        return query(region, lambda: next_event_by_instance(Clients(region)))
     except (FactsError, Denied) as error:
-        raise CommandError(explain(error), UNREACHABLE) from None
+        raise CommandError(explain_query_error(error), UNREACHABLE) from None
 
 
-def group_by_instance(clients: Clients) -> Scheduled:
+def next_event_by_instance(clients: Clients) -> Scheduled:
     """Return the next scheduled event of each instance that has one."""
     filters = [{"Name": "event.code", "Values": [*_DOES]}]
     by_instance: dict[str, Mapping[str, Any]] = {}
@@ -58,12 +58,12 @@ def group_by_instance(clients: Clients) -> Scheduled:
     return by_instance
 
 
-def mark(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
+def add_event_warnings(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
     """Return the nodes, with a warning added to each node whose instance has an event."""
-    return [_marked(node, scheduled[node.instance]) if node.instance in scheduled else node for node in nodes]
+    return [_add_event_warning(node, scheduled[node.instance]) if node.instance in scheduled else node for node in nodes]
 
 
-def _marked(node: NodeHealth, event: Mapping[str, Any]) -> NodeHealth:
+def _add_event_warning(node: NodeHealth, event: Mapping[str, Any]) -> NodeHealth:
     code, at = str(event["Code"]), event["NotBefore"]
     what = f"EC2 {_DOES[code]} the instance at {at:%Y-%m-%d %H:%M} UTC: {event['Description']}"
     warning = Fault(CONDITION, code, what, None)

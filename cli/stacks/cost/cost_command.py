@@ -13,10 +13,10 @@ from cli.clusters.kubernetes_access import Access
 from cli.console import Listing, make_console, print_result
 from cli.errors import CommandError
 from cli.exit_codes import USAGE
-from cli.stacks.cost.cost_sources import examine
+from cli.stacks.cost.cost_sources import read_spending
 from cli.stacks.cost.spending import Spending, Spent
 from infra.config import stack_file
-from infra.preflight import examine_aws
+from infra.preflight import examine_aws_stack
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -37,13 +37,13 @@ def command(
     was deleted.
     """
     begin = parse_since(since) if since else None
-    raw = stack_file.read(stack_file.find(stack, config_dir))
-    settings = None if stack_file.is_existing(raw.values) else examine_aws(raw, offline=True).settings
+    raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, config_dir))
+    settings = None if stack_file.uses_existing_cluster(raw.values) else examine_aws_stack(raw, offline=True).settings
     if settings is None:
         raise CommandError(f"{stack} has no AWS settings that can be read. See `validate -s {stack}`", USAGE)
-    spending = examine(settings, Access(kubeconfig, context), since=begin)
+    spending = read_spending(settings, Access(kubeconfig, context), since=begin)
     document = {"stack": stack, **spending.as_json()}
-    return print_result(document, lambda: show(make_console(), stack, spending), as_json=as_json)
+    return print_result(document, lambda: print_spending(make_console(), stack, spending), as_json=as_json)
 
 
 def parse_since(text: str) -> datetime | timedelta:
@@ -57,7 +57,7 @@ def parse_since(text: str) -> datetime | timedelta:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def show(console: Console, stack: str, spending: Spending) -> None:
+def print_spending(console: Console, stack: str, spending: Spending) -> None:
     console.print(Text(f"{stack}: since {spending.since:%Y-%m-%d %H:%M} UTC", "bold"))
     named = [
         *((f"pool {name}", spent) for name, spent in spending.pools.items()),
@@ -67,7 +67,7 @@ def show(console: Console, stack: str, spending: Spending) -> None:
         ("total of all instances", spending.total),
     ]
     columns = ("instance hours", "GPU hours", "USD")
-    console.print(Listing("", *columns, rows=[_row(name, spent) for name, spent in named], right=columns))
+    console.print(Listing("", *columns, rows=[_format_row(name, spent) for name, spent in named], right=columns))
     for name, hours in spending.idle_gpu_hours.items():
         if hours:
             console.print(Text(f"pool {name}: {hours:,.2f} GPU hours without a job", "yellow"))
@@ -75,6 +75,6 @@ def show(console: Console, stack: str, spending: Spending) -> None:
         console.print(Text(f"unknown: {sentence}", "yellow"))
 
 
-def _row(name: str, spent: Spent) -> tuple[str, str, str, str]:
+def _format_row(name: str, spent: Spent) -> tuple[str, str, str, str]:
     usd = f"at least {spent.usd:,.2f}" if spent.unknown else f"{spent.usd:,.2f}"
     return name, f"{spent.instance_hours:,.2f}", f"{spent.gpu_hours:,.2f}", usd

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from cli.stacks.cost.uses import Use, Uses, node_hours
+from cli.stacks.cost.uses import Use, Uses, compute_node_hours
 from infra.cost.prices import Prices
 from infra.facts.spending import Run
 
@@ -61,7 +61,7 @@ class Spending:
         }
 
 
-def price_of(run: Run | Use, prices: Prices) -> Decimal | None:
+def get_hourly_price(run: Run | Use, prices: Prices) -> Decimal | None:
     """Return the price in USD per hour; None if it is unknown. In a Capacity Block, the price is 0, because the block
     was paid for when it was bought.
     """
@@ -71,7 +71,7 @@ def price_of(run: Run | Use, prices: Prices) -> Decimal | None:
     return None if price is None else price.usd
 
 
-def spending(
+def compute_spending(
     runs: Iterable[Run],
     uses: Uses | None,
     prices: Prices,
@@ -88,19 +88,19 @@ def spending(
         hours = Decimal(str(run.seconds(since, now))) / HOUR
         if hours == 0:
             continue
-        price = price_of(run, prices)
+        price = get_hourly_price(run, prices)
         if price is None:
             totals.unknown.append(f"the {run.market} price of {run.instance_type} in {prices.region}")
         for spent in (totals.total, totals.pools[run.pool], totals.cost_centers[run.cost_center]):
-            _add(spent, hours, price, hours * gpus.get(run.instance_type, 0))
+            _add_cost(spent, hours, price, hours * gpus.get(run.instance_type, 0))
     if uses is not None:
-        _add_jobs(totals, uses, prices, gpus)
+        _add_job_costs(totals, uses, prices, gpus)
         totals.unknown += uses.notes
     totals.unknown = list(dict.fromkeys(totals.unknown))
     return totals
 
 
-def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal) -> None:
+def _add_cost(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal) -> None:
     spent.instance_hours += hours
     spent.gpu_hours += gpu_hours
     if price is None:
@@ -109,21 +109,21 @@ def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal
         spent.usd += hours * price
 
 
-def _add_jobs(totals: Spending, uses: Uses, prices: Prices, gpus: Mapping[str, int]) -> None:
+def _add_job_costs(totals: Spending, uses: Uses, prices: Prices, gpus: Mapping[str, int]) -> None:
     """Add the cost of each job and namespace, and the GPU hours that no job used."""
     used: dict[str, Decimal] = defaultdict(Decimal)
-    shares = node_hours(uses.workers, gpus, totals.since, totals.until)
+    shares = compute_node_hours(uses.workers, gpus, totals.since, totals.until)
     for use, hours in zip(uses.workers, shares, strict=True):
         if hours == 0:
             continue
-        price = price_of(use, prices) if use.instance_type else None
+        price = get_hourly_price(use, prices) if use.instance_type else None
         if price is None:
             what = f"the {use.market} price of {use.instance_type} in {prices.region}"
             totals.unknown.append(what if use.instance_type else f"the instance type of job {use.job} in {use.namespace}")
         gpu_hours = hours * gpus.get(use.instance_type, 0)
         used[use.pool] += gpu_hours
         for spent in (totals.jobs[use.key], totals.namespaces[use.namespace]):
-            _add(spent, hours, price, gpu_hours)
+            _add_cost(spent, hours, price, gpu_hours)
     for key in uses.incomplete & totals.jobs.keys():
         totals.jobs[key].unknown = totals.namespaces[key[0]].unknown = True
     for name, pool in totals.pools.items():

@@ -60,7 +60,7 @@ class Uses:
         return frozenset(use.instance_type for use in self.workers) - {""}
 
 
-def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools) -> Uses:
+def list_job_uses(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools) -> Uses:
     """Return the nodes that jobs used. Jobs in `jobs` that also have a record are counted only once, from the record."""
     recorded = {record.key for record in records}
     unrecorded = [job for job in jobs if job.key not in recorded and job.phase not in (Phase.QUEUED, Phase.SETUP)]
@@ -72,13 +72,16 @@ def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools
     notes += [
         f"the oldest workers of job {row['name']} in {row['namespace']}, which its record no longer contains" for row in lacking
     ]
-    workers = [*(use for record in records for use in _of_record(record.content, pools)), *_of_objects(unrecorded, pools)]
+    workers = [
+        *(use for record in records for use in _list_recorded_uses(record.content, pools)),
+        *_estimate_uses(unrecorded, pools),
+    ]
     return Uses(workers, frozenset((row["namespace"], row["name"]) for row in lacking), tuple(notes))
 
 
-def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
+def _list_recorded_uses(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
     for worker in record["workers"]:
-        pool = worker.get("pool") or record.get("pool") or _only_pool(worker["type"], pools)
+        pool = worker.get("pool") or record.get("pool") or _find_only_pool(worker["type"], pools)
         instance_type, market = pools.get(pool, ("", "on-demand"))
         yield Use(
             *(record["namespace"], record["name"], pool, worker["type"] or instance_type, worker["zone"]),
@@ -87,7 +90,7 @@ def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
         )
 
 
-def _only_pool(instance_type: str, pools: Pools) -> str:
+def _find_only_pool(instance_type: str, pools: Pools) -> str:
     """Return the pool with this instance type, for MPIJobs whose record lacks the pool; empty unless exactly one pool
     has this type.
     """
@@ -95,7 +98,7 @@ def _only_pool(instance_type: str, pools: Pools) -> str:
     return matching[0] if len(matching) == 1 else ""
 
 
-def _of_objects(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
+def _estimate_uses(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
     for job in jobs:
         instance_type, market = pools.get(job.pool, ("", "on-demand"))
         for index in range(job.workers):
@@ -104,7 +107,7 @@ def _of_objects(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
             yield Use(*about, node, None, job.created, job.ended)
 
 
-def node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, now: datetime) -> list[Decimal]:
+def compute_node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, now: datetime) -> list[Decimal]:
     """Return the node hours that each worker is charged for. `gpus` maps instance types to GPUs per node.
 
     A worker pays for its share of the node's GPUs. On a node without GPUs, concurrent workers pay equal shares. CPU
@@ -116,31 +119,31 @@ def node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, no
     together: dict[str, list[int]] = defaultdict(list)
     for index, use in enumerate(uses):
         each = gpus.get(use.instance_type, 0)
-        start, end = _clipped(use, since, now)
+        start, end = _clip_to_period(use, since, now)
         if end <= start:
             continue
         if use.gpus is None or each:
             share = Decimal(1) if use.gpus is None else min(Decimal(1), Decimal(use.gpus) / each)
-            hours[index] = _hours(start, end) * share
+            hours[index] = _compute_hours(start, end) * share
         else:
             together[use.node].append(index)
     for indices in together.values():
-        _divide(hours, {index: _clipped(uses[index], since, now) for index in indices})
+        _divide_hours(hours, {index: _clip_to_period(uses[index], since, now) for index in indices})
     return hours
 
 
-def _divide(hours: list[Decimal], spans: Mapping[int, tuple[datetime, datetime]]) -> None:
+def _divide_hours(hours: list[Decimal], spans: Mapping[int, tuple[datetime, datetime]]) -> None:
     """Divide a node's time, at each moment, equally among the workers that were on the node."""
     times = sorted({time for span in spans.values() for time in span})
     for start, end in pairwise(times):
         present = [index for index, (first, last) in spans.items() if first <= start and end <= last]
         for index in present:
-            hours[index] += _hours(start, end) / len(present)
+            hours[index] += _compute_hours(start, end) / len(present)
 
 
-def _clipped(use: Use, since: datetime, now: datetime) -> tuple[datetime, datetime]:
+def _clip_to_period(use: Use, since: datetime, now: datetime) -> tuple[datetime, datetime]:
     return max(use.started, since), min(use.ended or now, now)
 
 
-def _hours(start: datetime, end: datetime) -> Decimal:
+def _compute_hours(start: datetime, end: datetime) -> Decimal:
     return Decimal(str((end - start).total_seconds())) / 3600

@@ -17,9 +17,9 @@ from cli.stacks.cost import lines
 from cli.stacks.init.forms import FORMS
 from cli.stacks.init.questions import NONE, Draft, Form, Question, Unfit
 from infra.config import stack_file
-from infra.config.messages import did_you_mean, one_of, shown
+from infra.config.messages import format_value, join_with_or, suggest_correction
 from infra.config.problems import Problem, is_below
-from infra.cost.prices import snapshot
+from infra.cost.prices import read_snapshot
 from infra.facts import price_list
 from infra.facts.price_list import Wanted
 from infra.preflight import Examined
@@ -40,25 +40,27 @@ class Agreed:
     examined: Examined[Any, Any]
 
 
-def run(stack: str, folder: Path, answers: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
+def run_dialog(
+    stack: str, folder: Path, answers: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None
+) -> int:
     """Ask for every value that is missing from `answers`, and write the file.
 
     `answers` maps `target` and the names of questions to answers.
     """
     flags = {name: value for name, value in answers.items() if value is not None}
     _check_name(stack)
-    _refuse_existing(stack, folder)
+    _check_file_is_new(stack, folder)
     if not yes and ask is None:
         ask = make_terminal_prompt()
     try:
-        kind = _target(flags.pop("target", None), ask)
+        kind = _choose_target(flags.pop("target", None), ask)
         form = FORMS[kind]
         if unexpected := sorted(flags.keys() - {question.name for question in form.questions}):
             raise CommandError(f"--{unexpected[0]}: does not apply to target {kind}", USAGE)
         agreed = collect_answers(stack, form, flags, offline, ask)
     except (KeyboardInterrupt, typer.Abort):
         raise CommandError("nothing was written", INTERRUPTED) from None
-    _report(_write(folder / f"Pulumi.{stack}.yaml", agreed.text), stack, form, agreed, offline=offline)
+    _print_result(_write_file(folder / f"Pulumi.{stack}.yaml", agreed.text), stack, form, agreed, offline=offline)
     return OK
 
 
@@ -69,7 +71,7 @@ def _check_name(stack: str) -> None:
         raise CommandError("; ".join(map(str, problems)), USAGE)
 
 
-def _refuse_existing(stack: str, folder: Path) -> None:
+def _check_file_is_new(stack: str, folder: Path) -> None:
     if not folder.is_dir():
         raise CommandError(f"--config-dir: {folder} is not a folder", USAGE)
     for ending in ("yaml", "yml"):
@@ -87,7 +89,7 @@ def make_terminal_prompt() -> Ask:
 # --- questions ---------------------------------------------------------------------------------------------------------
 
 
-def _target(flag: str | None, ask: Ask | None) -> str:
+def _choose_target(flag: str | None, ask: Ask | None) -> str:
     kinds = list(FORMS)
     if flag is None and ask is not None:
         for kind, form in FORMS.items():
@@ -96,7 +98,7 @@ def _target(flag: str | None, ask: Ask | None) -> str:
         kind = flag if flag is not None else ask("target", kinds[0]) if ask is not None else kinds[0]
         if kind in FORMS:
             return kind
-        complaint = f"--target: {shown(kind)} is not {one_of(kinds)}{did_you_mean(kind, kinds)}"
+        complaint = f"--target: {format_value(kind)} is not {join_with_or(kinds)}{suggest_correction(kind, kinds)}"
         if flag is not None or ask is None:
             raise CommandError(complaint, USAGE)
         print(complaint)
@@ -114,7 +116,7 @@ def collect_answers(stack: str, form: Form, flags: Mapping[str, str], offline: b
             if flags.get(question.name, NONE) not in ("", NONE) and question.name not in answers:
                 raise CommandError(f"--{question.name}: only {question.condition}", USAGE)
         text = form.text(stack, answers)
-        examined, wrong = examine_draft(stack, form, text, offline=offline)
+        examined, wrong = validate_draft(stack, form, text, offline=offline)
         if not wrong:
             return Agreed(answers, text, examined)
         again = [find_question(form, problem) for problem in wrong]
@@ -134,7 +136,7 @@ def ask_question(question: Question, draft: Draft, settled: str | None, ask: Ask
         try:
             question.check(answer, draft.answers)
         except Unfit as error:
-            complaint = f"--{question.name}: {shown(answer)} is not accepted: {error}"
+            complaint = f"--{question.name}: {format_value(answer)} is not accepted: {error}"
             if settled is not None or ask is None:
                 raise CommandError(complaint, USAGE) from None
             print(complaint)
@@ -154,12 +156,12 @@ def find_default(question: Question, draft: Draft, ask: Ask | None) -> str:
 # --- validation --------------------------------------------------------------------------------------------------------
 
 
-def examine_draft(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Examined[Any, Any], tuple[Problem, ...]]:
+def validate_draft(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Examined[Any, Any], tuple[Problem, ...]]:
     """Return the result of `validate`, and the problems that prevent writing the file."""
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"Pulumi.{stack}.yaml"
         draft.write_text(text, encoding="utf-8")
-        raw = stack_file.read(draft)
+        raw = stack_file.read_stack_file(draft)
     examined = form.examine(raw, offline=True)
     if examined.problems or offline:
         return examined, examined.problems
@@ -177,7 +179,7 @@ def find_question(form: Form, problem: Problem) -> Question | None:
 # --- the end -----------------------------------------------------------------------------------------------------------
 
 
-def _write(path: Path, text: str) -> Path:
+def _write_file(path: Path, text: str) -> Path:
     is_new = False
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -192,7 +194,7 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool) -> None:
+def _print_result(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool) -> None:
     print(f"wrote {path}")
     for problem in agreed.examined.problems:
         print(f"before `pulumi up`: {problem}")
@@ -209,8 +211,8 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
         first = ()
     settings, facts = agreed.examined.settings, agreed.examined.facts
     if isinstance(settings, Settings):  # an existing cluster has no cost in AWS
-        prices = snapshot(settings.region) if offline or facts is None else price_list.read(Wanted.of(settings))
-        print(lines.of_stack(settings, facts, prices))
+        prices = read_snapshot(settings.region) if offline or facts is None else price_list.read(Wanted.of(settings))
+        print(lines.format_stack_cost(settings, facts, prices))
 
 
 def list_prior_commands(path: Path) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ from cli.stacks.init.questions import (
     Question,
     Unfit,
     check_cidrs,
-    detect_own_cidr,
-    format_flow,
-    instance_type,
+    format_as_flow_yaml,
+    make_instance_type_question,
+    make_size_question,
     parse_cidrs,
-    size,
+    propose_own_cidr,
 )
-from infra.preflight import examine_aws
+from infra.preflight import examine_aws_stack
 from infra.settings.network import NetworkSettings
 from infra.settings.targets import Ec2Target
 
@@ -44,22 +44,22 @@ PRIVATE_ACCESS: Final = f"""\
 """
 
 
-def _eks(stack: str, answers: Answers) -> str:
+def _render_eks_stack_file(stack: str, answers: Answers) -> str:
     allowed = parse_cidrs(answers["allow"])
-    access = f"    endpointAccess: {{publicCidrs: {format_flow(allowed)}}} # allowed to reach the Kubernetes API\n"
+    access = f"    endpointAccess: {{publicCidrs: {format_as_flow_yaml(allowed)}}} # allowed to reach the Kubernetes API\n"
     return f"""\
 # A Kubernetes cluster with GPU nodes. A job brings up the nodes that it needs; idle nodes are deleted after ten minutes.
 config:
   aws:region: {answers["region"]}
   gpumpi:target:
     kind: eks
-{access if allowed else PRIVATE_ACCESS}{_storage_text(answers)}  gpumpi:pools:
+{access if allowed else PRIVATE_ACCESS}{_render_storage(answers)}  gpumpi:pools:
     - {{name: train, instanceType: {answers["instance-type"]}, maxSize: {answers["size"]}}}
   gpumpi:platform: {{imageRepositories: true}} # ECR repositories, to which short image names such as openmpi:5 refer
 """
 
 
-def _eks_steps(stack: str, answers: Answers) -> dict[str, tuple[str, ...]]:
+def _list_eks_steps(stack: str, answers: Answers) -> dict[str, tuple[str, ...]]:
     create = (f"scripts/cluster validate -s {stack}", f"pulumi stack init {stack} && pulumi up -s {stack}")
     use = (
         f"scripts/cluster status -s {stack}",
@@ -81,23 +81,23 @@ EKS: Final = Form(
     "AWS",
     (
         REGION,
-        instance_type("instance type of the GPU nodes", "g6.8xlarge"),
-        size("pools[0].maxSize"),
+        make_instance_type_question("instance type of the GPU nodes", "g6.8xlarge"),
+        make_size_question("pools[0].maxSize"),
         STORAGE,
         Question(
             "allow",
             "addresses (CIDRs) allowed to reach the Kubernetes API, or none",
             # With --yes and no address, stop instead of writing a private endpoint. A user who accepts the defaults
             # expects a usable cluster, not one that turns out to be unreachable after 20 minutes of `pulumi up`.
-            detect_own_cidr("the Kubernetes API", PRIVATE_EKS, is_required=True),
+            propose_own_cidr("the Kubernetes API", PRIVATE_EKS, is_required=True),
             check_cidrs,
             ("target.endpointAccess",),
             example="203.0.113.7/32, or none",
         ),
     ),
-    _eks,
-    examine_aws,
-    _eks_steps,
+    _render_eks_stack_file,
+    examine_aws_stack,
+    _list_eks_steps,
 )
 
 
@@ -108,12 +108,12 @@ CLOSED_SSH: Final = (
 )
 
 
-def _usual_key(draft: Draft) -> Proposal:
+def _propose_public_key(draft: Draft) -> Proposal:
     keys = sorted((Path.home() / ".ssh").glob("id_*.pub"))
     return Proposal(str(keys[0]) if keys else "")
 
 
-def _key_file(answer: str, answers: Answers) -> None:
+def _check_public_key(answer: str, answers: Answers) -> None:
     if not answer:
         return
     file = Path(answer).expanduser()
@@ -123,14 +123,14 @@ def _key_file(answer: str, answers: Answers) -> None:
         raise Unfit(f"{answer} is not a public key; give the file that ends in .pub")
 
 
-def _ec2(stack: str, answers: Answers) -> str:
+def _render_ec2_stack_file(stack: str, answers: Answers) -> str:
     allowed, file = parse_cidrs(answers.get("allow", "")), answers["ssh-key"]
     lines = []
     if file:
         key = Path(file).expanduser().read_text().strip()
-        lines += ["    ssh:", f"      publicKeys: {format_flow([key])}"]
+        lines += ["    ssh:", f"      publicKeys: {format_as_flow_yaml([key])}"]
     if allowed:
-        lines.append(f"      cidrs: {format_flow(allowed)} # allowed to reach port 22 of the head node")
+        lines.append(f"      cidrs: {format_as_flow_yaml(allowed)} # allowed to reach port 22 of the head node")
     else:
         lines.append("    # port 22 is closed: log in with `scripts/cluster ssh`, which goes through Session Manager")
     ssh = "".join(f"\n{line}" for line in lines)
@@ -141,13 +141,13 @@ config:
   gpumpi:target:
     kind: ec2
     headNodeType: {Ec2Target(kind="ec2").head_node_type}{ssh}
-{_storage_text(answers)}  gpumpi:pools:
+{_render_storage(answers)}  gpumpi:pools:
     # desiredSize is the number at creation; change it later with `scripts/cluster scale N -s {stack}`
     - {{name: workers, instanceType: {answers["instance-type"]}, desiredSize: {answers["size"]}, maxSize: {answers["size"]}}}
 """
 
 
-def _ec2_steps(stack: str, answers: Answers) -> dict[str, tuple[str, ...]]:
+def _list_ec2_steps(stack: str, answers: Answers) -> dict[str, tuple[str, ...]]:
     create = (f"scripts/cluster validate -s {stack}", f"pulumi stack init {stack} && pulumi up -s {stack}")
     login = (f"scripts/cluster ssh -s {stack}",) if answers["ssh-key"] else ()
     return {HERE: (*create, f"scripts/cluster wait -s {stack}", *login)}
@@ -158,34 +158,34 @@ EC2: Final = Form(
     "AWS",
     (
         REGION,
-        instance_type("instance type of the workers", "g6.8xlarge"),
-        size("pools[0].desiredSize", "pools[0].maxSize"),
+        make_instance_type_question("instance type of the workers", "g6.8xlarge"),
+        make_size_question("pools[0].desiredSize", "pools[0].maxSize"),
         STORAGE,
         Question(
             "ssh-key",
             "path of your public SSH key; without one, you can log in only through Session Manager",
-            _usual_key,
-            _key_file,
+            _propose_public_key,
+            _check_public_key,
             ("target.ssh.publicKeys",),
         ),
         Question(
             "allow",
             "addresses (CIDRs) allowed to reach the head node by SSH, or none",
             # no address is required: the cluster is usable through Session Manager
-            detect_own_cidr("the head node by SSH", CLOSED_SSH, is_required=False),
+            propose_own_cidr("the head node by SSH", CLOSED_SSH, is_required=False),
             check_cidrs,
             ("target.ssh.cidrs",),
             applies=lambda answers: bool(answers["ssh-key"]),
             condition="with --ssh-key",
         ),
     ),
-    _ec2,
-    examine_aws,
-    _ec2_steps,
+    _render_ec2_stack_file,
+    examine_aws_stack,
+    _list_ec2_steps,
 )
 
 
-def _storage_text(answers: Answers) -> str:
+def _render_storage(answers: Answers) -> str:
     return f"  gpumpi:storage: {{efs: {NONE}}}\n" if answers["storage"] == NONE else ""
 
 

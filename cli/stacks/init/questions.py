@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from cli.stacks.init import caller_address
-from infra.config.messages import did_you_mean, one_of
+from infra.config.messages import join_with_or, suggest_correction
 from infra.preflight import Examined
 
 Answers = Mapping[str, str]
@@ -85,15 +85,15 @@ class Form:
 # --- proposals ---------------------------------------------------------------------------------------------------------
 
 
-def accept_any(answer: str) -> Callable[[Draft], Proposal]:
+def propose_default(answer: str) -> Callable[[Draft], Proposal]:
     return lambda draft: Proposal(answer)
 
 
-def require_answer(draft: Draft) -> Proposal:
+def propose_nothing(draft: Draft) -> Proposal:
     return Proposal(is_required=True)
 
 
-def detect_own_cidr(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
+def propose_own_cidr(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
     """Propose the caller's public address as a /32. `undetected`: text about the consequences if the address cannot be
     detected.
     """
@@ -102,25 +102,25 @@ def detect_own_cidr(opens: str, undetected: str, *, is_required: bool) -> Callab
         if draft.offline:
             return Proposal(note=f"Your public address was not looked up (--offline). {undetected}", is_required=is_required)
         try:
-            address = caller_address.detect()
+            address = caller_address.detect_address()
         except caller_address.Undetected as error:
             note = f"Your public address could not be detected ({error}). {undetected}"
             return Proposal(note=note, is_required=is_required)
-        service = caller_address.read_service_url()
+        service = caller_address.read_ip_service_url()
         note = f"Your public address is {address} ({service}). By default, only this address can reach {opens}."
         return Proposal(f"{address}/32", note)
 
     return propose
 
 
-def _region(draft: Draft) -> Proposal:
+def _propose_region(draft: Draft) -> Proposal:
     return Proposal(os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-west-2")
 
 
 # --- checks ------------------------------------------------------------------------------------------------------------
 
 
-def require(is_fine: Callable[[str], object], fix: str) -> Callable[[str, Answers], None]:
+def make_check(is_fine: Callable[[str], object], fix: str) -> Callable[[str, Answers], None]:
     """Return a check that rejects an answer with this fix."""
 
     def check(answer: str, answers: Answers) -> None:
@@ -130,25 +130,25 @@ def require(is_fine: Callable[[str], object], fix: str) -> Callable[[str, Answer
     return check
 
 
-def match_pattern(pattern: str, example: str) -> Callable[[str, Answers], None]:
-    return require(re.compile(pattern).fullmatch, f"write one like {example}")
+def make_pattern_check(pattern: str, example: str) -> Callable[[str, Answers], None]:
+    return make_check(re.compile(pattern).fullmatch, f"write one like {example}")
 
 
-def parse_number(least: int, most: int) -> Callable[[str, Answers], None]:
+def make_number_check(least: int, most: int) -> Callable[[str, Answers], None]:
     fix = f"write a number from {least} to {most}"
-    return require(lambda answer: re.fullmatch("[0-9]+", answer) and least <= int(answer) <= most, fix)
+    return make_check(lambda answer: re.fullmatch("[0-9]+", answer) and least <= int(answer) <= most, fix)
 
 
-def parse_choice(*choices: str) -> Callable[[str, Answers], None]:
+def make_choice_check(*choices: str) -> Callable[[str, Answers], None]:
     def check(answer: str, answers: Answers) -> None:
         if answer not in choices:
-            raise Unfit(f"write {one_of(choices)}{did_you_mean(answer, choices)}")
+            raise Unfit(f"write {join_with_or(choices)}{suggest_correction(answer, choices)}")
 
     return check
 
 
 def check_cidrs(answer: str, answers: Answers) -> None:
-    for part in split_parts(answer):
+    for part in split_comma_list(answer):
         try:
             ipaddress.IPv4Network(part)
         except ValueError as error:
@@ -158,7 +158,7 @@ def check_cidrs(answer: str, answers: Answers) -> None:
 # --- text --------------------------------------------------------------------------------------------------------------
 
 
-def split_parts(answer: str) -> list[str]:
+def split_comma_list(answer: str) -> list[str]:
     """Split a comma-separated list; `none` means an empty list."""
     words = [part.strip() for part in answer.split(",") if part.strip()]
     return [] if words == [NONE] else words
@@ -166,16 +166,16 @@ def split_parts(answer: str) -> list[str]:
 
 def parse_cidrs(answer: str) -> list[str]:
     """Return the CIDRs for the stack file. An address without a prefix length becomes a /32."""
-    return [str(ipaddress.IPv4Network(part)) for part in split_parts(answer)]
+    return [str(ipaddress.IPv4Network(part)) for part in split_comma_list(answer)]
 
 
-def format_flow(value: object) -> str:
+def format_as_flow_yaml(value: object) -> str:
     """Format a value as YAML on one line."""
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
     return text.removesuffix("...\n").strip()
 
 
-def expand_home(path: str) -> str:
+def shorten_home(path: str) -> str:
     """Shorten a path below the home folder to one that starts with `~/`, so that the stack file also works for other
     users.
     """
@@ -188,20 +188,20 @@ def expand_home(path: str) -> str:
 REGION: Final = Question(
     "region",
     "AWS region",
-    _region,
-    match_pattern(r"[a-z]+(-[a-z]+)+-\d", "us-west-2"),
+    _propose_region,
+    make_pattern_check(r"[a-z]+(-[a-z]+)+-\d", "us-west-2"),
     ("aws:region",),
     is_final=True,
 )
 STORAGE: Final = Question(
-    "storage", "shared file system: efs or none", accept_any("efs"), parse_choice("efs", NONE), ("storage",)
+    "storage", "shared file system: efs or none", propose_default("efs"), make_choice_check("efs", NONE), ("storage",)
 )
 
 
-def size(*paths: str) -> Question:
-    return Question("size", "maximum number of nodes", accept_any("2"), parse_number(1, 1000), paths)
+def make_size_question(*paths: str) -> Question:
+    return Question("size", "maximum number of nodes", propose_default("2"), make_number_check(1, 1000), paths)
 
 
-def instance_type(prompt: str, usual: str) -> Question:
-    check = match_pattern(r"[a-z0-9-]+\.[a-z0-9-]+", usual)
-    return Question("instance-type", prompt, accept_any(usual), check, ("pools[0].instanceType",), is_final=True)
+def make_instance_type_question(prompt: str, usual: str) -> Question:
+    check = make_pattern_check(r"[a-z0-9-]+\.[a-z0-9-]+", usual)
+    return Question("instance-type", prompt, propose_default(usual), check, ("pools[0].instanceType",), is_final=True)

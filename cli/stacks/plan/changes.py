@@ -55,48 +55,52 @@ class Changes:
         }
 
 
-def preview(stack: str, file: Path | None = None) -> Changes:
+def preview_changes(stack: str, file: Path | None = None) -> Changes:
     """Run `pulumi preview`. `file`, if given, is a stack file outside stacks/.
 
     A missing Pulumi stack does not count as a failed preview, because `up` would create everything.
     """
     elsewhere = ("--config-file", str(file.resolve())) if file else ()
     try:
-        text = pulumi_program.run("preview", "--json", "--stack", stack, *elsewhere)
+        text = pulumi_program.run_pulumi("preview", "--json", "--stack", stack, *elsewhere)
     except NotFound:
         return Changes({}, not_previewed=f"there is no Pulumi stack {stack} yet, so `pulumi up` will create everything")
     except CommandError as error:
-        return failure(" ".join(str(error).split()))
+        return make_failed_preview(" ".join(str(error).split()))
     try:
-        return of_preview(json.loads(text))
+        return parse_preview(json.loads(text))
     except ValueError as error:
-        return failure(f"pulumi preview printed no JSON: {error}")
+        return make_failed_preview(f"pulumi preview printed no JSON: {error}")
 
 
-def failure(reason: str) -> Changes:
+def make_failed_preview(reason: str) -> Changes:
     return Changes({}, not_previewed=reason, failed=True)
 
 
-def of_preview(document: Mapping[str, Any]) -> Changes:
+def parse_preview(document: Mapping[str, Any]) -> Changes:
     """Parse the output of `pulumi preview --json`."""
     not_resources = (f"{COMPONENT}:", "pulumi:")  # excludes components, the stack itself and providers
-    real = [step for step in document.get("steps", ()) if _operation(step) and not _type(step).startswith(not_resources)]
-    replaced = {step["urn"] for step in real if _operation(step) == REPLACE}
-    counted = {(step["urn"], REPLACE if step["urn"] in replaced else _operation(step)) for step in real}
-    notable = dict.fromkeys(_notable(real, replaced))
+    real = [
+        step
+        for step in document.get("steps", ())
+        if _get_operation(step) and not _get_resource_type(step).startswith(not_resources)
+    ]
+    replaced = {step["urn"] for step in real if _get_operation(step) == REPLACE}
+    counted = {(step["urn"], REPLACE if step["urn"] in replaced else _get_operation(step)) for step in real}
+    notable = dict.fromkeys(_list_notable_changes(real, replaced))
     return Changes(Counter(operation for _, operation in counted if operation), tuple(notable))
 
 
-def _notable(steps: Iterable[Mapping[str, Any]], replaced: set[str]) -> Iterable[Change]:
+def _list_notable_changes(steps: Iterable[Mapping[str, Any]], replaced: set[str]) -> Iterable[Change]:
     for step in steps:
-        operation = REPLACE if step["urn"] in replaced else _operation(step) or ""
-        name, type_name = step["urn"].rpartition("::")[2], _type(step)
-        effect = _effect(type_name, operation, set(step.get("diffReasons") or ()))
+        operation = REPLACE if step["urn"] in replaced else _get_operation(step) or ""
+        name, type_name = step["urn"].rpartition("::")[2], _get_resource_type(step)
+        effect = _describe_effect(type_name, operation, set(step.get("diffReasons") or ()))
         if operation in (REPLACE, DELETE) or effect:
             yield Change(name, type_name, operation, effect)
 
 
-def _effect(type_name: str, operation: str, changed_inputs: set[str]) -> str:
+def _describe_effect(type_name: str, operation: str, changed_inputs: set[str]) -> str:
     """Return the effect of an operation on jobs and their files; empty if there is none."""
     entry = TABLE.get(type_name)
     if entry is None:
@@ -106,7 +110,7 @@ def _effect(type_name: str, operation: str, changed_inputs: set[str]) -> str:
     return {REPLACE: entry.replaced, DELETE: entry.deleted}.get(operation, "")
 
 
-def _operation(step: Mapping[str, Any]) -> str | None:
+def _get_operation(step: Mapping[str, Any]) -> str | None:
     """Return the operation of a step, or None if it changes nothing. All steps of a replacement return REPLACE."""
     operation: str = step["op"]
     if operation in ("create-replacement", "delete-replaced", "discard-replaced"):
@@ -114,6 +118,6 @@ def _operation(step: Mapping[str, Any]) -> str | None:
     return operation if operation in OPERATIONS else None
 
 
-def _type(step: Mapping[str, Any]) -> str:
+def _get_resource_type(step: Mapping[str, Any]) -> str:
     state = step.get("newState") or step.get("oldState") or {}
     return str(state.get("type") or step["urn"].split("::")[2].rpartition("$")[2])

@@ -7,7 +7,7 @@ from decimal import Decimal
 from cli.console import to_json
 from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.stacks.plan.changes import Changes
-from infra.checks.model import Answer, unknown
+from infra.checks.model import Answer, answer_unknown
 from infra.inventory.bill import LEVELS, Bill, Line, Total
 
 PREVIEW = "pulumi preview"
@@ -38,16 +38,16 @@ class Report:
 
         A failed preview counts as one, because it may hide the replacement of nodes or files.
         """
-        preview = [unknown(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
+        preview = [answer_unknown(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
         return [*preview, *(answer for answer in self.answers if answer.verdict == "unknown")]
 
     def code(self, *, strict: bool) -> int:
         if self.refused:
             return REFUSED
-        return NOT_RUN if strict and (self.unknown or not self._cost_is_known) else OK
+        return NOT_RUN if strict and (self.unknown or not self._is_cost_known) else OK
 
     @property
-    def _cost_is_known(self) -> bool:
+    def _is_cost_known(self) -> bool:
         return self.bill is not None and all(self.bill.total(level).is_known for level in LEVELS)
 
     def as_json(self, *, strict: bool) -> dict[str, object]:
@@ -60,17 +60,22 @@ class Report:
             "changes": self.changes.as_json(),
             "unknown": [answer.check for answer in self.unknown],
             "checks": to_json(self.answers),
-            "cost": None if self.bill is None else bill_json(self.bill),
+            "cost": None if self.bill is None else bill_as_json(self.bill),
         }
 
 
-def bill_json(bill: Bill) -> Mapping[str, object]:
+def bill_as_json(bill: Bill) -> Mapping[str, object]:
     prices = bill.prices
     return {
         "currency": "USD",
-        "prices": {"source": prices.kind, "date": bill.date, "verified": not bill.not_verified, "missing": prices.missing},
-        "totals": {level: _total_json(bill.total(level)) for level in LEVELS},
-        "lines": [_line_json(line) for line in bill.lines],
+        "prices": {
+            "source": prices.kind,
+            "date": bill.date,
+            "verified": not bill.has_unverified_prices,
+            "missing": prices.missing,
+        },
+        "totals": {level: _total_as_json(bill.total(level)) for level in LEVELS},
+        "lines": [_line_as_json(line) for line in bill.lines],
         "usage": [
             {"name": line.name, "unit": line.unit, "usd": None if line.price is None else float(line.price.usd)}
             for line in bill.usage
@@ -78,25 +83,25 @@ def bill_json(bill: Bill) -> Mapping[str, object]:
     }
 
 
-def _total_json(total: Total) -> dict[str, object]:
+def _total_as_json(total: Total) -> dict[str, object]:
     return {
-        "usdPerHour": _rounded(total.hourly, 4) if total.is_known else None,
-        "usdPerMonth": _rounded(total.monthly, 2) if total.is_known else None,
-        "knownUsdPerHour": _rounded(total.hourly, 4),
+        "usdPerHour": _round_amount(total.hourly, 4) if total.is_known else None,
+        "usdPerMonth": _round_amount(total.monthly_cost, 2) if total.is_known else None,
+        "knownUsdPerHour": _round_amount(total.hourly, 4),
         "unknown": list(total.unknown),
     }
 
 
-def _line_json(line: Line) -> dict[str, object]:
-    amounts = {level: line.at(level) for level in LEVELS}
+def _line_as_json(line: Line) -> dict[str, object]:
+    amounts = {level: line.hourly_cost(level) for level in LEVELS}
     return {
         "name": line.name,
         "group": line.group,
         "counts": None if line.counts is None else dict(line.counts._asdict()),
-        "usdPerHour": {level: None if amount is None else _rounded(amount, 6) for level, amount in amounts.items()},
+        "usdPerHour": {level: None if amount is None else _round_amount(amount, 6) for level, amount in amounts.items()},
         "prepaid": line.prepaid,
     }
 
 
-def _rounded(amount: Decimal, digits: int) -> float:
+def _round_amount(amount: Decimal, digits: int) -> float:
     return float(round(amount, digits))

@@ -20,7 +20,7 @@ class FileReport:
     """Sentence for a file without errors."""
     unchecked: Sequence[str] = ()
 
-    def print(self, *, as_json: bool) -> int:
+    def print_problems(self, *, as_json: bool) -> int:
         """Print the problems; return the exit code."""
         errors = [problem for problem in self.problems if problem.is_error]
         if as_json:

@@ -18,10 +18,10 @@ from infra import preflight
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.facts.existing_cluster import ClusterFacts
-from infra.plan.cluster_description import describe_existing
+from infra.plan.cluster_description import describe_existing_cluster
 from infra.preflight import Examined
 from infra.settings.existing import ExistingSettings
-from infra.validation.existing_cluster import nodes_without_reported_gpus
+from infra.validation.existing_cluster import list_nodes_without_gpus
 from infra.versions import MONITORING_NOT_VERIFIED
 
 AWS_LEFT_OUT = (
@@ -70,7 +70,7 @@ class Verdict:
             "pools": self.pools() if self.is_fine else [],
         }
 
-    def show_on(self, console: Console) -> None:
+    def print_to(self, console: Console) -> None:
         for problem in self.examined.warnings:
             console.print(format_problem(problem), style="yellow")
         for problem in self.examined.problems:
@@ -114,36 +114,36 @@ def command(
     """
     if (name is None) == (stack is None):
         raise CommandError("give one stack or file, like `validate local` or `validate job.yaml`", USAGE)
-    if stack is not None or not _is_file(name or ""):
-        return run(stack or name or "", config_dir, offline=offline, as_json=as_json)
+    if stack is not None or not _is_file_name(name or ""):
+        return validate_stack(stack or name or "", config_dir, offline=offline, as_json=as_json)
     path = Path(name or "")
     if not path.is_file():
         raise NotFound(f"there is no file {path}")
-    if manifests := foreign_manifest.documents(path):
-        return foreign_manifest.run(path, manifests, access, offline=offline, as_json=as_json)
-    if job_file.is_job(path):
-        return job_file.run(path, as_json=as_json)
+    if manifests := foreign_manifest.read_documents(path):
+        return foreign_manifest.validate_manifests(path, manifests, access, offline=offline, as_json=as_json)
+    if job_file.is_job_file(path):
+        return job_file.validate_job_file(path, as_json=as_json)
     return _check_stack(path, offline=offline, as_json=as_json)
 
 
-def _is_file(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     return name.endswith((".yaml", ".yml")) or "/" in name
 
 
-def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
+def validate_stack(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
     """Print the problems or the summary of a stack; return the exit code. Raises NoSuchStack."""
-    return _check_stack(stack_file.find(stack, folder), offline=offline, as_json=as_json)
+    return _check_stack(stack_file.find_stack_file(stack, folder), offline=offline, as_json=as_json)
 
 
 def _check_stack(path: Path, *, offline: bool, as_json: bool) -> int:
-    raw = stack_file.read(path)
-    validate = validate_existing_stack if stack_file.is_existing(raw.values) else validate_aws_stack
+    raw = stack_file.read_stack_file(path)
+    validate = validate_existing_stack if stack_file.uses_existing_cluster(raw.values) else validate_aws_stack
     verdict = validate(path, raw, offline)
-    return print_result(verdict.as_json(), lambda: verdict.show_on(make_console()), as_json=as_json, code=verdict.code)
+    return print_result(verdict.as_json(), lambda: verdict.print_to(make_console()), as_json=as_json, code=verdict.code)
 
 
 def validate_aws_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
-    examined = preflight.examine_aws(raw, offline=offline)
+    examined = preflight.examine_aws_stack(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     has_monitoring = settings and settings.is_eks and settings.platform.monitoring and settings.installs_platform
     return Verdict(
@@ -154,15 +154,15 @@ def validate_aws_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
         unchecked=facts.unchecked_sentences if facts else (),
         unverified=MONITORING_NOT_VERIFIED if has_monitoring else {},
         pools=lambda: to_json(list(aws_summary.list_rows(settings, facts))) if settings else [],
-        show=lambda console: aws_summary.show(console, settings, facts) if settings else None,
+        show=lambda console: aws_summary.print_summary(console, settings, facts) if settings else None,
     )
 
 
 def validate_existing_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
-    examined = preflight.examine_existing(raw, offline=offline)
+    examined = preflight.examine_existing_stack(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
-    unreported = nodes_without_reported_gpus(settings, facts) if settings and facts else []
-    pools = describe_existing(settings, facts).pools if settings and facts and not examined.problems else ()
+    unreported = list_nodes_without_gpus(settings, facts) if settings and facts else []
+    pools = describe_existing_cluster(settings, facts).pools if settings and facts and not examined.problems else ()
     return Verdict(
         path,
         examined,
@@ -173,17 +173,17 @@ def validate_existing_stack(path: Path, raw: RawStack, offline: bool) -> Verdict
         pools=lambda: [
             {"name": pool.name, "gpus": pool.gpus, "nodes": pool.max_size, "nodeSelector": pool.labels} for pool in pools
         ],
-        show=lambda console: show_existing(console, settings, facts) if settings else None,
+        show=lambda console: print_existing_cluster(console, settings, facts) if settings else None,
     )
 
 
-def show_existing(console: Console, settings: ExistingSettings, facts: ClusterFacts | None) -> None:
+def print_existing_cluster(console: Console, settings: ExistingSettings, facts: ClusterFacts | None) -> None:
     """Print the pools as a table. Without `facts`, print only the cluster name."""
     where = f"Kubernetes {facts.version} at {facts.server}" if facts else "a Kubernetes cluster"
     console.print(f"{settings.cluster_name}: {where}")
     if facts is None:
         return
-    pools = describe_existing(settings, facts).pools
+    pools = describe_existing_cluster(settings, facts).pools
     labels = [", ".join(f"{key}={value}" for key, value in pool.labels.items()) or "any node" for pool in pools]
     rows = [(pool.name, str(pool.gpus), str(pool.max_size), text) for pool, text in zip(pools, labels, strict=True)]
     console.print(Listing("pool", "GPUs", "nodes", "labels", rows=rows, right=("GPUs", "nodes")))

@@ -25,16 +25,16 @@ _FIRST: Final[Mapping[str, Sequence[str]]] = {
 
 
 @cache
-def text(name: str) -> str:
+def read_source(name: str) -> str:
     """Return the source of a program, including the scripts that come before it."""
-    return "".join(map(text, _FIRST.get(name, ()))) + (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return "".join(map(read_source, _FIRST.get(name, ()))) + (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
-def python(name: str, *arguments: str) -> list[str]:
+def build_python_command(name: str, *arguments: str) -> list[str]:
     """Return a container command that runs a Python program with arguments."""
-    return ["python3", "-c", text(name), *arguments]
+    return ["python3", "-c", read_source(name), *arguments]
 
 
-def shell(name: str, *arguments: str, before: str = "") -> list[str]:
+def build_shell_command(name: str, *arguments: str, before: str = "") -> list[str]:
     """Return a container command that runs a shell script with arguments. `before` is a script that runs before it."""
-    return ["/bin/sh", "-c", before + text(name), name.removesuffix(".sh"), *arguments]
+    return ["/bin/sh", "-c", before + read_source(name), name.removesuffix(".sh"), *arguments]

@@ -84,14 +84,14 @@ class Driver:
             self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
             try:
                 self.call("cuCtxSetCurrent", context)
-                self._touch(FIRST + index)
+                self._run_kernel(FIRST + index)
             finally:
                 self.call("cuDevicePrimaryCtxRelease_v2", device)
         except Failed as error:
             result["error"] = str(error)
         return result
 
-    def _touch(self, first: int) -> None:
+    def _run_kernel(self, first: int) -> None:
         """Fill a buffer on the current GPU, change it with the kernel, copy it back and check every word."""
         module, kernel, words = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
         self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(KERNEL))

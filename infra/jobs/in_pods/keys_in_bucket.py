@@ -68,12 +68,12 @@ class Peers:
         keys = {}
         for listed in (item for page in pages for item in page.get("Contents", ())):
             place = ours.fullmatch(listed["Key"]) if listed["Size"] < LONGEST else None
-            key = self._key(listed) if place else None
+            key = self._read_key(listed) if place else None
             if place and key:
                 keys[place[1]] = key
         return keys
 
-    def _key(self, listed: "dict[str, Any]") -> "str | None":
+    def _read_key(self, listed: "dict[str, Any]") -> "str | None":
         name, etag = listed["Key"], listed["ETag"]
         if self._read.get(name, ("", ""))[0] != etag:
             try:
@@ -87,11 +87,11 @@ class Peers:
         return key if KEY_FORM.fullmatch(key) else None
 
 
-def authorized_keys(keys: "dict[str, str]") -> str:
+def format_authorized_keys(keys: "dict[str, str]") -> str:
     return "".join(f"{key} {pod}\n" for pod, key in sorted(keys.items()))
 
 
-def known_hosts(workers: "dict[str, str]") -> str:
+def format_known_hosts(workers: "dict[str, str]") -> str:
     """Return the known_hosts file, which is the same in all pods of a job.
 
     The launcher compares it with its own to find out whether a worker knows all other workers.
@@ -99,7 +99,7 @@ def known_hosts(workers: "dict[str, str]") -> str:
     return "".join(f"[{name}]:{PORT},[{name}.*]:{PORT} {key}\n" for name, key in workers.items())
 
 
-def put(file: Path, text: str) -> bool:
+def write_if_changed(file: Path, text: str) -> bool:
     """Write a file atomically if its content differs. Return whether it did."""
     if file.exists() and file.read_text() == text:
         return False
@@ -109,7 +109,7 @@ def put(file: Path, text: str) -> bool:
     return True
 
 
-def publish(peers: Peers, folder: Path, pod: str) -> None:
+def generate_and_upload_key(peers: Peers, folder: Path, pod: str) -> None:
     """Generate the key pair and upload the public key.
 
     The pair already exists if only the container was restarted, and is then kept. Retries for PATIENCE_SECONDS,
@@ -121,16 +121,16 @@ def publish(peers: Peers, folder: Path, pod: str) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            peers.publish(pod, public_key(folder))
+            peers.publish(pod, read_public_key(folder))
             return
-        except _aws_errors() as error:
+        except _list_aws_errors() as error:
             if time.monotonic() > end:
                 raise
             print(f"cannot write to the bucket yet: {error}", file=sys.stderr, flush=True)
         time.sleep(SOON_SECONDS)
 
 
-def follow(peers: Peers, folder: Path, pod: str) -> None:
+def keep_keys_updated(peers: Peers, folder: Path, pod: str) -> None:
     """Keep authorized_keys and known_hosts up to date. Never returns.
 
     Both files are written once the keys of all workers are known, known_hosts last. An sshd that starts after that
@@ -141,27 +141,30 @@ def follow(peers: Peers, folder: Path, pod: str) -> None:
         try:
             keys = peers.keys()
             if workers := peers.workers(keys):
-                both = put(folder / "authorized_keys", authorized_keys(keys)), put(folder / "known_hosts", known_hosts(workers))
+                both = (
+                    write_if_changed(folder / "authorized_keys", format_authorized_keys(keys)),
+                    write_if_changed(folder / "known_hosts", format_known_hosts(workers)),
+                )
                 changed = time.monotonic() if any(both) else changed
             if time.monotonic() - published > AGAIN_SECONDS:
-                peers.publish(pod, public_key(folder))
+                peers.publish(pod, read_public_key(folder))
                 published = time.monotonic()
-        except _aws_errors() as error:  # keep the keys that are known
+        except _list_aws_errors() as error:  # keep the keys that are known
             print(f"cannot read the bucket: {error}", file=sys.stderr, flush=True)
         time.sleep(SOON_SECONDS if time.monotonic() - changed < BUSY_SECONDS else LATER_SECONDS)
 
 
-def public_key(folder: Path) -> str:
+def read_public_key(folder: Path) -> str:
     return (folder / "id_rsa.pub").read_text().strip()
 
 
-def _aws_errors() -> "tuple[type[Exception], ...]":
+def _list_aws_errors() -> "tuple[type[Exception], ...]":
     from botocore.exceptions import BotoCoreError, ClientError
 
     return BotoCoreError, ClientError
 
 
-def refuse(code: int, sentence: str) -> None:
+def exit_with_error(code: int, sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
     SAID.write_text(sentence)
     sys.exit(code)
@@ -173,21 +176,21 @@ def main(verb: str, namespace: str, job: str, workers: int, folder: Path) -> Non
     try:
         import boto3
     except ImportError:
-        refuse(
+        exit_with_error(
             UNUSABLE_IMAGE,
             f"python3 of the image has no boto3, which keyExchange s3 needs to reach its bucket; {WHAT_AN_IMAGE_HAS}",
         )
     bucket, pod = os.environ["GPUMPI_KEY_BUCKET"], os.environ["GPUMPI_POD"]
     peers = Peers(boto3.client("s3"), bucket, namespace, job, workers)
     if verb == "follow":
-        follow(peers, folder, pod)
+        keep_keys_updated(peers, folder, pod)
     try:
-        publish(peers, folder, pod)
+        generate_and_upload_key(peers, folder, pod)
     except FileNotFoundError:
-        refuse(UNUSABLE_IMAGE, f"the image has no ssh-keygen, which makes the keys; {WHAT_AN_IMAGE_HAS}")
-    except _aws_errors() as error:
+        exit_with_error(UNUSABLE_IMAGE, f"the image has no ssh-keygen, which makes the keys; {WHAT_AN_IMAGE_HAS}")
+    except _list_aws_errors() as error:
         why = f"cannot write the pod's public key to s3://{bucket}: {error}"
-        refuse(1, f"{why}. Check that the add-on eks-pod-identity-agent is running")
+        exit_with_error(1, f"{why}. Check that the add-on eks-pod-identity-agent is running")
 
 
 if __name__ == "__main__":

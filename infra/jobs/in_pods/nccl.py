@@ -36,7 +36,7 @@ ROW = re.compile(
 """Line of nccl-tests' table: each message size out of place, then in place."""
 
 
-def parsed(output: str) -> "dict[str, object]":
+def parse_output(output: str) -> "dict[str, object]":
     """Return the values found in the output of one rank."""
     paths = Counter(name + (" with GPUDirect" if "/GDRDMA" in rest else "") for name, rest in PATH.findall(output))
     version = VERSION.search(output)
@@ -57,11 +57,11 @@ def parsed(output: str) -> "dict[str, object]":
     }
 
 
-def found(folders: "tuple[str, ...]" = FOLDERS) -> "str | None":
+def find_program(folders: "tuple[str, ...]" = FOLDERS) -> "str | None":
     return shutil.which(PROGRAM, path=os.pathsep.join([os.environ.get("PATH", ""), *folders]))
 
 
-def run(program: str, largest: str) -> "tuple[str, str]":
+def run_nccl_test(program: str, largest: str) -> "tuple[str, str]":
     """Return the output of the program and of NCCL, and why the program failed, if it did."""
     command = [program, "-b", "8", "-e", largest, "-f", "2", "-g", "1"]
     error = ""
@@ -81,30 +81,30 @@ def run(program: str, largest: str) -> "tuple[str, str]":
             )
             output = done.stdout.decode(errors="replace")
             if done.returncode:
-                error = f"{PROGRAM} ended with {done.returncode}: {reason(output)}"
+                error = f"{PROGRAM} ended with {done.returncode}: {find_error_line(output)}"
         except subprocess.TimeoutExpired as late:
             output, error = (late.stdout or b"").decode(errors="replace"), f"{PROGRAM} did not end within {SECONDS} s"
         logged = file.read().decode(errors="replace")
     return f"{output}\n{logged}", error
 
 
-def reason(output: str) -> str:
+def find_error_line(output: str) -> str:
     """Return the line with NCCL's or CUDA's error. Without such a line, return the last one."""
     lines = output.strip().splitlines() or [""]
     return next((line for line in lines if FAILURE.search(line)), lines[-1]).strip()[:300]
 
 
-def rank() -> int:
+def read_rank() -> int:
     """Return the rank from the environment of Open MPI, Intel MPI or MPICH."""
     names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
     return next((int(os.environ[name]) for name in names if name in os.environ), -1)
 
 
 def main(largest: str) -> int:
-    program = found()
-    output, error = run(program, largest) if program else ("", f"{PROGRAM} is missing")
+    program = find_program()
+    output, error = run_nccl_test(program, largest) if program else ("", f"{PROGRAM} is missing")
     node = os.environ.get("GPUMPI_NODE", "")
-    report = {"nccl_rank": rank(), "host": socket.gethostname(), "node": node, "error": error, **parsed(output)}
+    report = {"nccl_rank": read_rank(), "host": socket.gethostname(), "node": node, "error": error, **parse_output(output)}
     print(json.dumps(report), flush=True)
     return 1 if error else 0
 

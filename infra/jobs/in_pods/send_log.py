@@ -24,7 +24,7 @@ LAST_SECONDS = 20.0
 """How long to try to send the last lines after the job has ended."""
 
 
-def say(sentence: str) -> None:
+def print_message(sentence: str) -> None:
     print(f"gpumpi: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -43,10 +43,10 @@ class Lines:
         for line in stream:
             text = line.rstrip(b"\r\n")
             for start in range(0, max(1, len(text)), LONGEST):
-                self._add(text[start : start + LONGEST])
+                self._add_line(text[start : start + LONGEST])
         self.ended.set()
 
-    def _add(self, part: bytes) -> None:
+    def _add_line(self, part: bytes) -> None:
         size = len(part) + EVENT_OVERHEAD
         with self._lock:
             full = self._read > self._limit
@@ -59,12 +59,12 @@ class Lines:
                 self._dropped += 1
                 return
             elif self._dropped:
-                self._put(f"gpumpi: {self._dropped} lines are missing here: CloudWatch accepted them too slowly", 100)
+                self._append_event(f"gpumpi: {self._dropped} lines are missing here: CloudWatch accepted them too slowly", 100)
                 self._dropped = 0
             # An event has at least one character.
-            self._put(part.decode("utf-8", "replace") or " ", size)
+            self._append_event(part.decode("utf-8", "replace") or " ", size)
 
-    def _put(self, message: str, size: int) -> None:
+    def _append_event(self, message: str, size: int) -> None:
         self._waiting.append((int(time.time() * 1000), message, size))
         self._bytes += size
 
@@ -98,7 +98,7 @@ class Stream:
         self._logs.put_log_events(**where, logEvents=events)
 
 
-def send(lines: Lines, stream: Stream, errors: "tuple[type[Exception], ...]") -> None:
+def send_lines(lines: Lines, stream: Stream, errors: "tuple[type[Exception], ...]") -> None:
     """Send lines until the job has ended and all are sent. Returns early if the last ones cannot be sent."""
     events: list[dict[str, Any]] = []
     said = False
@@ -114,14 +114,14 @@ def send(lines: Lines, stream: Stream, errors: "tuple[type[Exception], ...]") ->
             except errors as error:
                 # Pod Identity takes a while to work on a new node or with a new association.
                 if not said:
-                    say(f"CloudWatch does not accept this log yet: {error}")
+                    print_message(f"CloudWatch does not accept this log yet: {error}")
                     said = True
                 break
             events = lines.take()
         if over and not events:
             return
         if end is not None and time.monotonic() > end:
-            say("the last lines of this log are not kept")
+            print_message("the last lines of this log are not kept")
             return
         if over:
             time.sleep(EVERY_SECONDS)
@@ -136,13 +136,13 @@ def main() -> None:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
-        say("this log is not kept: python3 of the image has no boto3, which platform.jobLogs needs")
+        print_message("this log is not kept: python3 of the image has no boto3, which platform.jobLogs needs")
         reader.join()  # keep reading: tee must not find a closed pipe
         return
     quick = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "max_attempts": 3})
     logs = boto3.client("logs", region_name=os.environ["GPUMPI_LOG_REGION"], config=quick)
     stream = Stream(logs, os.environ["GPUMPI_LOG_GROUP"], os.environ["GPUMPI_LOG_STREAM"])
-    send(lines, stream, (BotoCoreError, ClientError))
+    send_lines(lines, stream, (BotoCoreError, ClientError))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ OTHER = re.compile(r"select: component (ucx|monitoring|v) selected")
 
 
 @contextlib.contextmanager
-def captured() -> Iterator[list[str]]:
+def capture_output() -> Iterator[list[str]]:
     """Capture the output of the MPI library, which writes to file descriptors directly.
 
     If the library ends the process, print the last 4000 bytes.
@@ -73,12 +73,12 @@ def captured() -> Iterator[list[str]]:
         text.extend(file.read().decode(errors="replace").splitlines())
 
 
-def device_files(pattern: str, folder: str = "/dev") -> int:
+def count_device_files(pattern: str, folder: str = "/dev") -> int:
     """Return the number of device files whose names match."""
     return sum(bool(re.fullmatch(pattern, path.name)) for path in Path(folder).glob("*"))
 
 
-def assigned() -> int:
+def count_assigned_gpus() -> int:
     """Return the number of GPUs that the device plugin assigned to this container."""
     devices = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
     return 0 if devices in ("", "none", "void", "all") else len(devices.split(","))
@@ -88,7 +88,7 @@ CUDA_SECONDS = 300
 """Time limit for all GPUs of a worker. A broken GPU or fabric can block the driver forever."""
 
 
-def cuda() -> dict[str, Any]:
+def run_cuda_check() -> dict[str, Any]:
     """Run a kernel on every GPU, in a separate process: a driver that crashes or hangs must not end this rank."""
     process = subprocess.Popen([sys.executable, "-c", CUDA_PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -106,7 +106,7 @@ def cuda() -> dict[str, Any]:
 EXCHANGED_BYTES, EXCHANGES = 64 << 20, 4
 
 
-def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
+def build_rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Return rounds of host pairs. Every host meets every other host, in at most one pair per round."""
     ring = [*hosts, *([""] if len(hosts) % 2 else [])]
     result = []
@@ -117,12 +117,12 @@ def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
     return result
 
 
-def rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) -> dict[str, float]:
+def measure_rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) -> dict[str, float]:
     """Return the transfer rates in GB/s between this worker and each other one. One rank per worker takes part."""
     rank, rates_by_host = world.Get_rank(), {}
     own = bytearray(EXCHANGED_BYTES if firsts[hosts[rank]] == rank else 0)
     theirs = bytearray(len(own))
-    for pairs in rounds(sorted(firsts)):
+    for pairs in build_rounds(sorted(firsts)):
         world.Barrier()
         other = next((b if a == hosts[rank] else a for a, b in pairs if hosts[rank] in (a, b)), None)
         if other is None or not own:
@@ -135,7 +135,7 @@ def rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) ->
     return rates_by_host
 
 
-def transports(text: list[str], remote_ranks: list[int]) -> list[str]:
+def parse_transports(text: list[str], remote_ranks: list[int]) -> list[str]:
     """Return the transports to ranks on other hosts, according to the library's log."""
     transports = set()
     for line in text:
@@ -152,7 +152,7 @@ def transports(text: list[str], remote_ranks: list[int]) -> list[str]:
 
 def main(expected: Expected) -> int:
     os.environ.update(TALKATIVE)
-    with captured() as text:
+    with capture_output() as text:
         from mpi4py import MPI  # type: ignore[import-not-found]  # the import starts MPI
 
         world = MPI.COMM_WORLD
@@ -164,41 +164,41 @@ def main(expected: Expected) -> int:
         for step in range(expected.slots, size, expected.slots):
             world.sendrecv(rank, dest=(rank + step) % size, source=(rank - step) % size)
         firsts = {host: hosts.index(host) for host in hosts}
-        measured = rates(world, MPI, hosts, firsts) if expected.level == "nccl" else {}
-    gpu_files = device_files(r"nvidia\d+")
+        measured = measure_rates(world, MPI, hosts, firsts) if expected.level == "nccl" else {}
+    gpu_files = count_device_files(r"nvidia\d+")
     report: dict[str, Any] = {
         "rank": rank,
         "size": size,
         "host": hosts[rank],
         "node": os.environ.get("GPUMPI_NODE", ""),
-        "gpus": gpu_files or assigned(),
+        "gpus": gpu_files or count_assigned_gpus(),
         "gpu_files": gpu_files,
-        "efa_files": device_files(r"uverbs\d+", "/dev/infiniband"),
+        "efa_files": count_device_files(r"uverbs\d+", "/dev/infiniband"),
         "sum": sums[0] if len(set(sums)) == 1 else None,
-        "transports": transports(text, [other for other in range(size) if hosts[other] != hosts[rank]]),
+        "transports": parse_transports(text, [other for other in range(size) if hosts[other] != hosts[rank]]),
         "library": MPI.Get_library_version().replace("\x00", "").splitlines()[0].strip(),
     }
     if firsts[hosts[rank]] == rank:
         report["rates"] = {host: round(rate, 3) for host, rate in measured.items()}
         if expected.level != "devices":
-            report["cuda"] = cuda()
-    return _told(world.gather(report), expected)
+            report["cuda"] = run_cuda_check()
+    return _print_verdict(world.gather(report), expected)
 
 
-def _told(reports: list[dict[str, Any]] | None, expected: Expected) -> int:
+def _print_verdict(reports: list[dict[str, Any]] | None, expected: Expected) -> int:
     """Print all reports and the result of each check on rank 0; return the exit code."""
     if reports is None:
-        return _quietly(0)
+        return _silence_output(0)
     for report in reports:
         print(json.dumps(report))
     results = checks(reports, expected)
     for check in results:
         for line in [f"FAILED: {sentence}" for sentence in check.failures] or [f"{check.result}: {check.name}: {check.detail}"]:
             print("smoke:", line)
-    return _quietly(int(any(check.failures for check in results)))
+    return _silence_output(int(any(check.failures for check in results)))
 
 
-def _quietly(code: int) -> int:
+def _silence_output(code: int) -> int:
     """Return the exit code, and discard what the MPI library logs when it shuts down."""
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

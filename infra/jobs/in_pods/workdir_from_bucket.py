@@ -17,13 +17,13 @@ PATIENCE_SECONDS = 120
 EXPIRED = ("404", "NoSuchKey")
 
 
-def refuse(code: int, sentence: str) -> None:
+def exit_with_error(code: int, sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
     SAID.write_text(sentence)
     sys.exit(code)
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack_archive(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as content:
         if hasattr(tarfile, "data_filter"):
             content.extractall(folder, filter="data")
@@ -36,7 +36,7 @@ def main(key: str, folder: Path) -> None:
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
-        refuse(
+        exit_with_error(
             UNUSABLE_IMAGE,
             "python3 of the image has no boto3, which workdir needs to reach the stack's bucket; mount a writable shared volume, "
             "or see in docs/guides/images.md what an image must have",
@@ -50,13 +50,13 @@ def main(key: str, folder: Path) -> None:
                 break
             except (BotoCoreError, ClientError) as error:
                 if isinstance(error, ClientError) and error.response["Error"]["Code"] in EXPIRED:
-                    refuse(1, f"the sent folder is no longer in s3://{bucket}/{key}; submit the job again")
+                    exit_with_error(1, f"the sent folder is no longer in s3://{bucket}/{key}; submit the job again")
                 if time.monotonic() > end:
                     why = f"cannot read the sent folder from s3://{bucket}/{key}: {error}"
-                    refuse(1, f"{why}. Check that the add-on eks-pod-identity-agent is running")
+                    exit_with_error(1, f"{why}. Check that the add-on eks-pod-identity-agent is running")
                 print(f"cannot read the bucket yet: {error}", file=sys.stderr, flush=True)
             time.sleep(1)
-        unpack(archive, folder)
+        unpack_archive(archive, folder)
 
 
 if __name__ == "__main__":

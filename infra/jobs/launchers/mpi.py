@@ -42,35 +42,35 @@ class MpiLauncher(Launcher, ABC):
     roles: ClassVar[tuple[Role, ...]] = ("launcher", "worker")
     uses_ssh: ClassVar[bool] = True
 
-    def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
+    def list_longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
         yield max(mpi.worker_name(job.name, max(0, job.workers - 1)), f"{job.name}-launcher", key=len), LABEL_LIMIT
 
     def check(self, job: Job) -> Iterator[Problem]:
-        if starter := starters.torch_starter(job.command):  # each rank would start all ranks again
+        if starter := starters.find_torch_starter(job.command):  # each rank would start all ranks again
             fix = "Set launcher: torchrun."
             yield Problem("command", f"starts {starter}, which launcher {self.name} would run once per rank. {fix}")
         if job.starts_ranks_itself:
             options = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
             for key in (key for key, value in options.items() if value is not None):
-                fix = f"Set it in the command, or remove {starters.mpi_of(job.command)} from the command."
+                fix = f"Set it in the command, or remove {starters.find_any_mpi_starter(job.command)} from the command."
                 yield Problem(key, f"is ignored because the command starts ranks itself. {fix}")
         if job.rank_prefix and (job.starts_ranks_itself or job.needs_horovodrun_options):
             fix = "Remove it, or add --tag-output to the command."
             yield Problem("rankPrefix", f"has no effect, because the command starts the ranks. {fix}")
 
 
-def build_launcher(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
+def build_launcher_container(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
     """Return the container that waits for the workers' DNS names, then starts the ranks."""
     job, slots = placed.job, placed.size.slots
     shared_cpus = placed.cluster.cpu_request_factor < 1
-    own = mpi.launcher_variables(job.mpi_implementation, slots, placed.pool.transport, shared_cpus=shared_cpus)
-    ranks = _rank_variables(placed)
+    own = mpi.build_launcher_variables(job.mpi_implementation, slots, placed.pool.transport, shared_cpus=shared_cpus)
+    ranks = _build_rank_variables(placed)
     forwarded = list(dict.fromkeys([*ranks, *job.env, *job.secret_env]))
-    command = mpi.launch_command(job, placed.namespace.name, slots, forwarded)
+    command = mpi.build_launch_command(job, placed.namespace.name, slots, forwarded)
     return UserContainer("launcher", "launch.sh", command, build_launcher_resources(placed), {**own, **ranks}, parts)
 
 
-def build_worker(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
+def build_worker_container(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
     """Return the worker's container, which runs sshd. The launcher starts ranks over SSH."""
     signal = {rank_environment.STOP_SIGNAL: placed.job.checkpoint_signal.removeprefix("SIG")}
     return UserContainer(
@@ -78,18 +78,18 @@ def build_worker(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer
         "serve.sh",
         [host_name(placed.name, placed.namespace.name, 0)],
         build_worker_resources(placed),
-        {**_rank_variables(placed), **signal},
+        {**_build_rank_variables(placed), **signal},
         parts,
         SSH_PROBE,
         ports=({"name": "ssh", "containerPort": mpi.SSH_PORT},),
     )
 
 
-def _rank_variables(placed: PlacedJob) -> dict[str, str]:
+def _build_rank_variables(placed: PlacedJob) -> dict[str, str]:
     """Return the environment variables of the ranks. rank.sh adds those that differ from rank to rank."""
     job = placed.job
     return {
-        **mpi.rank_variables(job.mpi_implementation, placed.pool),
+        **mpi.build_rank_variables(job.mpi_implementation, placed.pool),
         "MASTER_ADDR": host_name(job.name, placed.namespace.name, job.hosts[0] if job.hosts else 0),
         "MASTER_PORT": str(rank_environment.MASTER_PORT),
     }

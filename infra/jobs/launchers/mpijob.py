@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.launchers.mpi import MpiLauncher, build_launcher, build_worker
+from infra.jobs.launchers.mpi import MpiLauncher, build_launcher_container, build_worker_container
 from infra.jobs.model import Job, LauncherName, MpiImplementation
 from infra.jobs.placed import KeyPair, Manifest, PlacedJob
 from infra.jobs.pods import build_user_pod
@@ -19,18 +19,20 @@ class MpiJobLauncher(MpiLauncher):
 
     def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
         job = placed.job
-        launcher, worker = (build_user_pod(placed, container(placed)) for container in (build_launcher, build_worker))
+        launcher, worker = (
+            build_user_pod(placed, container(placed)) for container in (build_launcher_container, build_worker_container)
+        )
         run_policy = {
             "cleanPodPolicy": job.clean_pod_policy,
             "backoffLimit": placed.attempts,
             **placed.deadline,
-            **placed.time_to_live,
-            **placed.suspension,
+            **placed.ttl_fields,
+            **placed.suspend_fields,
         }
         manifest = {
             "apiVersion": "kubeflow.org/v2beta1",
             "kind": "MPIJob",
-            "metadata": placed.main_metadata(job.name),
+            "metadata": placed.build_main_metadata(job.name),
             "spec": {
                 "slotsPerWorker": placed.size.slots,
                 "mpiImplementation": job.mpi_implementation,

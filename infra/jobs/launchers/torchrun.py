@@ -30,11 +30,11 @@ class TorchrunLauncher(Launcher):
 
     def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
         job = placed.job
-        template = build_user_pod(placed, _worker(placed), subdomain=job.name, restartPolicy="Never")
+        template = build_user_pod(placed, _build_worker_container(placed), subdomain=job.name, restartPolicy="Never")
         manifest = {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": placed.main_metadata(job.name),
+            "metadata": placed.build_main_metadata(job.name),
             "spec": {
                 "completionMode": "Indexed",
                 "completions": job.workers,
@@ -46,8 +46,8 @@ class TorchrunLauncher(Launcher):
                 "maxFailedIndexes": 0,
                 "podReplacementPolicy": "Failed",
                 **placed.deadline,
-                **placed.time_to_live,
-                **placed.suspension,
+                **placed.ttl_fields,
+                **placed.suspend_fields,
                 "template": template,
             },
         }
@@ -55,11 +55,11 @@ class TorchrunLauncher(Launcher):
         pods = {"batch.kubernetes.io/job-name": job.name}
         return [manifest, placed.build_service(pods, "rendezvous", PORT, publishNotReadyAddresses=True)]
 
-    def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
+    def list_longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
         yield f"{job.name}-{max(0, job.workers - 1)}", LABEL_LIMIT
 
     def check(self, job: Job) -> Iterator[Problem]:
-        if starter := starters.mpi_of(job.command):
+        if starter := starters.find_any_mpi_starter(job.command):
             fix = "Set launcher: mpijob."
             message = f"starts {starter}, which needs SSH to the workers; launcher torchrun does not set it up. {fix}"
             yield Problem("command", message)
@@ -68,7 +68,7 @@ class TorchrunLauncher(Launcher):
                 yield Problem(key, "is an option of mpirun, which the torchrun launcher does not use. Remove it.")
 
 
-def _worker(placed: PlacedJob) -> UserContainer:
+def _build_worker_container(placed: PlacedJob) -> UserContainer:
     job = placed.job
     environment = {
         **rank_environment.rank_variables(placed.pool),
@@ -79,18 +79,20 @@ def _worker(placed: PlacedJob) -> UserContainer:
         "MASTER_PORT": str(PORT),
         rank_environment.STOP_SIGNAL: job.checkpoint_signal.removeprefix("SIG"),
         "NNODES": str(job.workers),
-        "NPROC_PER_NODE": str(_ranks_per_node(placed)),
+        "NPROC_PER_NODE": str(_count_ranks_per_node(placed)),
         **({"PET_TEE": BOTH_STREAMS} if job.rank_prefix else {}),
     }
     ports = ({"name": "rendezvous", "containerPort": PORT},)
-    return UserContainer("worker", "rendezvous.sh", _command(placed), build_worker_resources(placed), environment, ports=ports)
+    return UserContainer(
+        "worker", "rendezvous.sh", _build_start_command(placed), build_worker_resources(placed), environment, ports=ports
+    )
 
 
-def _ranks_per_node(placed: PlacedJob) -> int:
+def _count_ranks_per_node(placed: PlacedJob) -> int:
     return placed.job.per_node or placed.size.slots
 
 
-def _command(placed: PlacedJob) -> list[str]:
+def _build_start_command(placed: PlacedJob) -> list[str]:
     """Return the command that starts a node's ranks: one of the job's own starters, or `torchrun PROGRAM`.
 
     rendezvous.sh sets PET_* variables, from which torchrun reads options that are missing on its command line. For
@@ -98,11 +100,11 @@ def _command(placed: PlacedJob) -> list[str]:
     options with underscores.
     """
     command = placed.job.command
-    if starters.in_shell(command):
+    if starters.find_torch_starter_in_shell(command):
         return list(command)
-    if parts := starters.split(command):
+    if parts := starters.split_command(command):
         starter, words, arguments = parts
-        return [*words, *_options(starter, placed, arguments), *arguments]
+        return [*words, *_build_starter_options(starter, placed, arguments), *arguments]
     return ["torchrun", *([] if command[0].endswith(".py") or command[0] == "-m" else ["--no_python"]), *command]
 
 
@@ -110,14 +112,14 @@ _ONE_OF: Final = frozenset({"cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsd
 """Options of `accelerate launch` that conflict with `--multi_gpu`, or may set it."""
 
 
-def _options(starter: starters.Starter, placed: PlacedJob, arguments: Sequence[str]) -> list[str]:
+def _build_starter_options(starter: starters.Starter, placed: PlacedJob, arguments: Sequence[str]) -> list[str]:
     """Return the options for a starter that reads no PET_* variables. Kubernetes expands `$(NAME)`.
 
     - https://huggingface.co/docs/accelerate/package_reference/cli
     - https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/launcher/runner.py
     """
     if starter == "accelerate":
-        total = placed.job.workers * _ranks_per_node(placed)
+        total = placed.job.workers * _count_ranks_per_node(placed)
         options = {word.partition("=")[0].lstrip("-").replace("-", "_") for word in arguments if word.startswith("--")}
         return [
             f"--num_machines={placed.job.workers}",

@@ -10,8 +10,8 @@ import pulumi_kubernetes as kubernetes
 from infra.health.journal import CONFIG_MAP as JOURNAL
 from infra.naming import COMPONENT, PLATFORM_NAMESPACE, QUEUE_GROUP
 from infra.platform.job_controller import program
-from infra.platform.pods import container, create_deployment, http_probe, of_controller
-from infra.platform.rbac import READ, Account, rule
+from infra.platform.pods import build_container, build_controller_pod_settings, build_http_probe, create_deployment
+from infra.platform.rbac import READ, Account, build_rule
 from infra.platform.site import Site
 from infra.versions import PYTHON_IMAGE
 
@@ -46,20 +46,20 @@ class JobController(pulumi.ComponentResource):
         """`namespaces` contains the name and resource of each job namespace."""
         super().__init__(f"{COMPONENT}:JobController", name, None, opts)
         self._name, self._site, self._namespaces = name, site, namespaces
-        self._nodes = watched_nodes(site)
+        self._nodes = build_watched_nodes_json(site)
         self._inside = site.options(self, inside=system_namespace)
         account = ACCOUNT.create(f"{name}-account", self._inside)
         source = kubernetes.core.v1.ConfigMap(
             f"{name}-program",
-            metadata={"name": f"{NAME}-{program.digest()}", "namespace": PLATFORM_NAMESPACE},
-            data=dict(program.files()),
+            metadata={"name": f"{NAME}-{program.compute_digest()}", "namespace": PLATFORM_NAMESPACE},
+            data=dict(program.read_module_sources()),
             immutable=True,
             opts=self._inside,
         )
         needs = [account, source, *self._create_permissions()]
         metadata = {"name": NAME, "namespace": PLATFORM_NAMESPACE, "labels": {"app": NAME}}
         options = site.options(self, system_namespace, *needs, *site.node_groups)
-        create_deployment(f"{name}-deployment", metadata, self._pod(), options)
+        create_deployment(f"{name}-deployment", metadata, self._build_pod(), options)
         self.register_outputs({})
 
     # --- permissions ---------------------------------------------------------------------------------------------------
@@ -68,28 +68,32 @@ class JobController(pulumi.ComponentResource):
         name, nodes, options = self._name, self._nodes, self._site.options(self)
         verbs = [*READ, *(["patch"] if nodes else [])]
         created = [
-            *ACCOUNT.grant(f"{name}-nodes", [rule("", ["nodes"], verbs)], options),
-            *self._grant("own-lease", PLATFORM_NAMESPACE, _own_rules(journal=bool(nodes)), self._inside),
-            *self._grant("node-leases", NODE_LEASES, [rule("coordination.k8s.io", ["leases"], ["list"])], options),
+            *ACCOUNT.grant(f"{name}-nodes", [build_rule("", ["nodes"], verbs)], options),
+            *self._grant_permissions("own-lease", PLATFORM_NAMESPACE, _build_own_rules(journal=bool(nodes)), self._inside),
+            *self._grant_permissions(
+                "node-leases", NODE_LEASES, [build_rule("coordination.k8s.io", ["leases"], ["list"])], options
+            ),
         ]
         for namespace, resource in self._namespaces:
             inside = self._site.options(self, inside=resource)
-            created += self._grant(namespace, namespace, _job_rules(mpi_operator=self._site.settings.mpi_operator), inside)
+            created += self._grant_permissions(
+                namespace, namespace, _build_job_rules(mpi_operator=self._site.settings.mpi_operator), inside
+            )
         return created
 
-    def _grant(self, part: str, namespace: str, rules: Any, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    def _grant_permissions(self, part: str, namespace: str, rules: Any, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         return ACCOUNT.grant(f"{self._name}-{part}", rules, options, namespace=namespace)
 
     # --- pod -----------------------------------------------------------------------------------------------------------
 
-    def _pod(self) -> Any:
+    def _build_pod(self) -> Any:
         site = self._site
         return {
-            **of_controller(NAME, site.system_nodes),
+            **build_controller_pod_settings(NAME, site.system_nodes),
             "termination_grace_period_seconds": 10,
-            "tolerations": [_leave_when(state) for state in ("not-ready", "unreachable")],
+            "tolerations": [_build_toleration(state) for state in ("not-ready", "unreachable")],
             "containers": [
-                container(
+                build_container(
                     site,
                     "controller",
                     PYTHON_IMAGE,
@@ -103,55 +107,58 @@ class JobController(pulumi.ComponentResource):
                         *([{"name": NODES_VARIABLE, "value": self._nodes}] if self._nodes else []),
                     ],
                     ports=[{"name": "health", "container_port": PORT}],
-                    liveness_probe={**http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
-                    readiness_probe=http_probe("/healthz", PORT, period=5),
+                    liveness_probe={**build_http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
+                    readiness_probe=build_http_probe("/healthz", PORT, period=5),
                     volume_mounts=[{"name": "program", "mount_path": program.MOUNT, "read_only": True}],
                 )
             ],
             "volumes": [
-                {"name": "program", "config_map": {"name": f"{NAME}-{program.digest()}", "items": program.items()}},
+                {
+                    "name": "program",
+                    "config_map": {"name": f"{NAME}-{program.compute_digest()}", "items": program.list_volume_items()},
+                },
             ],
         }
 
 
-def watched_nodes(site: Site) -> str:
+def build_watched_nodes_json(site: Site) -> str:
     """Return the nodes that the controller may take out of service, as JSON (`in_pod/nodes.py`): those of all pools that
     run ranks. Empty if it leaves broken nodes alone."""
     if not site.settings.node_healing:
         return ""
     description = site.description
-    pools = [pool for pool in description.pools if pool.selector and (pool.gpus or pool.name != description.launcher_pool)]
-    watched = [{"labels": pool.selector, "gpus": pool.gpus} for pool in pools]
+    pools = [pool for pool in description.pools if pool.node_selector and (pool.gpus or pool.name != description.launcher_pool)]
+    watched = [{"labels": pool.node_selector, "gpus": pool.gpus} for pool in pools]
     return json.dumps({"existing": site.eks is None, "pools": watched}, sort_keys=True)
 
 
-def _leave_when(state: str) -> Any:
+def _build_toleration(state: str) -> Any:
     key = f"node.kubernetes.io/{state}"
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "toleration_seconds": LOST_NODE_SECONDS}
 
 
-def _own_rules(*, journal: bool) -> Any:
+def _build_own_rules(*, journal: bool) -> Any:
     """Return the permissions for the controller's own objects. RBAC cannot restrict `create` to a name."""
     own = [("coordination.k8s.io", ["leases"], LEASE), *([("", ["configmaps"], JOURNAL)] if journal else [])]
     return [
         allowed
         for group, resources, name in own
-        for allowed in (rule(group, resources, ["create"]), rule(group, resources, ["get", "update"], name))
+        for allowed in (build_rule(group, resources, ["create"]), build_rule(group, resources, ["get", "update"], name))
     ]
 
 
-def _job_rules(*, mpi_operator: bool) -> Any:
+def _build_job_rules(*, mpi_operator: bool) -> Any:
     """Return the permissions in a job namespace. They cover all ConfigMaps, because RBAC cannot tell records from other
     ConfigMaps."""
     return [
-        rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
-        rule("", ["pods"], [*READ, "delete"]),
-        rule("", ["pods/log"], ["get"]),
-        rule("", ["pods/exec"], ["get", "create"]),
-        rule("", ["events"], ["create"]),
-        rule("apps", ["statefulsets"], [*READ, "patch"]),
-        rule("batch", ["jobs"], [*READ, "patch"]),
-        rule("batch", ["jobs/status"], ["patch"]),
-        rule(QUEUE_GROUP, ["workloads"], READ),
-        *([rule("kubeflow.org", ["mpijobs"], [*READ, "patch"])] if mpi_operator else []),
+        build_rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
+        build_rule("", ["pods"], [*READ, "delete"]),
+        build_rule("", ["pods/log"], ["get"]),
+        build_rule("", ["pods/exec"], ["get", "create"]),
+        build_rule("", ["events"], ["create"]),
+        build_rule("apps", ["statefulsets"], [*READ, "patch"]),
+        build_rule("batch", ["jobs"], [*READ, "patch"]),
+        build_rule("batch", ["jobs/status"], ["patch"]),
+        build_rule(QUEUE_GROUP, ["workloads"], READ),
+        *([build_rule("kubeflow.org", ["mpijobs"], [*READ, "patch"])] if mpi_operator else []),
     ]

@@ -15,28 +15,28 @@ MOUNT: Final = "/opt/gpumpi"
 
 
 @cache
-def files() -> Mapping[str, str]:
+def read_module_sources() -> Mapping[str, str]:
     """Return the source of each module, keyed by the module's key in the ConfigMap."""
-    return {key: path.read_text(encoding="utf-8") for key, path in _modules().items()}
+    return {key: path.read_text(encoding="utf-8") for key, path in _find_modules().items()}
 
 
 @cache
-def items() -> list[dict[str, str]]:
+def list_volume_items() -> list[dict[str, str]]:
     """Return the key of each module and its path in the pod, relative to MOUNT. Paths are necessary because keys of a
     ConfigMap cannot contain slashes."""
     return [
         {"key": key, "path": str(path.relative_to(INFRA.parent)) if path in SHARED else f"{PACKAGE}/{path.name}"}
-        for key, path in _modules().items()
+        for key, path in _find_modules().items()
     ]
 
 
-def _modules() -> Mapping[str, Path]:
+def _find_modules() -> Mapping[str, Path]:
     own = {path.name: path for path in sorted(FOLDER.glob("*.*")) if path.suffix in (".py", ".sh")}
     return {**own, **{".".join(path.relative_to(INFRA.parent).parts): path for path in SHARED}}
 
 
 @cache
-def digest() -> str:
+def compute_digest() -> str:
     """Return a checksum of the program, which is part of the ConfigMap's name."""
-    whole = "".join(f"{name}\0{text}\0" for name, text in files().items())
+    whole = "".join(f"{name}\0{text}\0" for name, text in read_module_sources().items())
     return hashlib.sha256(whole.encode()).hexdigest()[:10]

@@ -11,8 +11,8 @@ from infra.monitoring import grafana, rules, scrape
 from infra.monitoring.model import ALERTMANAGER, DCGM_EXPORTER, KUBE_STATE_METRICS, NODE_EXPORTER, PROMETHEUS, Monitored, Target
 from infra.naming import COMPONENT, KUBE_SYSTEM, MONITORING_NAMESPACE, QUEUE_NAMESPACE
 from infra.platform.monitoring import pods
-from infra.platform.pods import create_daemon_set, create_deployment, restart_annotation
-from infra.platform.rbac import READ, Account, rule
+from infra.platform.pods import build_restart_annotation, create_daemon_set, create_deployment
+from infra.platform.rbac import READ, Account, build_rule
 from infra.platform.site import Site
 
 DASHBOARDS: Final = "gpumpi-dashboards"
@@ -43,14 +43,14 @@ class Monitoring(pulumi.ComponentResource):
         self._after = [*site.node_groups, *after]
         self._namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
-            metadata={"name": MONITORING_NAMESPACE, "labels": self._site.pod_security("restricted")},
+            metadata={"name": MONITORING_NAMESPACE, "labels": self._site.build_pod_security_labels("restricted")},
             opts=self._site.options(self),
         )
         self._inside = self._site.options(self, inside=self._namespace)
         needs = [*self._create_permissions(), *self._create_policies()]
         self._create_servers(needs)
         self._create_agents()
-        self._create_config_map(DASHBOARDS, grafana.files(), FOR_GRAFANA)
+        self._create_config_map(DASHBOARDS, grafana.render_dashboards(), FOR_GRAFANA)
         self.register_outputs({})
 
     # --- permissions ---------------------------------------------------------------------------------------------------
@@ -64,22 +64,22 @@ class Monitoring(pulumi.ComponentResource):
         created = [
             account.create(f"{self._name}-{account.name}-account", self._inside) for account in (reader, states, alertmanager)
         ]
-        created += reader.grant(f"{self._name}-{reader.name}", _prometheus_in_cluster(), options)
-        created += states.grant(f"{self._name}-{states.name}", _kube_state_metrics(), options)
+        created += reader.grant(f"{self._name}-{reader.name}", _build_prometheus_cluster_rules(), options)
+        created += states.grant(f"{self._name}-{states.name}", _build_kube_state_metrics_rules(), options)
         for namespace in (MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._cluster.queue else [])):
             own = self._inside if namespace == MONITORING_NAMESPACE else self._site.options(self, *self._after)
             resource = f"{self._name}-{reader.name}-{namespace}"
-            created += reader.grant(resource, _prometheus_in_namespace(), own, namespace=namespace)
+            created += reader.grant(resource, _build_prometheus_namespace_rules(), own, namespace=namespace)
         return created
 
     def _create_policies(self) -> list[pulumi.Resource]:
-        own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, _within_monitoring(), self._inside)
+        own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, _allow_same_namespace(), self._inside)
         cluster = self._cluster
         guarded: list[Target] = [NODE_EXPORTER, *([DCGM_EXPORTER] if cluster.gpus else [])]
         guarded += [scrape.AUTOSCALER] if cluster.autoscaler else []
         policies = [
             self._create_policy(
-                f"{app.job}-metrics", app.namespace, _only_prometheus(app.labels, [app.port]), self._site.options(self)
+                f"{app.job}-metrics", app.namespace, _allow_only_prometheus(app.labels, [app.port]), self._site.options(self)
             )
             for app in guarded
         ]
@@ -93,20 +93,23 @@ class Monitoring(pulumi.ComponentResource):
 
     def _create_servers(self, needs: Sequence[pulumi.Resource]) -> None:
         site, cluster = self._site, self._cluster
-        watched = {"prometheus.yml": _yaml(scrape.prometheus(cluster)), "rules.yml": _yaml(rules.rule_file(cluster))}
-        routes = {"alertmanager.yml": _yaml(scrape.alertmanager(cluster))}
+        watched = {
+            "prometheus.yml": _to_yaml(scrape.build_prometheus_config(cluster)),
+            "rules.yml": _to_yaml(rules.build_rule_file(cluster)),
+        }
+        routes = {"alertmanager.yml": _to_yaml(scrape.build_alertmanager_config(cluster))}
         servers = {
-            PROMETHEUS: pods.prometheus(site, cluster),
-            ALERTMANAGER: pods.alertmanager(site, cluster),
-            KUBE_STATE_METRICS: pods.kube_state_metrics(site),
+            PROMETHEUS: pods.build_prometheus_pod(site, cluster),
+            ALERTMANAGER: pods.build_alertmanager_pod(site, cluster),
+            KUBE_STATE_METRICS: pods.build_kube_state_metrics_pod(site),
         }
         configured = [self._create_config_map(PROMETHEUS.job, watched), self._create_config_map(ALERTMANAGER.job, routes)]
         after = [*needs, *configured]
         for target, pod in servers.items():
             # Alertmanager does not reload a changed configuration by itself.
-            notes = restart_annotation(*routes.values()) if target is ALERTMANAGER else {}
+            notes = build_restart_annotation(*routes.values()) if target is ALERTMANAGER else {}
             options = site.options(self, self._namespace, *after, *self._after)
-            create_deployment(f"{self._name}-{target.job}", _metadata(target), pod, options, annotations=notes)
+            create_deployment(f"{self._name}-{target.job}", _build_metadata(target), pod, options, annotations=notes)
         kubernetes.core.v1.Service(
             f"{self._name}-service",
             # Do not wait for endpoints: the Deployment may still be starting.
@@ -126,53 +129,53 @@ class Monitoring(pulumi.ComponentResource):
         return kubernetes.core.v1.ConfigMap(f"{self._name}-{config_map}", metadata=metadata, data=dict(files), opts=self._inside)
 
     def _create_agents(self) -> None:
-        agents = {NODE_EXPORTER: pods.node_exporter(self._site)}
+        agents = {NODE_EXPORTER: pods.build_node_exporter_pod(self._site)}
         if self._cluster.gpus:
-            agents[DCGM_EXPORTER] = pods.dcgm_exporter(self._site)
+            agents[DCGM_EXPORTER] = pods.build_dcgm_exporter_pod(self._site)
         for target, pod in agents.items():
-            create_daemon_set(f"{self._name}-{target.job}", _metadata(target), pod, self._site.options(self))
+            create_daemon_set(f"{self._name}-{target.job}", _build_metadata(target), pod, self._site.options(self))
 
 
-def _metadata(target: Target) -> dict[str, Any]:
+def _build_metadata(target: Target) -> dict[str, Any]:
     return {"name": target.job, "namespace": target.namespace, "labels": dict(target.labels)}
 
 
-def _yaml(content: Mapping[str, Any]) -> str:
+def _to_yaml(content: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(content), sort_keys=False, width=1000)
 
 
 # --- access ----------------------------------------------------------------------------------------------------------
 
 
-def _prometheus_in_cluster() -> list[Any]:
+def _build_prometheus_cluster_rules() -> list[Any]:
     """Return permissions to find nodes and to read the metrics of kubelets and Kueue. The permissions do not include
     `nodes/proxy`, which would let Prometheus run commands in pods."""
     return [
-        rule("", ["nodes"], READ),
-        rule("", ["nodes/metrics"], ["get"]),
+        build_rule("", ["nodes"], READ),
+        build_rule("", ["nodes/metrics"], ["get"]),
         {"non_resource_urls": ["/metrics"], "verbs": ["get"]},
     ]
 
 
-def _prometheus_in_namespace() -> list[Any]:
+def _build_prometheus_namespace_rules() -> list[Any]:
     """Return the permission to find pods with metrics."""
-    return [rule("", ["pods"], READ)]
+    return [build_rule("", ["pods"], READ)]
 
 
-def _kube_state_metrics() -> list[Any]:
+def _build_kube_state_metrics_rules() -> list[Any]:
     groups: dict[str, list[str]] = {}
     for resource in pods.RESOURCES:
         groups.setdefault(_GROUPS[resource], []).append(resource)
-    return [rule(group, names, ["list", "watch"]) for group, names in sorted(groups.items())]
+    return [build_rule(group, names, ["list", "watch"]) for group, names in sorted(groups.items())]
 
 
-def _within_monitoring() -> Any:
+def _allow_same_namespace() -> Any:
     """Allow ingress only from pods of the same namespace. `kubectl port-forward` still works, because its connection
     originates inside the pod."""
     return {"pod_selector": {}, "policy_types": ["Ingress"], "ingress": [{"from_": [{"pod_selector": {}}]}]}
 
 
-def _only_prometheus(labels: Mapping[str, str], ports: Sequence[int]) -> Any:
+def _allow_only_prometheus(labels: Mapping[str, str], ports: Sequence[int]) -> Any:
     """Allow ingress to these pods only from Prometheus."""
     source = {
         "namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": MONITORING_NAMESPACE}},

@@ -15,8 +15,15 @@ from infra.monitoring.model import (
     Monitored,
 )
 from infra.naming import JOB_LABEL, POOL_LABEL
-from infra.platform.nvidia_device_plugin import node_selection
-from infra.platform.pods import EVERY_TAINT, RESTRICTED_CONTAINER, RESTRICTED_POD, container, http_probe, of_controller
+from infra.platform.nvidia_device_plugin import build_node_affinity
+from infra.platform.pods import (
+    EVERY_TAINT,
+    RESTRICTED_CONTAINER,
+    RESTRICTED_POD,
+    build_container,
+    build_controller_pod_settings,
+    build_http_probe,
+)
 from infra.platform.site import Site
 
 CONFIGURATION: Final = "/etc/prometheus"
@@ -33,7 +40,7 @@ NOT_DISKS: Final = "^/(dev|proc|run|sys|var/lib/(containerd|kubelet))($|/)"
 POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 
 
-def prometheus(site: Site, cluster: Monitored) -> Any:
+def build_prometheus_pod(site: Site, cluster: Monitored) -> Any:
     """Return the pod of Prometheus, which reloads its configuration without a restart, because a restart would lose the
     metrics."""
     mounts = [
@@ -44,7 +51,7 @@ def prometheus(site: Site, cluster: Monitored) -> Any:
         {"name": "configuration", "config_map": {"name": PROMETHEUS.job}},
         {"name": "data", "empty_dir": {"size_limit": f"{DATA_GIB + 2}Gi"}},
     ]
-    own = container(
+    own = build_container(
         site,
         PROMETHEUS.job,
         f"quay.io/prometheus/prometheus:{versions.PROMETHEUS}",
@@ -57,16 +64,16 @@ def prometheus(site: Site, cluster: Monitored) -> Any:
             "--enable-feature=auto-reload-config",
         ],
         ports=[{"name": "http", "container_port": PROMETHEUS.port}],
-        liveness_probe={**http_probe("/-/healthy", PROMETHEUS.port, period=20), "initial_delay_seconds": 30},
-        readiness_probe=http_probe("/-/ready", PROMETHEUS.port, period=5),
+        liveness_probe={**build_http_probe("/-/healthy", PROMETHEUS.port, period=20), "initial_delay_seconds": 30},
+        readiness_probe=build_http_probe("/-/ready", PROMETHEUS.port, period=5),
         volume_mounts=mounts,
     )
     if cluster.remote_write and cluster.remote_write.secret:
-        _add_secret(mounts, volumes, cluster.remote_write.secret, TOKEN)
-    return {**of_controller(PROMETHEUS.job, site.system_nodes), "containers": [own], "volumes": volumes}
+        _add_secret_mount(mounts, volumes, cluster.remote_write.secret, TOKEN)
+    return {**build_controller_pod_settings(PROMETHEUS.job, site.system_nodes), "containers": [own], "volumes": volumes}
 
 
-def alertmanager(site: Site, cluster: Monitored) -> Any:
+def build_alertmanager_pod(site: Site, cluster: Monitored) -> Any:
     mounts = [
         {"name": "configuration", "mount_path": "/etc/alertmanager", "read_only": True},
         {"name": "data", "mount_path": "/alertmanager"},
@@ -75,7 +82,7 @@ def alertmanager(site: Site, cluster: Monitored) -> Any:
         {"name": "configuration", "config_map": {"name": ALERTMANAGER.job}},
         {"name": "data", "empty_dir": {"size_limit": "64Mi"}},
     ]
-    own = container(
+    own = build_container(
         site,
         ALERTMANAGER.job,
         f"quay.io/prometheus/alertmanager:{versions.ALERTMANAGER}",
@@ -86,19 +93,19 @@ def alertmanager(site: Site, cluster: Monitored) -> Any:
             "--cluster.listen-address=",  # a single replica needs no gossip
         ],
         ports=[{"name": "http", "container_port": ALERTMANAGER.port}],
-        liveness_probe={**http_probe("/-/healthy", ALERTMANAGER.port, period=20), "initial_delay_seconds": 10},
-        readiness_probe=http_probe("/-/ready", ALERTMANAGER.port, period=5),
+        liveness_probe={**build_http_probe("/-/healthy", ALERTMANAGER.port, period=20), "initial_delay_seconds": 10},
+        readiness_probe=build_http_probe("/-/ready", ALERTMANAGER.port, period=5),
         volume_mounts=mounts,
     )
     if cluster.webhook_secret:
-        _add_secret(mounts, volumes, cluster.webhook_secret, WEBHOOK)
-    pod = {**of_controller(ALERTMANAGER.job, site.system_nodes), "containers": [own], "volumes": volumes}
+        _add_secret_mount(mounts, volumes, cluster.webhook_secret, WEBHOOK)
+    pod = {**build_controller_pod_settings(ALERTMANAGER.job, site.system_nodes), "containers": [own], "volumes": volumes}
     return {**pod, "automount_service_account_token": False}
 
 
-def kube_state_metrics(site: Site) -> Any:
+def build_kube_state_metrics_pod(site: Site) -> Any:
     port = KUBE_STATE_METRICS.port
-    own = container(
+    own = build_container(
         site,
         KUBE_STATE_METRICS.job,
         f"registry.k8s.io/kube-state-metrics/kube-state-metrics:{versions.KUBE_STATE_METRICS}",
@@ -110,20 +117,20 @@ def kube_state_metrics(site: Site) -> Any:
             f"--metric-labels-allowlist=nodes=[{POOL_LABEL}],pods=[{JOB_LABEL}]",
         ],
         ports=[{"name": "http", "container_port": port}, {"name": "telemetry", "container_port": TELEMETRY_PORT}],
-        liveness_probe={**http_probe("/livez", port, period=20), "initial_delay_seconds": 10},
-        readiness_probe=http_probe("/readyz", TELEMETRY_PORT, period=5),
+        liveness_probe={**build_http_probe("/livez", port, period=20), "initial_delay_seconds": 10},
+        readiness_probe=build_http_probe("/readyz", TELEMETRY_PORT, period=5),
     )
-    return {**of_controller(KUBE_STATE_METRICS.job, site.system_nodes), "containers": [own]}
+    return {**build_controller_pod_settings(KUBE_STATE_METRICS.job, site.system_nodes), "containers": [own]}
 
 
-def _add_secret(mounts: list[Any], volumes: list[Any], secret: str, file: str) -> None:
+def _add_secret_mount(mounts: list[Any], volumes: list[Any], secret: str, file: str) -> None:
     """Mount a user's Secret. The pod also starts without the Secret, which the kubelet mounts once the user creates
     it."""
     mounts.append({"name": "secret", "mount_path": file.rpartition("/")[0], "read_only": True})
     volumes.append({"name": "secret", "secret": {"secret_name": secret, "optional": True}})
 
 
-def node_exporter(site: Site) -> Any:
+def build_node_exporter_pod(site: Site) -> Any:
     folders = {"proc": "/proc", "sys": "/sys", "root": "/"}
     return {
         "automount_service_account_token": False,
@@ -132,7 +139,7 @@ def node_exporter(site: Site) -> Any:
         "tolerations": EVERY_TAINT,
         "security_context": RESTRICTED_POD,
         "containers": [
-            container(
+            build_container(
                 site,
                 NODE_EXPORTER.job,
                 f"quay.io/prometheus/node-exporter:{versions.NODE_EXPORTER}",
@@ -145,8 +152,8 @@ def node_exporter(site: Site) -> Any:
                     f"--web.listen-address=:{NODE_EXPORTER.port}",
                 ],
                 ports=[{"name": "metrics", "container_port": NODE_EXPORTER.port}],
-                liveness_probe=http_probe("/", NODE_EXPORTER.port, period=30),
-                readiness_probe=http_probe("/", NODE_EXPORTER.port, period=10),
+                liveness_probe=build_http_probe("/", NODE_EXPORTER.port, period=30),
+                readiness_probe=build_http_probe("/", NODE_EXPORTER.port, period=10),
                 volume_mounts=[
                     {"name": name, "mount_path": f"/host/{name}", "read_only": True, "mount_propagation": "HostToContainer"}
                     for name in folders
@@ -157,7 +164,7 @@ def node_exporter(site: Site) -> Any:
     }
 
 
-def dcgm_exporter(site: Site) -> Any:
+def build_dcgm_exporter_pod(site: Site) -> Any:
     """NOT VERIFIED on a GPU. NVIDIA's chart adds SYS_ADMIN, which only profiling metrics need; this pod has no
     capabilities. The NVIDIA runtime prepares the container's root file system and exposes all GPUs in it, because the
     image sets NVIDIA_VISIBLE_DEVICES.
@@ -165,11 +172,11 @@ def dcgm_exporter(site: Site) -> Any:
     return {
         "automount_service_account_token": False,
         "priority_class_name": "system-node-critical",
-        **node_selection(site.gpu_selectors),
+        **build_node_affinity(site.gpu_selectors),
         "tolerations": EVERY_TAINT,
         "security_context": {"seccomp_profile": {"type": "RuntimeDefault"}},
         "containers": [
-            container(
+            build_container(
                 site,
                 DCGM_EXPORTER.job,
                 f"nvcr.io/nvidia/k8s/dcgm-exporter:{versions.DCGM_EXPORTER}",
@@ -179,8 +186,8 @@ def dcgm_exporter(site: Site) -> Any:
                     {"name": "DCGM_EXPORTER_LISTEN", "value": f":{DCGM_EXPORTER.port}"},
                 ],
                 ports=[{"name": "metrics", "container_port": DCGM_EXPORTER.port}],
-                liveness_probe={**http_probe("/health", DCGM_EXPORTER.port, period=30), "initial_delay_seconds": 60},
-                readiness_probe=http_probe("/health", DCGM_EXPORTER.port, period=10),
+                liveness_probe={**build_http_probe("/health", DCGM_EXPORTER.port, period=30), "initial_delay_seconds": 60},
+                readiness_probe=build_http_probe("/health", DCGM_EXPORTER.port, period=10),
                 security_context={**RESTRICTED_CONTAINER, "read_only_root_filesystem": False, "run_as_user": 0},
                 volume_mounts=[{"name": "pod-resources", "mount_path": POD_RESOURCES, "read_only": True}],
             )

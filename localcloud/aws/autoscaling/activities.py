@@ -11,10 +11,10 @@ from typing import Any
 from moto.moto_api._internal import mock_random
 
 from localcloud.aws import clock
-from localcloud.aws.autoscaling.errors import group_named
+from localcloud.aws.autoscaling.errors import find_group
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import get_state, operation
 
 MAXIMUM_KEPT = 1000  # AWS limits the age instead: it keeps activities for six weeks
 
@@ -65,8 +65,8 @@ class Activities:
         self.log: list[Activity] = []
 
 
-def record(backend: Any, activity: Activity) -> Activity:
-    log = state_of(backend, Activities).log
+def record_activity(backend: Any, activity: Activity) -> Activity:
+    log = get_state(backend, Activities).log
     log.append(activity)
     del log[:-MAXIMUM_KEPT]
     return activity
@@ -74,16 +74,16 @@ def record(backend: Any, activity: Activity) -> Activity:
 
 def find_activities(backend: Any, name: str) -> list[Activity]:
     """Return a group's activities, newest first."""
-    return [activity for activity in reversed(state_of(backend, Activities).log) if activity.group == name]
+    return [activity for activity in reversed(get_state(backend, Activities).log) if activity.group == name]
 
 
-def forget(backend: Any, name: str) -> None:
+def delete_activities(backend: Any, name: str) -> None:
     """Drop the activities of a deleted group. AWS shows them for six more weeks if IncludeDeletedGroups is set."""
-    log = state_of(backend, Activities).log
+    log = get_state(backend, Activities).log
     log[:] = [activity for activity in log if activity.group != name]
 
 
-def moment() -> str:
+def format_current_time() -> str:
     return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -92,8 +92,8 @@ def describe_scaling_activities(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
     name, ids = params.get("AutoScalingGroupName"), params.get("ActivityIds")
     if name and not params.get("IncludeDeletedGroups"):
-        group_named(backend, name)
-    activities = list(reversed(state_of(backend, Activities).log)) if name is None else find_activities(backend, name)
+        find_group(backend, name)
+    activities = list(reversed(get_state(backend, Activities).log)) if name is None else find_activities(backend, name)
     if ids:
         activities = [activity for activity in activities if activity.id in ids]
     for item_filter in params.get("Filters", ()):

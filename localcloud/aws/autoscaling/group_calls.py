@@ -8,11 +8,11 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.autoscaling import activities, capacity, group_events, hook_calls, hooks, refresh_log
-from localcloud.aws.autoscaling.errors import group_named, invalid
-from localcloud.aws.autoscaling.group_checks import check_launch, check_name, check_options, check_sizes, check_template
-from localcloud.aws.autoscaling.group_view import describe_group, instance_shown
+from localcloud.aws.autoscaling.errors import find_group, validation_error
+from localcloud.aws.autoscaling.group_checks import check_launch, check_launch_template, check_name, check_settings, check_sizes
+from localcloud.aws.autoscaling.group_view import describe_group, describe_instance
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.filters import filter_items, page
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -43,35 +43,35 @@ def create(backend: Any, params: Mapping[str, Any]) -> Any:
         )
     for size in ("MinSize", "MaxSize"):
         if size not in params:
-            raise invalid(f"{size} must be specified")
+            raise validation_error(f"{size} must be specified")
     check_sizes(params["MinSize"], params.get("DesiredCapacity"), params["MaxSize"])
     ec2 = backend.ec2_backend
-    check_options(ec2, params)
-    check_template(ec2, params)
+    check_settings(ec2, params)
+    check_launch_template(ec2, params)
     configuration = params.get("LaunchConfigurationName")
     if configuration and configuration not in backend.launch_configurations:
         raise _missing_configuration_error(configuration)
-    group = _record(backend, params)
+    group = _create_group_object(backend, params)
     try:
         check_launch(group)
         for hook in params.get("LifecycleHookSpecificationList", ()):
             hooks.put(backend, group.name, dict(hook))
     except Exception:
-        hooks.drop_all(backend, group.name)
+        hooks.delete_hooks(backend, group.name)
         del backend.autoscaling_groups[group.name]
         raise
-    _keep_extra(group, params)
+    _store_extra_settings(group, params)
     group_events.publish("created", group)
-    moment = activities.moment()
+    moment = activities.format_current_time()
     text = (
         f"in response to a user request at {moment}, which created an AutoScalingGroup changing the desired capacity "
         f"from 0 to {group.desired_capacity}"
     )
-    capacity.reconcile(group, text)
+    capacity.adjust_instances(group, text)
     return group
 
 
-def _record(backend: Any, params: Mapping[str, Any]) -> Any:
+def _create_group_object(backend: Any, params: Mapping[str, Any]) -> Any:
     """Create moto's object for the group, without instances yet."""
     return backend.create_auto_scaling_group(
         name=params["AutoScalingGroupName"],
@@ -98,10 +98,10 @@ def _record(backend: Any, params: Mapping[str, Any]) -> Any:
 
 
 def _missing_configuration_error(name: str) -> AwsError:
-    return invalid(f"Launch configuration name not found - A launch configuration with the name: {name} does not exist")
+    return validation_error(f"Launch configuration name not found - A launch configuration with the name: {name} does not exist")
 
 
-def _keep_extra(group: Any, params: Mapping[str, Any]) -> None:
+def _store_extra_settings(group: Any, params: Mapping[str, Any]) -> None:
     for parameter, attribute in _EXTRA.items():
         if parameter in params:
             setattr(group, attribute, params[parameter])
@@ -109,7 +109,7 @@ def _keep_extra(group: Any, params: Mapping[str, Any]) -> None:
 
 @operation("autoscaling", "UpdateAutoScalingGroup")
 def update_auto_scaling_group(call: Call) -> None:
-    update(group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params)
+    update(find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params)
 
 
 _BY_USER = "in response to a user request, which updated the AutoScalingGroup"
@@ -120,11 +120,11 @@ def update(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None
     least, most = params.get("MinSize", group.min_size), params.get("MaxSize", group.max_size)
     desired = params.get("DesiredCapacity")
     check_sizes(least, desired, most)
-    check_options(group.ec2_backend, params)
-    check_template(group.ec2_backend, params)
+    check_settings(group.ec2_backend, params)
+    check_launch_template(group.ec2_backend, params)
     sources = [name for name in ("LaunchTemplate", "LaunchConfigurationName", "MixedInstancesPolicy") if params.get(name)]
     if len(sources) > 1:
-        raise invalid(
+        raise validation_error(
             "Valid requests must contain either LaunchTemplate, LaunchConfigurationName or MixedInstancesPolicy parameter."
         )
     before = dict(vars(group))
@@ -132,7 +132,7 @@ def update(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None
         if params.get("AvailabilityZones") or params.get("VPCZoneIdentifier"):
             group._set_azs_and_vpcs(params.get("AvailabilityZones", []), params.get("VPCZoneIdentifier"), update=True)
         if sources:
-            _change_source(group, sources[0], params)
+            _change_launch_source(group, sources[0], params)
             check_launch(group)
     except Exception:
         vars(group).clear()
@@ -142,9 +142,9 @@ def update(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None
     for parameter, attribute in _SIMPLE.items():
         if parameter in params:
             setattr(group, attribute, params[parameter])
-    _keep_extra(group, params)
+    _store_extra_settings(group, params)
     group.desired_capacity = desired if desired is not None else min(max(group.desired_capacity, least), most)
-    capacity.reconcile(group, cause)
+    capacity.adjust_instances(group, cause)
     group_events.publish("changed", group)
 
 
@@ -159,7 +159,7 @@ _SIMPLE = {
 }
 
 
-def _change_source(group: Any, source: str, params: Mapping[str, Any]) -> None:
+def _change_launch_source(group: Any, source: str, params: Mapping[str, Any]) -> None:
     if source == "LaunchConfigurationName":
         if params[source] not in group.autoscaling_backend.launch_configurations:
             raise _missing_configuration_error(params[source])
@@ -174,7 +174,7 @@ def _change_source(group: Any, source: str, params: Mapping[str, Any]) -> None:
 
 @operation("autoscaling", "DeleteAutoScalingGroup")
 def delete_auto_scaling_group(call: Call) -> None:
-    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
+    group = find_group(call.backend, call.params.get("AutoScalingGroupName"))
     delete(group, bool(call.params.get("ForceDelete")))
 
 
@@ -187,38 +187,42 @@ def delete(group: Any, force: bool) -> None:
             "still in the group.",
         )
     group.min_size = group.max_size = group.desired_capacity = 0
-    hooks.drop_all(group.autoscaling_backend, group.name)
+    hooks.delete_hooks(group.autoscaling_backend, group.name)
     if not group.instance_states:
-        _forget(group)
+        _remove_group(group)
         return
     for state in list(group.instance_states):
         if state.lifecycle_state != "Terminating":
-            hooks.forget(state)
-            capacity.start_termination(group, state, f"At {activities.moment()} the AutoScalingGroup was deleted.")
-    failed = durations.fails_as(group, "status", None)
+            hooks.cancel_waiting(state)
+            capacity.start_termination(group, state, f"At {activities.format_current_time()} the AutoScalingGroup was deleted.")
+    failed = durations.make_failure_handler(group, "status", None)
     durations.schedule(
-        group, "status", "Delete in progress", None, "autoscaling-group-delete", then=lambda: _forget(group), fail=failed
+        group, "status", "Delete in progress", None, "autoscaling-group-delete", then=lambda: _remove_group(group), fail=failed
     )
 
 
-def _forget(group: Any) -> None:
+def _remove_group(group: Any) -> None:
     backend = group.autoscaling_backend
     backend.autoscaling_groups.pop(group.name, None)
-    activities.forget(backend, group.name)
-    refresh_log.forget(backend, group.name)
+    activities.delete_activities(backend, group.name)
+    refresh_log.delete_refreshes(backend, group.name)
     group_events.publish("gone", group)
 
 
 @operation("autoscaling", "SetDesiredCapacity")
 def set_desired_capacity(call: Call) -> None:
-    group, desired = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params["DesiredCapacity"]
+    group, desired = find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params["DesiredCapacity"]
     if desired > group.max_size:
-        raise invalid(f"New SetDesiredCapacity value {desired} is above max value {group.max_size} for the AutoScalingGroup.")
+        raise validation_error(
+            f"New SetDesiredCapacity value {desired} is above max value {group.max_size} for the AutoScalingGroup."
+        )
     if desired < group.min_size:
-        raise invalid(f"New SetDesiredCapacity value {desired} is below min value {group.min_size} for the AutoScalingGroup.")
+        raise validation_error(
+            f"New SetDesiredCapacity value {desired} is below min value {group.min_size} for the AutoScalingGroup."
+        )
     before, group.desired_capacity = group.desired_capacity, desired
     text = f"in response to a user request, which changed the desired capacity from {before} to {desired}"
-    capacity.reconcile(group, text)
+    capacity.adjust_instances(group, text)
 
 
 @operation("autoscaling", "TerminateInstanceInAutoScalingGroup")
@@ -227,8 +231,8 @@ def terminate_instance_in_auto_scaling_group(call: Call) -> dict[str, Any]:
     for group in call.backend.autoscaling_groups.values():
         for state in group.instance_states:
             if state.instance_id == instance_id:
-                return {"Activity": _terminate_one(group, state, decrement)}
-    raise invalid(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
+                return {"Activity": _terminate_member(group, state, decrement)}
+    raise validation_error(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
 
 
 @operation("autoscaling", "SetInstanceHealth")
@@ -236,22 +240,23 @@ def set_instance_health(call: Call) -> None:
     """https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceHealth.html"""
     instance_id, health = call.params["InstanceId"], call.params["HealthStatus"]
     if health not in ("Healthy", "Unhealthy"):
-        raise invalid(f"Health status must be one of [Healthy, Unhealthy], not {health}")
+        raise validation_error(f"Health status must be one of [Healthy, Unhealthy], not {health}")
     states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
     managed_state = next((state for state in states if state.instance_id == instance_id), None)
     if managed_state is None:
-        raise invalid(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
+        raise validation_error(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
     managed_state.health_status = health
     if health == "Unhealthy":
-        capacity.instances_stopped(call.backend, [instance_id])
+        capacity.replace_unhealthy_instances(call.backend, [instance_id])
 
 
-def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
+def _terminate_member(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
     before = group.desired_capacity
-    text = f"At {activities.moment()} instance {state.instance_id} was taken out of service in response to a user request"
+    now = activities.format_current_time()
+    text = f"At {now} instance {state.instance_id} was taken out of service in response to a user request"
     if decrement:
         if before <= group.min_size:
-            raise invalid(
+            raise validation_error(
                 f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance without replacement will "
                 "violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false "
                 "or lower group's min size."
@@ -259,33 +264,33 @@ def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
         group.desired_capacity = before - 1
         text += f", shrinking the capacity from {before} to {group.desired_capacity}"
     activity = capacity.start_termination(group, state, f"{text}.")
-    capacity.reconcile(group, "in response to a difference between desired and actual capacity")
+    capacity.adjust_instances(group, "in response to a difference between desired and actual capacity")
     return activity.describe()
 
 
 @operation("autoscaling", "DescribeAutoScalingGroups")
 def describe_auto_scaling_groups(call: Call) -> dict[str, Any]:
-    hook_calls.end_overdue(call.backend)
+    hook_calls.complete_overdue_actions(call.backend)
     params, all_groups = call.params, call.backend.autoscaling_groups
     names = params.get("AutoScalingGroupNames")
     groups = [group for name, group in all_groups.items() if not names or name in names]
-    groups = keep(groups, params.get("Filters"), {}, lambda group: {tag["Key"]: tag["Value"] for tag in group.tags})
+    groups = filter_items(groups, params.get("Filters"), {}, lambda group: {tag["Key"]: tag["Value"] for tag in group.tags})
     groups, token = page(groups, {"MaxResults": params.get("MaxRecords", 50), "NextToken": params.get("NextToken")})
     return {"AutoScalingGroups": [describe_group(group) for group in groups], **token}
 
 
 @operation("autoscaling", "DescribeAutoScalingInstances")
 def describe_auto_scaling_instances(call: Call) -> dict[str, Any]:
-    hook_calls.end_overdue(call.backend)
+    hook_calls.complete_overdue_actions(call.backend)
     ids = call.params.get("InstanceIds")
     states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
     states = [state for state in states if not ids or state.instance_id in ids]
     states, token = page(states, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")})
-    return {"AutoScalingInstances": [instance_shown(state) for state in states], **token}
+    return {"AutoScalingInstances": [describe_instance(state) for state in states], **token}
 
 
 @operation("autoscaling", "DescribeTrafficSources")
 def describe_traffic_sources(call: Call) -> dict[str, Any]:
-    group, kind = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("TrafficSourceType")
+    group, kind = find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("TrafficSourceType")
     sources = describe_group(group)["TrafficSources"]
     return {"TrafficSources": [{**source, "State": "InService"} for source in sources if kind in (None, source["Type"])]}

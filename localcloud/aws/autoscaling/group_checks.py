@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.aws.autoscaling import launch_data
-from localcloud.aws.autoscaling.errors import invalid
+from localcloud.aws.autoscaling.errors import validation_error
 from localcloud.aws.autoscaling.spreading import TERMINATION_POLICIES
 from localcloud.aws.autoscaling.tags import check_tags
 from localcloud.aws.ec2 import launch, placement_groups
-from localcloud.aws.ec2.launch_templates import version_named_by
+from localcloud.aws.ec2.launch_templates import find_specified_version
 
 LAUNCH_TIME_CODES = frozenset(
     {
@@ -35,34 +35,34 @@ HEALTH_CHECKS = ("EC2", "ELB", "VPC_LATTICE", "EBS")
 
 def check_name(backend: Any, name: str | None) -> None:
     if not name:
-        raise invalid("AutoScalingGroup name must be specified")
+        raise validation_error("AutoScalingGroup name must be specified")
     if len(name) > 255 or ":" in name:
-        raise invalid(f"AutoScalingGroup name '{name}' is not valid. Use at most 255 characters and no colon.")
+        raise validation_error(f"AutoScalingGroup name '{name}' is not valid. Use at most 255 characters and no colon.")
 
 
 def check_sizes(least: int, desired: int | None, most: int) -> None:
     if least < 0 or most < 0:
-        raise invalid("Min and max size must not be negative")
+        raise validation_error("Min and max size must not be negative")
     if most < least:
-        raise invalid(f"Max bound, {most}, must be greater than or equal to min bound, {least}")
+        raise validation_error(f"Max bound, {most}, must be greater than or equal to min bound, {least}")
     if desired is not None and not least <= desired <= most:
-        raise invalid(f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}")
+        raise validation_error(f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}")
 
 
-def check_options(ec2: Any, params: Mapping[str, Any]) -> None:
+def check_settings(ec2: Any, params: Mapping[str, Any]) -> None:
     """Check the settings that both creation and update accept."""
     if params.get("VPCZoneIdentifier"):
         _check_subnets(ec2, [subnet_id.strip() for subnet_id in params["VPCZoneIdentifier"].split(",")])
     for policy in params.get("TerminationPolicies", ()):
         if policy not in TERMINATION_POLICIES and not policy.startswith("arn:"):
-            raise invalid(f"The specified TerminationPolicy is not valid: {policy}")
+            raise validation_error(f"The specified TerminationPolicy is not valid: {policy}")
     for check in (params.get("HealthCheckType") or "EC2").split(","):
         if check not in HEALTH_CHECKS:
-            raise invalid(f"Valid HealthCheckTypes are: [{', '.join(HEALTH_CHECKS)}], not {check}")
+            raise validation_error(f"Valid HealthCheckTypes are: [{', '.join(HEALTH_CHECKS)}], not {check}")
     if params.get("PlacementGroup") and not any(
         group.name == params["PlacementGroup"] for group in placement_groups.all_groups(ec2)
     ):
-        raise invalid(f"Placement group '{params['PlacementGroup']}' does not exist")
+        raise validation_error(f"Placement group '{params['PlacementGroup']}' does not exist")
     check_tags(params.get("Tags", ()))
 
 
@@ -70,42 +70,44 @@ def _check_subnets(ec2: Any, ids: list[str]) -> None:
     subnets_by_id = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
     for subnet_id in ids:
         if subnet_id not in subnets_by_id:
-            raise invalid(f"The subnet ID '{subnet_id}' does not exist")
+            raise validation_error(f"The subnet ID '{subnet_id}' does not exist")
     if len({subnets_by_id[subnet_id].vpc_id for subnet_id in ids}) > 1:
-        raise invalid("The subnets specified are not in the same VPC")
+        raise validation_error("The subnets specified are not in the same VPC")
 
 
-def check_template(ec2: Any, params: Mapping[str, Any]) -> None:
+def check_launch_template(ec2: Any, params: Mapping[str, Any]) -> None:
     """Check that the launch template and its version exist."""
     specification = params.get("LaunchTemplate")
     mixed = params.get("MixedInstancesPolicy")
     if mixed:
         specification = (mixed.get("LaunchTemplate") or {}).get("LaunchTemplateSpecification")
         if not specification:
-            raise invalid("A MixedInstancesPolicy must have a launch template")
+            raise validation_error("A MixedInstancesPolicy must have a launch template")
     if not specification:
         return
     if bool(specification.get("LaunchTemplateId")) == bool(specification.get("LaunchTemplateName")):
-        raise invalid("Valid requests must contain either launchTemplateId or LaunchTemplateName")
+        raise validation_error("Valid requests must contain either launchTemplateId or LaunchTemplateName")
     try:
-        version_named_by(ec2, specification)
+        find_specified_version(ec2, specification)
     except Exception as error:
-        raise _not_well_formed(error) from error
+        raise _to_template_error(error) from error
 
 
 def check_launch(group: Any) -> None:
     """Check that EC2 can launch an instance of the group, as Auto Scaling does before it creates or changes a group."""
-    place = launch_data.places(group)[0]
+    place = launch_data.launch_places(group)[0]
     try:
-        data = launch_data.build(group, place, launch_data.overrides(group)[0], launch_data.is_spot(group, 0, 0))
+        data = launch_data.build_launch_data(
+            group, place, launch_data.overrides(group)[0], launch_data.must_launch_spot(group, 0, 0)
+        )
         launch.plan(group.ec2_backend, data, 1)
     except Exception as error:
         if getattr(error, "code", None) in LAUNCH_TIME_CODES:
             return
-        raise _not_well_formed(error) from error
+        raise _to_template_error(error) from error
 
 
-def _not_well_formed(error: Exception) -> Exception:
+def _to_template_error(error: Exception) -> Exception:
     if not hasattr(error, "code") or not hasattr(error, "message"):
         return error
-    return invalid(f"You must use a valid fully-formed launch template. {error.message}")
+    return validation_error(f"You must use a valid fully-formed launch template. {error.message}")

@@ -13,7 +13,7 @@ def describe_group(group: Any) -> dict[str, Any]:
         "AutoScalingGroupName": group.name,
         "AutoScalingGroupARN": group.arn,
         "LaunchConfigurationName": group.launch_config.name if group.launch_config else None,
-        "LaunchTemplate": _specification(group) if template and not mixed else None,
+        "LaunchTemplate": _describe_launch_template(group) if template and not mixed else None,
         "MixedInstancesPolicy": mixed or None,
         "MinSize": group.min_size,
         "MaxSize": group.max_size,
@@ -24,7 +24,7 @@ def describe_group(group: Any) -> dict[str, Any]:
         "TargetGroupARNs": group.target_group_arns,
         "HealthCheckType": group.health_check_type,
         "HealthCheckGracePeriod": group.health_check_grace_period,
-        "Instances": [_instance(state) for state in group.instance_states],
+        "Instances": [_describe_member(state) for state in group.instance_states],
         "CreatedTime": group.created_time,
         "SuspendedProcesses": [
             {"ProcessName": process["ProcessName"], "SuspensionReason": "User suspended"} for process in group.suspended_processes
@@ -47,7 +47,7 @@ def describe_group(group: Any) -> dict[str, Any]:
         or {"CapacityDistributionStrategy": "balanced-best-effort"},
         "CapacityReservationSpecification": getattr(group, "capacity_reservation_specification", None)
         or {"CapacityReservationPreference": "default"},
-        "WarmPoolConfiguration": _warm_pool(group.warm_pool),
+        "WarmPoolConfiguration": _describe_warm_pool(group.warm_pool),
         "TrafficSources": traffic_sources(group),
     }
 
@@ -57,7 +57,7 @@ def traffic_sources(group: Any) -> list[dict[str, str]]:
     return balancers + [{"Identifier": arn, "Type": "elbv2"} for arn in group.target_group_arns]
 
 
-def _warm_pool(pool: Any) -> dict[str, Any] | None:
+def _describe_warm_pool(pool: Any) -> dict[str, Any] | None:
     if pool is None:
         return None
     return {
@@ -68,7 +68,7 @@ def _warm_pool(pool: Any) -> dict[str, Any] | None:
     }
 
 
-def _specification(group: Any) -> dict[str, Any]:
+def _describe_launch_template(group: Any) -> dict[str, Any]:
     template = group.ec2_launch_template
     return {
         "LaunchTemplateId": template.id,
@@ -77,7 +77,7 @@ def _specification(group: Any) -> dict[str, Any]:
     }
 
 
-def template_of(state: Any) -> dict[str, str] | None:
+def launch_template_used(state: Any) -> dict[str, str] | None:
     """Return the launch template version that the instance was launched with, if any."""
     version = getattr(state, "template_version", None)
     if version is None:
@@ -85,7 +85,7 @@ def template_of(state: Any) -> dict[str, str] | None:
     return {"LaunchTemplateId": version.template.id, "LaunchTemplateName": version.template.name, "Version": str(version.number)}
 
 
-def _instance(state: Any) -> dict[str, Any]:
+def _describe_member(state: Any) -> dict[str, Any]:
     configuration = state.auto_scaling_group.launch_config
     return {
         "InstanceId": state.instance_id,
@@ -94,21 +94,21 @@ def _instance(state: Any) -> dict[str, Any]:
         "AvailabilityZone": state.availability_zone,
         "LifecycleState": state.lifecycle_state,
         "HealthStatus": state.health_status,
-        "LaunchTemplate": template_of(state),
+        "LaunchTemplate": launch_template_used(state),
         "LaunchConfigurationName": configuration.name if configuration else None,
         "ProtectedFromScaleIn": bool(state.protected_from_scale_in),
     }
 
 
-def instance_shown(state: Any) -> dict[str, Any]:
+def describe_instance(state: Any) -> dict[str, Any]:
     """Return the instance in the format of DescribeAutoScalingInstances."""
     return {
-        **_instance(state),
+        **_describe_member(state),
         "AutoScalingGroupName": state.auto_scaling_group.name,
         "HealthStatus": state.health_status.upper(),
     }
 
 
-def current_version(group: Any) -> int:
+def current_template_version(group: Any) -> int:
     version = launch_data.template_version(group)
     return int(version.number) if version is not None else 0

@@ -8,7 +8,7 @@ from localcloud.aws.autoscaling.spreading import Place
 from localcloud.aws.ec2 import launch
 
 
-def places(group: Any) -> list[Place]:
+def launch_places(group: Any) -> list[Place]:
     """Return the group's subnets in listed order or, if it has no subnets, its zones."""
     if group.vpc_zone_identifier:
         subnets = [group.ec2_backend.get_subnet(subnet_id.strip()) for subnet_id in group.vpc_zone_identifier.split(",")]
@@ -25,7 +25,7 @@ def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
     return mixed.get("LaunchTemplate", {}).get("Overrides") or ({},)
 
 
-def target(group: Any) -> int:
+def target_instance_count(group: Any) -> int:
     """Return the number of instances that make up the desired capacity.
 
     An instance refresh may need extra instances (`launched_first`), which the module `capacity` launches in addition.
@@ -34,7 +34,7 @@ def target(group: Any) -> int:
     return math.ceil((group.desired_capacity or 0) / max(weight, 1))
 
 
-def is_spot(group: Any, on_demand: int, spot: int) -> bool:
+def must_launch_spot(group: Any, on_demand: int, spot: int) -> bool:
     """Return whether the next instance must be a Spot Instance, given the current numbers of both kinds."""
     mixed = group.mixed_instances_policy
     if not mixed:
@@ -54,7 +54,7 @@ def template_version(group: Any) -> Any:
     return template.get_version(group.launch_template_version) if template else None
 
 
-def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> dict[str, Any]:
+def build_launch_data(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> dict[str, Any]:
     """Return the launch data for one instance in one subnet or zone."""
     version = template_version(group)
     if version is None:

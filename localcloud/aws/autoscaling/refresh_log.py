@@ -6,7 +6,7 @@ from typing import Any
 
 from moto.moto_api._internal import mock_random
 
-from localcloud.aws.patching import state_of
+from localcloud.aws.patching import get_state
 
 ACTIVE = ("Pending", "InProgress", "Cancelling")
 
@@ -52,14 +52,14 @@ class Refreshes:
 
 
 def list_refreshes(backend: Any) -> list[Refresh]:
-    return state_of(backend, Refreshes).log
+    return get_state(backend, Refreshes).log
 
 
-def forget(backend: Any, group: str) -> None:
+def delete_refreshes(backend: Any, group: str) -> None:
     """Drop the instance refreshes of a deleted group."""
     log = list_refreshes(backend)
     log[:] = [item for item in log if item.group != group]
 
 
-def active(backend: Any, group: str) -> Refresh | None:
+def find_active_refresh(backend: Any, group: str) -> Refresh | None:
     return next((item for item in list_refreshes(backend) if item.group == group and item.status in ACTIVE), None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.autoscaling import group_calls, refresh_log
-from localcloud.aws.autoscaling.errors import group_named, invalid
+from localcloud.aws.autoscaling.errors import find_group, validation_error
 from localcloud.aws.autoscaling.refresh_log import Refresh
 from localcloud.aws.autoscaling.rolling import Rolling
 from localcloud.aws.call import Call
@@ -21,14 +21,14 @@ _NOT_EMULATED = ("AlarmSpecification", "AutoRollback", "BakeTime", "CheckpointDe
 
 @operation("autoscaling", "StartInstanceRefresh")
 def start_instance_refresh(call: Call) -> dict[str, Any]:
-    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
-    if refresh_log.active(call.backend, group.name) is not None:
+    group = find_group(call.backend, call.params.get("AutoScalingGroupName"))
+    if refresh_log.find_active_refresh(call.backend, group.name) is not None:
         raise AwsError(
             "InstanceRefreshInProgress",
             "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.",
         )
     desired, preferences = call.params.get("DesiredConfiguration"), call.params.get("Preferences", {})
-    _check(preferences)
+    _check_preferences(preferences)
     if call.params.get("Strategy", "Rolling") != "Rolling":
         raise AwsError("NotImplementedInLocalCloud", "The local cloud replaces instances, not root volumes.", status=400)
     if desired:
@@ -40,24 +40,24 @@ def start_instance_refresh(call: Call) -> dict[str, Any]:
     return {"InstanceRefreshId": refresh.id}
 
 
-def _check(preferences: dict[str, Any]) -> None:
+def _check_preferences(preferences: dict[str, Any]) -> None:
     """https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RefreshPreferences.html"""
     if unknown := [name for name in _NOT_EMULATED if name in preferences]:
         raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {', '.join(unknown)}.", status=400)
     least, most = preferences.get("MinHealthyPercentage"), preferences.get("MaxHealthyPercentage")
     if least is not None and not 0 <= least <= 100:
-        raise invalid("MinHealthyPercentage must be between 0 and 100")
+        raise validation_error("MinHealthyPercentage must be between 0 and 100")
     if most is None:
         return
     if not 100 <= most <= 200:
-        raise invalid("MaxHealthyPercentage must be between 100 and 200")
+        raise validation_error("MaxHealthyPercentage must be between 100 and 200")
     if least is None or most - least > 100:
-        raise invalid("MaxHealthyPercentage requires MinHealthyPercentage and can exceed it by at most 100")
+        raise validation_error("MaxHealthyPercentage requires MinHealthyPercentage and can exceed it by at most 100")
 
 
 @operation("autoscaling", "DescribeInstanceRefreshes")
 def describe_instance_refreshes(call: Call) -> dict[str, Any]:
-    group, ids = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("InstanceRefreshIds")
+    group, ids = find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("InstanceRefreshIds")
     refreshes = [
         item
         for item in reversed(refresh_log.list_refreshes(call.backend))
@@ -71,8 +71,8 @@ def describe_instance_refreshes(call: Call) -> dict[str, Any]:
 
 @operation("autoscaling", "CancelInstanceRefresh")
 def cancel_instance_refresh(call: Call) -> dict[str, Any]:
-    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
-    refresh = refresh_log.active(call.backend, group.name)
+    group = find_group(call.backend, call.params.get("AutoScalingGroupName"))
+    refresh = refresh_log.find_active_refresh(call.backend, group.name)
     if refresh is None:
         raise AwsError(
             "ActiveInstanceRefreshNotFound", "No in progress or pending Instance Refresh found for Auto Scaling group."

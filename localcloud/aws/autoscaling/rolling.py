@@ -60,33 +60,35 @@ class Rolling:
     """Instances to replace."""
 
     def start(self) -> None:
-        version, skip = group_view.current_version(self.group), self.refresh.preferences.get("SkipMatching")
-        states = [*capacity.members(self.group), *capacity.members(self.group, ("Standby",))]
+        version, skip = group_view.current_template_version(self.group), self.refresh.preferences.get("SkipMatching")
+        states = [*capacity.list_members(self.group), *capacity.list_members(self.group, ("Standby",))]
         for state in states:
             used = getattr(state, "template_version", None)
             if not (skip and used is not None and used.number == version):
                 self.old.append(state)
         self.refresh.total = len(self.old)
-        self._next()
+        self._replace_next_batch()
 
-    def _next(self) -> None:
+    def _replace_next_batch(self) -> None:
         """Replace the next batch. Protected and standby instances for which the refresh must wait come last."""
-        self.old = [state for state in self.old if state in self.group.instance_states and not self._is_ignored(state)]
+        self.old = [state for state in self.old if state in self.group.instance_states and not self._is_skipped(state)]
         self.refresh.left = len(self.old)
         if not self.old:
-            self._end("Successful")
+            self._end_refresh("Successful")
             return
-        free = [state for state in self.old if not self._blocks(state)]
+        free = [state for state in self.old if not self._must_wait_for(state)]
         if not free:
-            self._poll(lambda: any(not self._blocks(state) for state in self.old), self._next, self._explain_block)
+            self._poll(
+                lambda: any(not self._must_wait_for(state) for state in self.old), self._replace_next_batch, self._explain_timeout
+            )
             return
-        least, most = self._percentages()
-        numbers = next_batch(launch_data.target(self.group), len(free), least, most)
+        least, most = self._healthy_percentages()
+        numbers = next_batch(launch_data.target_instance_count(self.group), len(free), least, most)
         batch = free[: numbers.replaced]
         if numbers.first:
             self.group.launched_first = numbers.first
-            capacity.reconcile(self.group, _CAUSE)
-            self._when_in_service(lambda: self._terminate(batch))
+            capacity.adjust_instances(self.group, _CAUSE)
+            self._wait_until_in_service(lambda: self._terminate(batch))
         else:
             self._terminate(batch)
 
@@ -94,31 +96,36 @@ class Rolling:
         self.group.launched_first = 0
         for state in batch:
             if state in self.group.instance_states and state.lifecycle_state not in capacity.LEAVING:
-                text = f"At {activities.moment()} an instance was taken out of service {_CAUSE}."
+                text = f"At {activities.format_current_time()} an instance was taken out of service {_CAUSE}."
                 capacity.start_termination(self.group, state, text)
         self.old = [state for state in self.old if state not in batch]
-        capacity.reconcile(self.group, _CAUSE)
-        self._when_in_service(lambda: self._schedule(self._warmup(), self._next))
+        capacity.adjust_instances(self.group, _CAUSE)
+        self._wait_until_in_service(lambda: self._schedule(self._warmup_seconds(), self._replace_next_batch))
 
-    def _when_in_service(self, then: Callable[[], None]) -> None:
+    def _wait_until_in_service(self, then: Callable[[], None]) -> None:
         """Call `then` when all instances are in service. Until then, retry launches that EC2 rejected."""
 
-        def is_complete() -> bool:
-            target = launch_data.target(self.group) + self.group.launched_first
-            if len(capacity.members(self.group)) < target:
-                capacity.reconcile(self.group, _CAUSE)
-            return bool(len(capacity.members(self.group)) >= target)
+        def has_all_instances() -> bool:
+            target = launch_data.target_instance_count(self.group) + self.group.launched_first
+            if len(capacity.list_members(self.group)) < target:
+                capacity.adjust_instances(self.group, _CAUSE)
+            return bool(len(capacity.list_members(self.group)) >= target)
 
-        def is_none_pending() -> bool:
-            return all(state.lifecycle_state == "InService" for state in capacity.members(self.group))
+        def are_all_in_service() -> bool:
+            return all(state.lifecycle_state == "InService" for state in capacity.list_members(self.group))
 
         def continue_refresh() -> None:
-            if is_none_pending():
+            if are_all_in_service():
                 then()
             else:
-                self._when_in_service(then)
+                self._wait_until_in_service(then)
 
-        self._poll(is_complete, continue_refresh, lambda: "New instances could not be launched within one hour.", is_none_pending)
+        self._poll(
+            has_all_instances,
+            continue_refresh,
+            lambda: "New instances could not be launched within one hour.",
+            are_all_in_service,
+        )
 
     def _poll(
         self,
@@ -128,58 +135,58 @@ class Rolling:
         gate: Callable[[], bool] | None = None,
     ) -> None:
         """Call `then` when `is_open` returns true. If this takes more than an hour, the refresh fails, as on AWS."""
-        deadline = durations.current() + durations.seconds(PATIENCE_SECONDS)
+        deadline = durations.current_time() + durations.scaled_seconds(PATIENCE_SECONDS)
 
-        def decide() -> None:
+        def check_condition() -> None:
             if is_open():
                 then()
-            elif durations.current() >= deadline:
-                self._end("Failed", reason())
+            elif durations.current_time() >= deadline:
+                self._end_refresh("Failed", reason())
             else:
-                self._schedule(POLL_SECONDS, decide, gate)
+                self._schedule(POLL_SECONDS, check_condition, gate)
 
-        self._schedule("ec2-instance", decide, gate)
+        self._schedule("ec2-instance", check_condition, gate)
 
     def _schedule(self, duration: str | float, then: Callable[[], None], gate: Callable[[], bool] | None = None) -> None:
         durations.schedule(self.refresh, "status", "InProgress", "InProgress", duration, then=then, gate=gate, fail=self.fail)
 
     def fail(self, reason: str) -> None:
         """Set the refresh to Failed after an internal error of the local cloud."""
-        self._end("Failed", reason)
+        self._end_refresh("Failed", reason)
 
-    def _end(self, status: str, reason: str = "") -> None:
+    def _end_refresh(self, status: str, reason: str = "") -> None:
         self.group.launched_first = 0
         self.refresh.status, self.refresh.reason, self.refresh.ended = status, reason, datetime.now(UTC)
 
-    def _percentages(self) -> tuple[int, int | None]:
+    def _healthy_percentages(self) -> tuple[int, int | None]:
         """Return the minimum and maximum healthy percentages of the refresh or, if unset, of the group's maintenance
         policy."""
         policy, preferences = getattr(self.group, "instance_maintenance_policy", None) or {}, self.refresh.preferences
         least = preferences.get("MinHealthyPercentage", policy.get("MinHealthyPercentage", 90))
         return int(least), preferences.get("MaxHealthyPercentage", policy.get("MaxHealthyPercentage"))
 
-    def _warmup(self) -> float:
+    def _warmup_seconds(self) -> float:
         group = self.group
         default = getattr(group, "default_instance_warmup", None)
         return float(
             self.refresh.preferences.get("InstanceWarmup", (group.health_check_grace_period or 0) if default is None else default)
         )
 
-    def _is_ignored(self, state: Any) -> bool:
+    def _is_skipped(self, state: Any) -> bool:
         """Return whether the refresh skips the instance."""
         preferences = self.refresh.preferences
         if state.lifecycle_state == "Standby":
             return bool(preferences.get("StandbyInstances") == "Ignore")
         return bool(state.protected_from_scale_in and preferences.get("ScaleInProtectedInstances") == "Ignore")
 
-    def _blocks(self, state: Any) -> bool:
+    def _must_wait_for(self, state: Any) -> bool:
         """Return whether the refresh must wait before it may replace the instance."""
         preferences = self.refresh.preferences
         if state.lifecycle_state == "Standby":
             return bool(preferences.get("StandbyInstances", "Wait") == "Wait")
         return bool(state.protected_from_scale_in and preferences.get("ScaleInProtectedInstances", "Wait") == "Wait")
 
-    def _explain_block(self) -> str:
+    def _explain_timeout(self) -> str:
         """Return the failure reason for a refresh that waited too long for protected or standby instances. AWS's text
         is NOT VERIFIED (2026-11-23)."""
         names = ", ".join(sorted(state.instance_id for state in self.old))

@@ -13,11 +13,11 @@ from moto.backends import get_backend
 
 from localcloud.aws import clock
 from localcloud.aws.autoscaling import group_calls
-from localcloud.aws.autoscaling.errors import group_named, invalid
+from localcloud.aws.autoscaling.errors import find_group, validation_error
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import get_state, operation
 
 BEFORE_END = timedelta(minutes=40)
 END_OF_BLOCK = "Amazon EKS Node Group Capacity Scaledown Before Reservation End"
@@ -49,36 +49,36 @@ def put_scheduled_update_group_action(call: Call) -> None:
     The last two error messages are NOT VERIFIED (2026-11-23).
     """
     params, backend = call.params, call.backend
-    group = group_named(backend, params.get("AutoScalingGroupName"))
+    group = find_group(backend, params.get("AutoScalingGroupName"))
     if {"Recurrence", "EndTime", "TimeZone"} & params.keys():
         raise AwsError(
             "NotImplementedInLocalCloud", "The local cloud supports only one-time scheduled actions: set only StartTime."
         )
-    start = _utc(params.get("StartTime") or params.get("Time"))
+    start = _to_utc(params.get("StartTime") or params.get("Time"))
     if start is not None and start <= clock.now():
-        raise invalid("Given start time is in the past")
+        raise validation_error("Given start time is in the past")
     sizes = {name: int(params[name]) for name in _SIZES if name in params}
     if start is None:
-        raise invalid("Either a start time or a recurrence must be specified")
+        raise validation_error("Either a start time or a recurrence must be specified")
     if not sizes:
-        raise invalid("At least one of MinSize, MaxSize and DesiredCapacity must be specified")
+        raise validation_error("At least one of MinSize, MaxSize and DesiredCapacity must be specified")
     put(backend, group.name, Action(params["ScheduledActionName"], start, sizes))
 
 
 def put(backend: Any, group: str, action: Action) -> None:
-    state_of(backend, Actions).of_group.setdefault(group, {})[action.name] = action
+    get_state(backend, Actions).of_group.setdefault(group, {})[action.name] = action
 
 
-def add_end_of_block(backend: Any, group: str, reservation_id: str, end: datetime) -> None:
+def schedule_block_end(backend: Any, group: str, reservation_id: str, end: datetime) -> None:
     """Add the scheduled scale-down with which EKS empties a node group before its Capacity Block ends."""
     sizes = {"MinSize": 0, "DesiredCapacity": 0}
     put(backend, group, Action(END_OF_BLOCK, end - BEFORE_END, sizes, reservation_id))
 
 
-def move_end(reservation_id: str, end: datetime) -> None:
+def reschedule_block_end(reservation_id: str, end: datetime) -> None:
     """Reschedule EKS's scale-downs after a Capacity Block has been extended."""
-    for backend in _backends():
-        for actions in state_of(backend, Actions).of_group.values():
+    for backend in _list_backends():
+        for actions in get_state(backend, Actions).of_group.values():
             for action in actions.values():
                 if action.reservation_id == reservation_id:
                     action.start = end - BEFORE_END
@@ -99,10 +99,10 @@ def describe_scheduled_actions(call: Call) -> dict[str, Any]:
 
 @operation("autoscaling", "DeleteScheduledAction")
 def delete_scheduled_action(call: Call) -> None:
-    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
-    actions = state_of(call.backend, Actions).of_group.get(group.name, {})
+    group = find_group(call.backend, call.params.get("AutoScalingGroupName"))
+    actions = get_state(call.backend, Actions).of_group.get(group.name, {})
     if actions.pop(call.params["ScheduledActionName"], None) is None:
-        raise invalid("Scheduled action name not found")
+        raise validation_error("Scheduled action name not found")
 
 
 @operation("autoscaling", "BatchPutScheduledUpdateGroupAction")
@@ -115,25 +115,25 @@ def batch_delete_scheduled_action(_: Call) -> None:
     raise AwsError("NotImplementedInLocalCloud", "The local cloud does not support batches of scheduled actions.")
 
 
-@clock.watch
-def run_due(moment: datetime) -> None:
+@clock.on_tick
+def run_due_actions(moment: datetime) -> None:
     """Run the actions that are due, oldest first."""
-    for backend in _backends():
+    for backend in _list_backends():
         due = [(action.start, group, action) for group, action in _list_actions(backend) if action.start <= moment]
         for start, group, action in sorted(due, key=lambda due_action: due_action[0]):
-            state_of(backend, Actions).of_group[group].pop(action.name)
+            get_state(backend, Actions).of_group[group].pop(action.name)
             cause = f"in response to the scheduled action {action.name} at {start:%Y-%m-%dT%H:%M:%SZ}"
             group_calls.update(backend.autoscaling_groups[group], action.sizes, cause)
 
 
-def _backends() -> Iterator[Any]:
+def _list_backends() -> Iterator[Any]:
     for regions in list(get_backend("autoscaling").values()):
         yield from list(regions.values())
 
 
 def _list_actions(backend: Any) -> list[tuple[str, Action]]:
     """Return the actions of existing groups, and drop the actions of deleted groups."""
-    of_group = state_of(backend, Actions).of_group
+    of_group = get_state(backend, Actions).of_group
     for name in [name for name in of_group if name not in backend.autoscaling_groups]:
         del of_group[name]
     return [(group, action) for group, actions in of_group.items() for action in actions.values()]
@@ -151,7 +151,7 @@ def _describe(call: Call, group: str, action: Action) -> dict[str, Any]:
     }
 
 
-def _utc(moment: datetime | None) -> datetime | None:
+def _to_utc(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -39,13 +39,13 @@ class Member:
     protected: bool = False
 
 
-def next_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in_use: Sequence[str | None]) -> list[Place]:
+def order_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in_use: Sequence[str | None]) -> list[Place]:
     """Return the places in the order to try: by fewest instances in the zone, then in the subnet, then as listed."""
     in_zone, in_subnet = Counter(zones_in_use), Counter(subnets_in_use)
     return sorted(places, key=lambda place: (in_zone[place.zone], in_subnet[place.subnet_id]))
 
 
-def choose_terminations(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
+def choose_instances_to_terminate(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
     """Return the ids of the instances to terminate.
 
     The termination policies choose each instance from the zone with the most instances. Protected instances are
@@ -60,14 +60,14 @@ def choose_terminations(members: Sequence[Member], count: int, policies: Sequenc
         full = Counter(member.zone for member in left)
         most = max(full[member.zone] for member in free)
         candidates = [member for member in free if full[member.zone] == most]
-        member = min(candidates, key=_sort_key(policies))
+        member = min(candidates, key=_make_sort_key(policies))
         left.remove(member)
         chosen.append(member.id)
     return chosen
 
 
-def _sort_key(policies: Sequence[str]) -> Callable[[Member], tuple[float | str, ...]]:
-    def key(member: Member) -> tuple[float | str, ...]:
+def _make_sort_key(policies: Sequence[str]) -> Callable[[Member], tuple[float | str, ...]]:
+    def sort_key(member: Member) -> tuple[float | str, ...]:
         age = -member.launched.timestamp()
         keys: list[float | str] = []
         for policy in policies or ("Default",):
@@ -82,4 +82,4 @@ def _sort_key(policies: Sequence[str]) -> Callable[[Member], tuple[float | str, 
                     keys += [member.template_version, -age]
         return (*keys, member.id)
 
-    return key
+    return sort_key

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from localcloud.aws.autoscaling import group_events
-from localcloud.aws.autoscaling.errors import group_named, invalid
+from localcloud.aws.autoscaling.errors import find_group, validation_error
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
 from localcloud.aws.errors import AwsError
@@ -21,19 +21,19 @@ def check_tags(tags: Iterable[Mapping[str, Any]]) -> None:
     keys = [str(tag.get("Key") or "") for tag in tags]
     for key in keys:
         if not 1 <= len(key) <= 128:
-            raise invalid(f"A tag key must have between 1 and 128 characters, not {len(key)}")
+            raise validation_error(f"A tag key must have between 1 and 128 characters, not {len(key)}")
         if key.lower().startswith("aws:"):
-            raise invalid(f"Tag keys starting with 'aws:' are reserved for internal use: {key}")
+            raise validation_error(f"Tag keys starting with 'aws:' are reserved for internal use: {key}")
         if keys.count(key) > 1:
-            raise invalid(f"Duplicate keys are not allowed when specifying tags: {key}")
+            raise validation_error(f"Duplicate keys are not allowed when specifying tags: {key}")
     if len(keys) > MAXIMUM_TAGS:
         raise AwsError("LimitExceeded", f"An Auto Scaling group can have at most {MAXIMUM_TAGS} tags")
 
 
-def _group(call: Call, tag: Mapping[str, Any]) -> Any:
+def _find_tagged_group(call: Call, tag: Mapping[str, Any]) -> Any:
     if tag.get("ResourceType", "auto-scaling-group") != "auto-scaling-group":
-        raise invalid(f"Resource type '{tag['ResourceType']}' is not supported; use auto-scaling-group")
-    return group_named(call.backend, tag.get("ResourceId"))
+        raise validation_error(f"Resource type '{tag['ResourceType']}' is not supported; use auto-scaling-group")
+    return find_group(call.backend, tag.get("ResourceId"))
 
 
 @operation("autoscaling", "CreateOrUpdateTags")
@@ -41,7 +41,7 @@ def create_or_update_tags(call: Call) -> None:
     tags = call.params.get("Tags", [])
     changed: dict[str, Any] = {}
     for tag in tags:
-        group = _group(call, tag)
+        group = _find_tagged_group(call, tag)
         changed[group.name] = group
         other_tags = [present for present in group.tags if present["Key"] != tag.get("Key")]
         check_tags([*other_tags, tag])
@@ -57,7 +57,7 @@ def create_or_update_tags(call: Call) -> None:
 @operation("autoscaling", "DeleteTags")
 def delete_tags(call: Call) -> None:
     for tag in call.params.get("Tags", []):
-        group = _group(call, tag)
+        group = _find_tagged_group(call, tag)
         group.tags = [present for present in group.tags if present["Key"] != tag.get("Key")]
         group_events.publish("changed", group)
 
@@ -68,13 +68,13 @@ def describe_tags(call: Call) -> dict[str, Any]:
     for item_filter in call.params.get("Filters", ()):
         name, accepted_values = item_filter["Name"], item_filter.get("Values", [])
         if name not in _FILTERS:
-            raise invalid(f"Filter type {name} is not correct. Allowed Filter types are: {', '.join(_FILTERS)}")
-        tags = [tag for tag in tags if _value(tag, name) in accepted_values]
+            raise validation_error(f"Filter type {name} is not correct. Allowed Filter types are: {', '.join(_FILTERS)}")
+        tags = [tag for tag in tags if _read_filter_value(tag, name) in accepted_values]
     tags, token = page(tags, {"MaxResults": call.params.get("MaxRecords", 100), "NextToken": call.params.get("NextToken")})
     return {"Tags": tags, **token}
 
 
-def _value(tag: Mapping[str, Any], name: str) -> str:
+def _read_filter_value(tag: Mapping[str, Any], name: str) -> str:
     if name == "propagate-at-launch":
         return str(bool(tag.get("PropagateAtLaunch"))).lower()
     return str(tag[{"auto-scaling-group": "ResourceId", "key": "Key", "value": "Value"}[name]])

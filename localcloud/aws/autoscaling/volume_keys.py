@@ -11,16 +11,16 @@ from typing import Any
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import ebs_defaults, image_calls, launch_volumes
 from localcloud.aws.errors import AwsError
-from localcloud.aws.policy_evaluation import Request, decide, document
+from localcloud.aws.policy_evaluation import Request, decide, parse_document
 
 SERVICE_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 OPERATIONS = ("CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
 """https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html"""
 
 
-def check(ec2: Any, data: Mapping[str, Any]) -> None:
+def check_key_access(ec2: Any, data: Mapping[str, Any]) -> None:
     """Raise the error that the scaling activity reports if the role may not use the key of a volume."""
-    image = image_calls.launchable(ec2, data["ImageId"])
+    image = image_calls.find_launchable_image(ec2, data["ImageId"])
     volumes = [volume for volume in launch_volumes.plan(ec2, data, image) if volume.encrypted]
     keys = backend_of("kms", ec2.account_id, ec2.region_name)
     for name in {volume.kms_key or ebs_defaults.default_key(ec2) for volume in volumes}:
@@ -45,7 +45,7 @@ def _can_use_key(key: Any, operation: str, ec2: Any) -> bool:
     if operation == "CreateGrant":
         context["kms:grantisforawsresource"] = "true"
     request = Request(f"kms:{operation}", context=context, principal={"AWS": role}, via_account=False)
-    decision = decide(request, document(key.policy))
+    decision = decide(request, parse_document(key.policy))
     granted = any(
         grant.grantee_principal == role and operation in grant.operations and not grant.constraints
         for grant in key.grants.values()

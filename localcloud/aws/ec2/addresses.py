@@ -16,8 +16,8 @@ RESERVED_AT_START = 4
 
 def install() -> None:
     subnet: Any = Subnet
-    subnet.get_available_subnet_ip = _next_free
-    subnet.request_ip = _reserve
+    subnet.get_available_subnet_ip = _assign_next_address
+    subnet.request_ip = _assign_address
     subnet.del_subnet_ip = release
     subnet.available_ip_address_count = property(free_count)
 
@@ -27,34 +27,34 @@ def free_count(subnet: Any) -> int:
     return int(subnet._available_ip_addresses) - len(subnet._subnet_ips)
 
 
-def none_left(subnet: Any) -> AwsError:
+def no_free_address_error(subnet: Any) -> AwsError:
     return AwsError(
         "InsufficientFreeAddressesInSubnet",
         f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of instances.",
     )
 
 
-def _next_free(subnet: Any, holder: Any) -> str:
+def _assign_next_address(subnet: Any, holder: Any) -> str:
     """Assign the lowest free address to the holder and return it. Raise AWS's error if none is left."""
     if free_count(subnet) <= 0:
-        raise none_left(subnet)
+        raise no_free_address_error(subnet)
     taken, reserved = subnet._subnet_ips, subnet._reserved_ips
     for position in range(RESERVED_AT_START, subnet.cidr.num_addresses - 1):
         address = subnet.cidr[position]
         if str(address) not in taken and address not in reserved:
             taken[str(address)] = holder
             return str(address)
-    raise none_left(subnet)
+    raise no_free_address_error(subnet)
 
 
-def _reserve(subnet: Any, address: str, holder: Any) -> None:
+def _assign_address(subnet: Any, address: str, holder: Any) -> None:
     """Assign the requested address to an interface. Raise AWS's error if it is not available."""
     if subnet._subnet_ips.get(address) is not holder:
-        refuse_unless_free(subnet, address)
+        check_address_is_free(subnet, address)
     subnet._subnet_ips[address] = holder
 
 
-def refuse_unless_free(subnet: Any, address: str) -> None:
+def check_address_is_free(subnet: Any, address: str) -> None:
     if ipaddress.ip_address(address) not in subnet.cidr:
         # moto's EFS backend searches this message for "IP" and "CIDR".
         raise AwsError(

@@ -17,11 +17,11 @@ from localcloud.aws.ec2.capacity_block_offerings import Offering
 from localcloud.aws.ec2.capacity_reservation_calls import PLATFORMS
 from localcloud.aws.ec2.capacity_reservation_calls import describe_reservation as reservation_shown
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
-from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import get_state, operation
 
 PAYMENT = "ec2-capacity-block-payment"
 
@@ -46,33 +46,33 @@ def describe_capacity_block_offerings(call: Call) -> dict[str, Any]:
         raise AwsError("NotImplementedInLocalCloud", "The local cloud does not support UltraServers or InstanceTypePreferences.")
     for name in ("InstanceType", "InstanceCount"):
         if name not in params:
-            raise missing(name)
+            raise missing_parameter_error(name)
     name, count, hours = params["InstanceType"], params["InstanceCount"], params["CapacityDurationHours"]
-    _check(call, name, count, hours)
+    _check_offering_query(call, name, count, hours)
     moment = clock.now()
-    earliest, latest = _utc(params.get("StartDateRange")), _utc(params.get("EndDateRange"))
+    earliest, latest = _to_utc(params.get("StartDateRange")), _to_utc(params.get("EndDateRange"))
     if latest is not None and latest <= (earliest or moment):
-        raise invalid_value(latest.isoformat(), "EndDateRange", "It must be after the start of the range.")
-    end_dry_run(call)
+        raise invalid_value_error(latest.isoformat(), "EndDateRange", "It must be after the start of the range.")
+    stop_dry_run(call)
     offerings = sold.find(call.backend, name, count, hours, moment, earliest, latest)
-    state_of(call.backend, Shown).by_id.update({offering.id: offering for offering in offerings})
+    get_state(call.backend, Shown).by_id.update({offering.id: offering for offering in offerings})
     shown_offerings, token = page(offerings, params)
     return {"CapacityBlockOfferings": [_describe_offering(offering) for offering in shown_offerings], **token}
 
 
-def _check(call: Call, name: str, count: int, hours: int) -> None:
-    if not instance_types.exists_in(call.region, name):
-        raise invalid_value(name, "InstanceType", "The instance type does not exist")
-    instance_facts = instance_types.facts(name)
+def _check_offering_query(call: Call, name: str, count: int, hours: int) -> None:
+    if not instance_types.is_offered_in(call.region, name):
+        raise invalid_value_error(name, "InstanceType", "The instance type does not exist")
+    instance_facts = instance_types.find_type_facts(name)
     if instance_facts is None or "capacity-block" not in instance_facts.usage_classes or not sold.zones(call.region, name):
         raise AwsError("Unsupported", f"Capacity Blocks are not supported for the instance type {name} in this Region.")
     if not 1 <= count <= sold.MAXIMUM_INSTANCES:
-        raise invalid_value(count, "InstanceCount", f"It must be between 1 and {sold.MAXIMUM_INSTANCES}.")
+        raise invalid_value_error(count, "InstanceCount", f"It must be between 1 and {sold.MAXIMUM_INSTANCES}.")
     if hours not in sold.DURATIONS:
-        raise invalid_value(hours, "CapacityDurationHours", "It must be 1 to 14 days or 3 to 26 weeks, in hours.")
+        raise invalid_value_error(hours, "CapacityDurationHours", "It must be 1 to 14 days or 3 to 26 weeks, in hours.")
 
 
-def _utc(moment: datetime | None) -> datetime | None:
+def _to_utc(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -84,12 +84,12 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
     check_region(call)
     offering_id = params["CapacityBlockOfferingId"]
-    offering = state_of(backend, Shown).by_id.get(offering_id)
+    offering = get_state(backend, Shown).by_id.get(offering_id)
     if offering is None:
         raise AwsError("InvalidCapacityBlockOfferingId.NotFound", f"The Capacity Block offering '{offering_id}' does not exist.")
     if params["InstancePlatform"] not in PLATFORMS:
-        raise invalid_value(params["InstancePlatform"], "InstancePlatform", "The platform is not supported")
-    free = sold.free(backend, offering.instance_type, offering.zone, offering.start, offering.end)
+        raise invalid_value_error(params["InstancePlatform"], "InstancePlatform", "The platform is not supported")
+    free = sold.count_free_instances(backend, offering.instance_type, offering.zone, offering.start, offering.end)
     if clock.now() >= offering.end or free < offering.count:
         raise AwsError("CapacityBlockOfferingExpired", f"The Capacity Block offering '{offering_id}' is no longer available.")
     if sold.count_owned_instances(backend) + offering.count > sold.MAXIMUM_IN_ALL_BLOCKS:
@@ -97,17 +97,17 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
             "InstanceLimitExceeded", f"You can have at most {sold.MAXIMUM_IN_ALL_BLOCKS} instances in Capacity Blocks."
         )
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "capacity-reservation")
-    end_dry_run(call)
-    reservation = _buy(backend, offering, params["InstancePlatform"])
+    stop_dry_run(call)
+    reservation = _purchase_offering(backend, offering, params["InstancePlatform"])
     backend.create_tags([reservation.id], tags.get("capacity-reservation", {}))
     return {
         "CapacityReservation": reservation_shown(backend, reservation),
         "CapacityReservations": [reservation_shown(backend, reservation)],
-        "CapacityBlocks": [_block_shown(backend, reservation)],
+        "CapacityBlocks": [_describe_block(backend, reservation)],
     }
 
 
-def _buy(backend: Any, offering: Offering, platform: str) -> CapacityReservation:
+def _purchase_offering(backend: Any, offering: Offering, platform: str) -> CapacityReservation:
     """Create the reservation in state `payment-pending`. After the payment, it is `scheduled` until its start."""
     reservation = CapacityReservation(
         id=random_id("cr"),
@@ -134,7 +134,7 @@ def describe_capacity_blocks(call: Call) -> dict[str, Any]:
     blocks = [item for item in all_reservations(backend) if item.block_id is not None]
     if absent := [block_id for block_id in ids if block_id not in {item.block_id for item in blocks}]:
         raise AwsError("InvalidCapacityBlockId.NotFound", f"The Capacity Block '{absent[0]}' does not exist.")
-    matching = keep(
+    matching = filter_items(
         [item for item in blocks if not ids or item.block_id in ids],
         call.params.get("Filters"),
         {
@@ -142,11 +142,11 @@ def describe_capacity_blocks(call: Call) -> dict[str, Any]:
             "availability-zone": lambda item: item.zone,
             "state": lambda item: item.state,
         },
-        lambda item: tagging.tags_of(backend, item.id),
+        lambda item: tagging.read_tags(backend, item.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, call.params)
-    return {"CapacityBlocks": [_block_shown(backend, item) for item in matching], **token}
+    return {"CapacityBlocks": [_describe_block(backend, item) for item in matching], **token}
 
 
 def _describe_offering(offering: Offering) -> dict[str, Any]:
@@ -166,11 +166,11 @@ def _describe_offering(offering: Offering) -> dict[str, Any]:
     }
 
 
-def _block_shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
+def _describe_block(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
     return {
         "CapacityBlockId": reservation.block_id,
         "AvailabilityZone": reservation.zone,
-        "AvailabilityZoneId": zone_named(backend, reservation.zone).zone_id,
+        "AvailabilityZoneId": find_zone(backend, reservation.zone).zone_id,
         "CapacityReservationIds": [reservation.id],
         "StartDate": reservation.start,
         "EndDate": reservation.end,

@@ -13,10 +13,10 @@ from localcloud.aws.ec2 import capacity_block_offerings as sold
 from localcloud.aws.ec2.capacity_block_calls import PAYMENT, check_region
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, find
 from localcloud.aws.ec2.filters import page
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
-from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
+from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import get_state, operation
 
 EARLIEST, LATEST = timedelta(days=56), timedelta(hours=1)
 """Earliest and latest time before the end of the block at which an extension can be bought."""
@@ -49,19 +49,21 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityBlockExtensionOfferings.html"""
     check_region(call)
     backend, hours = call.backend, call.params["CapacityBlockExtensionDurationHours"]
-    reservation, end = _extensible(backend, call.params["CapacityReservationId"])
+    reservation, end = _find_extensible_block(backend, call.params["CapacityReservationId"])
     if hours not in sold.DURATIONS or end + timedelta(hours=hours) - reservation.start > LONGEST:
-        raise invalid_value(
+        raise invalid_value_error(
             hours,
             "CapacityBlockExtensionDurationHours",
             "It must be 1 to 14 days or 3 to 26 weeks, in hours. The block can last at most 182 days in total.",
         )
-    end_dry_run(call)
+    stop_dry_run(call)
     identifier = hashlib.sha256(f"{reservation.id} {end} {hours}".encode()).hexdigest()[:16]
     extension = Extension(f"cbe-0{identifier}", reservation, end, hours)
-    offered = state_of(backend, Extensions).by_id.setdefault(extension.id, extension)
+    offered = get_state(backend, Extensions).by_id.setdefault(extension.id, extension)
     is_sold = reservation.instance_type in sold.RATES
-    is_free = sold.free(backend, reservation.instance_type, reservation.zone, end, extension.end) >= reservation.total
+    is_free = (
+        sold.count_free_instances(backend, reservation.instance_type, reservation.zone, end, extension.end) >= reservation.total
+    )
     offered_page, token = page([offered] if is_sold and is_free else [], call.params)
     return {"CapacityBlockExtensionOfferings": [_describe_offering(backend, offer) for offer in offered_page], **token}
 
@@ -74,19 +76,19 @@ def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
     """
     check_region(call)
     backend, id = call.backend, call.params["CapacityBlockExtensionOfferingId"]
-    reservation, end = _extensible(backend, call.params["CapacityReservationId"])
-    extension = state_of(backend, Extensions).by_id.get(id)
+    reservation, end = _find_extensible_block(backend, call.params["CapacityReservationId"])
+    extension = get_state(backend, Extensions).by_id.get(id)
     if extension is None or extension.reservation is not reservation or extension.start != end:
         raise AwsError("InvalidCapacityBlockExtensionOfferingId.NotFound", f"The extension offering '{id}' does not exist.")
-    end_dry_run(call)
+    stop_dry_run(call)
     extension.bought = clock.now()
-    failed = durations.fails_as(extension, "status", "payment-failed")
-    extend = partial(_extend, extension)
+    failed = durations.make_failure_handler(extension, "status", "payment-failed")
+    extend = partial(_extend_block, extension)
     durations.schedule(extension, "status", "payment-pending", "payment-succeeded", PAYMENT, then=extend, fail=failed)
     return {"CapacityBlockExtensions": [_describe_purchase(backend, extension)]}
 
 
-def _extensible(backend: Any, reservation_id: str) -> tuple[CapacityReservation, datetime]:
+def _find_extensible_block(backend: Any, reservation_id: str) -> tuple[CapacityReservation, datetime]:
     """Return the block and its end. Raise AWS's error if the block cannot be extended now."""
     reservation = find(backend, reservation_id)
     if reservation.kind != "capacity-block" or reservation.end is None:
@@ -96,32 +98,32 @@ def _extensible(backend: Any, reservation_id: str) -> tuple[CapacityReservation,
     left = reservation.end - clock.now()
     if not LATEST <= left <= EARLIEST:
         raise AwsError("InvalidState", "A Capacity Block can be extended between 56 days and 1 hour before it ends.")
-    pending = state_of(backend, Extensions).by_id.values()
+    pending = get_state(backend, Extensions).by_id.values()
     if any(other.reservation is reservation and other.bought and other.status == "payment-pending" for other in pending):
         raise AwsError("InvalidState", f"The capacity reservation '{reservation_id}' has an extension that is payment-pending.")
     return reservation, reservation.end
 
 
-def _extend(extension: Extension) -> None:
+def _extend_block(extension: Extension) -> None:
     reservation = extension.reservation
     reservation.end = extension.end
-    scheduled_actions.move_end(reservation.id, extension.end)
+    scheduled_actions.reschedule_block_end(reservation.id, extension.end)
 
 
 def _describe_offering(backend: Any, extension: Extension) -> dict[str, Any]:
-    return {**_common(backend, extension), "StartDate": extension.reservation.start, "Tenancy": "default"}
+    return {**_describe_common_fields(backend, extension), "StartDate": extension.reservation.start, "Tenancy": "default"}
 
 
 def _describe_purchase(backend: Any, extension: Extension) -> dict[str, Any]:
     return {
-        **_common(backend, extension),
+        **_describe_common_fields(backend, extension),
         "CapacityReservationId": extension.reservation.id,
         "CapacityBlockExtensionStatus": extension.status,
         "CapacityBlockExtensionPurchaseDate": extension.bought,
     }
 
 
-def _common(backend: Any, extension: Extension) -> dict[str, Any]:
+def _describe_common_fields(backend: Any, extension: Extension) -> dict[str, Any]:
     reservation = extension.reservation
     fee = sold.RATES[reservation.instance_type].usd * reservation.total * extension.hours
     return {
@@ -129,7 +131,7 @@ def _common(backend: Any, extension: Extension) -> dict[str, Any]:
         "InstanceType": reservation.instance_type,
         "InstanceCount": reservation.total,
         "AvailabilityZone": reservation.zone,
-        "AvailabilityZoneId": zone_named(backend, reservation.zone).zone_id,
+        "AvailabilityZoneId": find_zone(backend, reservation.zone).zone_id,
         "CapacityBlockExtensionStartDate": extension.start,
         "CapacityBlockExtensionEndDate": extension.end,
         "CapacityBlockExtensionDurationHours": extension.hours,

@@ -19,32 +19,32 @@ from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_re
 TERMINATION = timedelta(minutes=30)
 
 
-@clock.watch_first
-def follow(moment: datetime) -> None:
+@clock.on_tick_first
+def update_reservation_states(moment: datetime) -> None:
     """Bring the state of every reservation up to date."""
-    for backend, reservation in _reservations():
+    for backend, reservation in _list_reservations():
         if reservation.state == "scheduled" and reservation.start <= moment:
             reservation.state = "active"
         if reservation.end is None or reservation.state != "active":
             continue
         if reservation.kind == "capacity-block" and moment >= reservation.end - TERMINATION and not reservation.is_ending:
             reservation.is_ending = True
-            _end_instances(backend, reservation)
+            _terminate_instances(backend, reservation)
         if moment >= reservation.end:
             reservation.state = "expired"
 
 
-def _reservations() -> Iterator[tuple[Any, CapacityReservation]]:
+def _list_reservations() -> Iterator[tuple[Any, CapacityReservation]]:
     for regions in list(get_backend("ec2").values()):
         for backend in list(regions.values()):
             for reservation in all_reservations(backend):
                 yield backend, reservation
 
 
-def _end_instances(backend: Any, reservation: CapacityReservation) -> None:
+def _terminate_instances(backend: Any, reservation: CapacityReservation) -> None:
     launched = [instance for launch in backend.reservations.values() for instance in launch.instances]
     ending = [instance for instance in launched if instance.id in reservation.users and instance.is_live]
     if ending:
         instance_events.terminate(ending)
         autoscaling = backend_of("autoscaling", backend.account_id, backend.region_name)
-        capacity.instances_gone(autoscaling, [instance.id for instance in ending])
+        capacity.replace_terminated_instances(autoscaling, [instance.id for instance in ending])

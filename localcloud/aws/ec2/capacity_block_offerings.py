@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
-from infra.cost.prices import capacity_block_rates
+from infra.cost.prices import read_capacity_block_rates
 from localcloud.aws.ec2.capacity_reservations import all_reservations
 from localcloud.aws.ec2.instance_types import offered_zones
 
-RATES = capacity_block_rates()
+RATES = read_capacity_block_rates()
 """Instance type -> price per instance-hour, the same in every Region. Types without a known price are not sold."""
 
 WITHOUT_BLOCKS = ("eu-west-1",)
@@ -65,15 +65,17 @@ def find(
 ) -> list[Offering]:
     """Return the earliest offerings (at most six), with durations as close as possible to the requested duration."""
     offerings: list[Offering] = []
-    first = _half_hour(max(moment + NOTICE, earliest or moment))
-    for zone, start, end in _blocks(zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)):
+    first = _round_up_to_half_hour(max(moment + NOTICE, earliest or moment))
+    for zone, start, end in _list_possible_blocks(
+        zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)
+    ):
         too_late = latest_end is not None and end > latest_end
-        if not too_late and count <= free(backend, name, zone, start, end):
-            offerings.append(Offering(_id(name, zone, count, start, end), name, zone, count, start, end))
+        if not too_late and count <= count_free_instances(backend, name, zone, start, end):
+            offerings.append(Offering(_generate_offering_id(name, zone, count, start, end), name, zone, count, start, end))
     return offerings[:MAXIMUM_OFFERINGS]
 
 
-def _blocks(
+def _list_possible_blocks(
     places: tuple[str, ...], first: datetime, last: datetime, duration: timedelta
 ) -> Iterator[tuple[str, datetime, datetime]]:
     """Yield the zone, start and end of a block that starts immediately, then of one block per day. All blocks end at
@@ -90,7 +92,7 @@ def _blocks(
         boundary += DAY
 
 
-def free(backend: Any, name: str, zone: str, start: datetime, end: datetime) -> int:
+def count_free_instances(backend: Any, name: str, zone: str, start: datetime, end: datetime) -> int:
     """Return how many instances the zone can still sell for that period."""
     taken = [
         item.total
@@ -111,7 +113,7 @@ def count_owned_instances(backend: Any) -> int:
     return sum(item.total for item in blocks)
 
 
-def _half_hour(moment: datetime) -> datetime:
+def _round_up_to_half_hour(moment: datetime) -> datetime:
     """Round the time up to the next full or half hour."""
     start = moment.replace(minute=0, second=0, microsecond=0)
     while start < moment:
@@ -119,5 +121,5 @@ def _half_hour(moment: datetime) -> datetime:
     return start
 
 
-def _id(*parts: object) -> str:
+def _generate_offering_id(*parts: object) -> str:
     return f"cb-0{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"

@@ -12,9 +12,9 @@ from localcloud.aws import clock
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_types, launch_capacity, limits, placement_groups, tagging
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations, find
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
-from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -29,16 +29,16 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
             return {"CapacityReservation": describe_reservation(backend, existing)}
     for name in ("InstanceType", "InstancePlatform", "InstanceCount"):
         if name not in params:
-            raise missing(name[0].lower() + name[1:])
+            raise missing_parameter_error(name[0].lower() + name[1:])
     zone = _check_zone(call)
-    _check(call, zone)
+    _check_params(call, zone)
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
-    end_dry_run(call)
-    instance_facts = instance_types.facts(params["InstanceType"])
+    stop_dry_run(call)
+    instance_facts = instance_types.find_type_facts(params["InstanceType"])
     if instance_facts is not None:
         # NOT VERIFIED (2026-11-23): EC2 reports this error for reservations, too.
-        limits.refuse_vcpus(backend, instance_facts, "on-demand", None, params["InstanceCount"])
-    launch_capacity.refuse_where_scarce(call.region, params["InstanceType"], zone, "on-demand", None)
+        limits.check_vcpu_quota(backend, instance_facts, "on-demand", None, params["InstanceCount"])
+    launch_capacity.check_free_capacity(call.region, params["InstanceType"], zone, "on-demand", None)
     reservation = CapacityReservation(
         id=random_id("cr"),
         instance_type=params["InstanceType"],
@@ -60,43 +60,43 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
 def _check_zone(call: Call) -> str:
     zone = call.params.get("AvailabilityZone") or call.params.get("AvailabilityZoneId")
     if zone is None:
-        raise missing("availabilityZone")
-    return zone_named(call.backend, zone).name
+        raise missing_parameter_error("availabilityZone")
+    return find_zone(call.backend, zone).name
 
 
-def _check(call: Call, zone: str) -> None:
+def _check_params(call: Call, zone: str) -> None:
     params = call.params
     name = params["InstanceType"]
-    if not instance_types.exists_in(call.region, name):
-        raise invalid_value(name, "instanceType", "The instance type does not exist")
+    if not instance_types.is_offered_in(call.region, name):
+        raise invalid_value_error(name, "instanceType", "The instance type does not exist")
     if zone not in instance_types.offered_zones(call.region).get(name, ()):
         raise AwsError("Unsupported", f"The instance type {name} is not supported in the Availability Zone {zone}.")
     if params["InstancePlatform"] not in PLATFORMS and not params["InstancePlatform"].startswith(PLATFORMS):
-        raise invalid_value(params["InstancePlatform"], "instancePlatform", "The platform is not supported")
+        raise invalid_value_error(params["InstancePlatform"], "instancePlatform", "The platform is not supported")
     if params["InstanceCount"] < 1:
-        raise invalid_value(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
+        raise invalid_value_error(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
     if params.get("InstanceMatchCriteria", "open") not in ("open", "targeted"):
-        raise invalid_value(params["InstanceMatchCriteria"], "instanceMatchCriteria", "It must be open or targeted.")
-    _check_end(params.get("EndDateType", "limited" if "EndDate" in params else "unlimited"), params.get("EndDate"))
+        raise invalid_value_error(params["InstanceMatchCriteria"], "instanceMatchCriteria", "It must be open or targeted.")
+    _check_end_date(params.get("EndDateType", "limited" if "EndDate" in params else "unlimited"), params.get("EndDate"))
     if "PlacementGroupArn" in params:
         placement_groups.find_by_arn(call.backend, params["PlacementGroupArn"])
 
 
-def _check_end(kind: str, end: datetime | None) -> None:
+def _check_end_date(kind: str, end: datetime | None) -> None:
     if kind not in ("limited", "unlimited"):
-        raise invalid_value(kind, "endDateType", "It must be limited or unlimited.")
+        raise invalid_value_error(kind, "endDateType", "It must be limited or unlimited.")
     if (kind == "limited") != (end is not None):
         raise AwsError(
             "InvalidParameterCombination", "An end date is required if the end date type is limited, and not allowed otherwise."
         )
     if end is not None and end.astimezone(UTC) <= clock.now():
-        raise invalid_value(end.isoformat(), "endDate", "The end date must be in the future.")
+        raise invalid_value_error(end.isoformat(), "endDate", "The end date must be in the future.")
 
 
 @operation("ec2", "DescribeCapacityReservations")
 def describe_capacity_reservations(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("CapacityReservationIds", [])
-    matching = keep(
+    matching = filter_items(
         [find(backend, reservation_id) for reservation_id in ids] if ids else all_reservations(backend),
         call.params.get("Filters"),
         {
@@ -112,9 +112,9 @@ def describe_capacity_reservations(call: Call) -> dict[str, Any]:
             "reservation-type": lambda item: item.kind,
             "start-date": lambda item: item.start.isoformat(),
         },
-        lambda item: tagging.tags_of(backend, item.id),
+        lambda item: tagging.read_tags(backend, item.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, call.params)
     return {"CapacityReservations": [describe_reservation(backend, reservation) for reservation in matching], **token}
 
@@ -122,16 +122,16 @@ def describe_capacity_reservations(call: Call) -> dict[str, Any]:
 @operation("ec2", "ModifyCapacityReservation")
 def modify_capacity_reservation(call: Call) -> dict[str, Any]:
     params, reservation = call.params, find(call.backend, call.params["CapacityReservationId"])
-    _refuse_unless_ours(reservation)
+    _check_can_change(reservation)
     if params.get("InstanceCount", 1) < 1:
-        raise invalid_value(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
+        raise invalid_value_error(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
     kind = params.get("EndDateType", "limited" if params.get("EndDate") or reservation.end else "unlimited")
     end = params.get("EndDate") or (reservation.end if kind == "limited" else None)
-    _check_end(kind, end)
+    _check_end_date(kind, end)
     match = params.get("InstanceMatchCriteria", reservation.match)
     if match not in ("open", "targeted"):
-        raise invalid_value(match, "instanceMatchCriteria", "It must be open or targeted.")
-    end_dry_run(call)
+        raise invalid_value_error(match, "instanceMatchCriteria", "It must be open or targeted.")
+    stop_dry_run(call)
     reservation.total, reservation.end, reservation.match = params.get("InstanceCount", reservation.total), end, match
     return {"Return": True}
 
@@ -139,14 +139,14 @@ def modify_capacity_reservation(call: Call) -> dict[str, Any]:
 @operation("ec2", "CancelCapacityReservation")
 def cancel_capacity_reservation(call: Call) -> dict[str, Any]:
     reservation = find(call.backend, call.params["CapacityReservationId"])
-    _refuse_unless_ours(reservation)
-    end_dry_run(call)
+    _check_can_change(reservation)
+    stop_dry_run(call)
     reservation.state = "cancelled"
     reservation.users.clear()  # instances in the reservation keep running outside it
     return {"Return": True}
 
 
-def _refuse_unless_ours(reservation: CapacityReservation) -> None:
+def _check_can_change(reservation: CapacityReservation) -> None:
     if reservation.kind == "capacity-block":
         raise AwsError(
             "OperationNotPermitted",
@@ -167,7 +167,7 @@ def describe_reservation(backend: Any, reservation: CapacityReservation) -> dict
         "InstanceType": reservation.instance_type,
         "InstancePlatform": reservation.platform,
         "AvailabilityZone": reservation.zone,
-        "AvailabilityZoneId": zone_named(backend, reservation.zone).zone_id,
+        "AvailabilityZoneId": find_zone(backend, reservation.zone).zone_id,
         "Tenancy": reservation.tenancy,
         "TotalInstanceCount": reservation.total,
         "AvailableInstanceCount": reservation.available,

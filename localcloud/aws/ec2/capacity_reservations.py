@@ -15,7 +15,7 @@ from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_types
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import state_of
+from localcloud.aws.patching import get_state
 
 Kind = Literal["default", "capacity-block"]
 Match = Literal["open", "targeted"]
@@ -63,30 +63,30 @@ class CapacityReservations:
 
 
 def all_reservations(backend: Any) -> list[CapacityReservation]:
-    return list(state_of(backend, CapacityReservations).by_id.values())
+    return list(get_state(backend, CapacityReservations).by_id.values())
 
 
 def find(backend: Any, reservation_id: str) -> CapacityReservation:
     if not reservation_id.startswith("cr-"):
         raise AwsError("InvalidCapacityReservationId.Malformed", f'Invalid id: "{reservation_id}" (expecting "cr-...")')
-    reservation = state_of(backend, CapacityReservations).by_id.get(reservation_id)
+    reservation = get_state(backend, CapacityReservations).by_id.get(reservation_id)
     if reservation is None:
         raise AwsError("InvalidCapacityReservationId.NotFound", f"The capacity reservation '{reservation_id}' does not exist")
     return reservation
 
 
 def add(backend: Any, reservation: CapacityReservation) -> CapacityReservation:
-    state_of(backend, CapacityReservations).by_id[reservation.id] = reservation
+    get_state(backend, CapacityReservations).by_id[reservation.id] = reservation
     return reservation
 
 
-def release(backend: Any, instance_id: str) -> None:
+def release_instance(backend: Any, instance_id: str) -> None:
     """Remove the instance from its reservation."""
     for reservation in all_reservations(backend):
         reservation.users.discard(instance_id)
 
 
-def seed(
+def seed_reservation(
     instance_type: str,
     zone: str,
     count: int = 1,

@@ -11,7 +11,7 @@ from moto.ec2.models.vpcs import VPC
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.patching import operation
 
 _make_backend = DHCPOptionsSetBackend.__init__
@@ -20,7 +20,7 @@ _delete = DHCPOptionsSetBackend.delete_dhcp_options_set
 
 def install() -> None:
     backend: Any = DHCPOptionsSetBackend
-    backend.__init__ = _init
+    backend.__init__ = _init_backend
     backend.delete_dhcp_options_set = _delete_unless_default
     vpc: Any = VPC
     vpc.dhcp_options_id = property(lambda self: self.dhcp_options.id if self.dhcp_options else default_id(self.ec2_backend))
@@ -30,7 +30,7 @@ def default_id(backend: Any) -> str:
     return "dopt-" + hashlib.sha256(f"{backend.account_id}/{backend.region_name}".encode()).hexdigest()[:17]
 
 
-def _init(self: Any) -> None:
+def _init_backend(self: Any) -> None:
     _make_backend(self)
     region = self.region_name
     domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
@@ -52,7 +52,7 @@ def _delete_unless_default(self: Any, options_id: str | None) -> None:
 def create_dhcp_options(call: Call) -> dict[str, Any]:
     """Create DHCP options with the requested tags, which moto drops."""
     tags = tagging.read_requested_tags(call.params.get("TagSpecifications"), "dhcp-options").get("dhcp-options", {})
-    end_dry_run(call)
+    stop_dry_run(call)
     answer = call.moto()
     id = answer["DhcpOptions"]["DhcpOptionsId"]
     call.backend.tags[id].update(tags)

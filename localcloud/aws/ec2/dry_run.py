@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.patching import operation
 
 _CARRIED_OUT = (
@@ -21,11 +21,11 @@ _CARRIED_OUT = (
 )
 
 
-def _or_stop(call: Call) -> dict[str, Any]:
-    end_dry_run(call)
+def _call_unless_dry_run(call: Call) -> dict[str, Any]:
+    stop_dry_run(call)
     return call.moto()
 
 
 def install() -> None:
     for name in _CARRIED_OUT:
-        operation("ec2", name)(_or_stop)
+        operation("ec2", name)(_call_unless_dry_run)

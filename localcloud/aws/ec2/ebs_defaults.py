@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.aws.call import Call, backend_of
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
+from localcloud.aws.patching import get_state, operation
 
 OF_AWS = "alias/aws/ebs"
 
@@ -21,8 +21,8 @@ class DefaultKey:
 
 @operation("ec2", "GetEbsDefaultKmsKeyId")
 def get_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
-    end_dry_run(call)
-    return {"KmsKeyId": state_of(call.backend, DefaultKey).arn or OF_AWS}
+    stop_dry_run(call)
+    return {"KmsKeyId": get_state(call.backend, DefaultKey).arn or OF_AWS}
 
 
 @operation("ec2", "ModifyEbsDefaultKmsKeyId")
@@ -35,18 +35,18 @@ def modify_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
     name, keys = call.params["KmsKeyId"], backend_of("kms", call.account, call.region)
     key = keys.keys.get(keys.any_id_to_key_id(name))
     if key is None:
-        raise invalid_value(name, "kmsKeyId", "The key does not exist.")
+        raise invalid_value_error(name, "kmsKeyId", "The key does not exist.")
     if key.key_spec != "SYMMETRIC_DEFAULT":
-        raise invalid_value(name, "kmsKeyId", "EBS supports only symmetric keys.")
-    end_dry_run(call)
-    state_of(call.backend, DefaultKey).arn = key.arn
+        raise invalid_value_error(name, "kmsKeyId", "EBS supports only symmetric keys.")
+    stop_dry_run(call)
+    get_state(call.backend, DefaultKey).arn = key.arn
     return {"KmsKeyId": key.arn}
 
 
 @operation("ec2", "ResetEbsDefaultKmsKeyId")
 def reset_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
-    end_dry_run(call)
-    state_of(call.backend, DefaultKey).arn = None
+    stop_dry_run(call)
+    get_state(call.backend, DefaultKey).arn = None
     return {"KmsKeyId": OF_AWS}
 
 
@@ -56,7 +56,7 @@ def default_key(backend: Any) -> str:
 
     https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
     """
-    chosen = state_of(backend, DefaultKey).arn
+    chosen = get_state(backend, DefaultKey).arn
     if chosen is not None:
         return chosen
     keys = backend_of("kms", backend.account_id, backend.region_name)

@@ -11,11 +11,11 @@ from typing import Any
 from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run
-from localcloud.aws.ec2.zones import zones_of
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import stop_dry_run
+from localcloud.aws.ec2.zones import list_zones
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import get_state, operation
 
 GATEWAY_SERVICES = ("s3", "dynamodb")  # https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html
 _SERVICES = frozenset(AWS_ENDPOINT_SERVICES)
@@ -31,16 +31,16 @@ class NotOffered:
     """Pairs of a service and the name of a zone."""
 
 
-def not_offered(backend: Any) -> NotOffered:
-    return state_of(backend, NotOffered)
+def find_not_offered(backend: Any) -> NotOffered:
+    return get_state(backend, NotOffered)
 
 
-def check(backend: Any, name: str, kind: str) -> None:
+def check_service(backend: Any, name: str, kind: str) -> None:
     """Check that the service exists in the region and has endpoints of that type."""
     prefix = f"com.amazonaws.{backend.region_name}."
     short = name.removeprefix(prefix)
     own = [item for item in backend.configurations.values() if item.service_name == name]
-    if not own and (not name.startswith(prefix) or short not in _SERVICES - not_offered(backend).in_region):
+    if not own and (not name.startswith(prefix) or short not in _SERVICES - find_not_offered(backend).in_region):
         raise _unknown_service_error(name)
     kinds = ["Gateway", "Interface"] if short in GATEWAY_SERVICES else ["Interface"]
     if own:
@@ -58,7 +58,7 @@ def check_zones(backend: Any, name: str, subnet_ids: Sequence[str]) -> None:
     """
     short = name.rpartition(f".{backend.region_name}.")[2]
     for subnet_id in subnet_ids:
-        if (short, backend.get_subnet(subnet_id).availability_zone) in not_offered(backend).in_zones:
+        if (short, backend.get_subnet(subnet_id).availability_zone) in find_not_offered(backend).in_zones:
             raise AwsError(
                 "InvalidParameter",
                 f"The VPC endpoint service {name} does not support the availability zone of the subnet: {subnet_id}.",
@@ -77,12 +77,12 @@ def private_dns_name(name: str, region: str) -> str:
 @operation("ec2", "DescribeVpcEndpointServices")
 def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeVpcEndpointServices.html"""
-    details = _details(call.backend)
+    details = _describe_services(call.backend)
     names = call.params.get("ServiceNames", [])
     for name in names:
         if name not in {service["ServiceName"] for service in details}:
             raise _unknown_service_error(name)
-    matching = keep(
+    matching = filter_items(
         [service for service in details if not names or service["ServiceName"] in names],
         call.params.get("Filters"),
         {
@@ -93,27 +93,27 @@ def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
         },
         lambda service: {tag["Key"]: tag["Value"] for tag in service["Tags"]},
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, call.params)
     return {"ServiceNames": sorted({service["ServiceName"] for service in matching}), "ServiceDetails": matching, **token}
 
 
-def _details(backend: Any) -> list[dict[str, Any]]:
+def _describe_services(backend: Any) -> list[dict[str, Any]]:
     """Return one entry per service and endpoint type. As on AWS, S3 and DynamoDB therefore have two entries each."""
     details = [
-        _detail(backend, f"com.amazonaws.{backend.region_name}.{short}", kind, "amazon", short)
-        for short in sorted(_SERVICES - not_offered(backend).in_region)
+        _describe_service(backend, f"com.amazonaws.{backend.region_name}.{short}", kind, "amazon", short)
+        for short in sorted(_SERVICES - find_not_offered(backend).in_region)
         for kind in (("Gateway", "Interface") if short in GATEWAY_SERVICES else ("Interface",))
     ]
     details += [
-        _detail(backend, item.service_name, getattr(item, "service_type", "Interface"), backend.account_id, "")
+        _describe_service(backend, item.service_name, getattr(item, "service_type", "Interface"), backend.account_id, "")
         for item in backend.configurations.values()
     ]
     return details
 
 
-def _detail(backend: Any, name: str, kind: str, owner: str, short: str) -> dict[str, Any]:
-    zones = [zone for zone in zones_of(backend.region_name) if (short, zone.name) not in not_offered(backend).in_zones]
+def _describe_service(backend: Any, name: str, kind: str, owner: str, short: str) -> dict[str, Any]:
+    zones = [zone for zone in list_zones(backend.region_name) if (short, zone.name) not in find_not_offered(backend).in_zones]
     private = {"PrivateDnsName": private_dns_name(name, backend.region_name)} if kind == "Interface" and short else {}
     return {
         "ServiceName": name,

@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 Values = str | int | bool | None | Iterable[str]
 
 
-def keep(
+def filter_items(
     items: Iterable[Item],
     filters: Sequence[Mapping[str, Any]] | None,
     value: Mapping[str, Callable[[Item], Values]],
@@ -24,12 +24,12 @@ def keep(
     matching = list(items)
     for item_filter in filters or ():
         name, accepted = item_filter.get("Name", "null"), item_filter.get("Values", [])
-        reader = _reader(name, value, tags)
+        reader = _find_value_reader(name, value, tags)
         matching = [item for item in matching if _matches(reader(item), accepted)]
     return matching
 
 
-def _reader(
+def _find_value_reader(
     name: str, value: Mapping[str, Callable[[Item], Values]], tags: Callable[[Item], Mapping[str, str]]
 ) -> Callable[[Item], Values]:
     if name in value:

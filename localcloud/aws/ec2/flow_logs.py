@@ -7,7 +7,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -19,7 +19,7 @@ DESTINATIONS = ("cloud-watch-logs", "s3", "kinesis-data-firehose")
 @operation("ec2", "CreateFlowLogs")
 def create_flow_logs(call: Call) -> dict[str, Any]:
     params = call.params
-    _check(params)
+    _check_params(params)
     call.backend._validate_request(
         params.get("LogGroupName"),
         params.get("LogDestination"),
@@ -28,12 +28,12 @@ def create_flow_logs(call: Call) -> dict[str, Any]:
         params.get("DeliverLogsPermissionArn"),
     )
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "vpc-flow-log").get("vpc-flow-log", {})
-    end_dry_run(call)
+    stop_dry_run(call)
     created: list[str] = []
     failed: list[dict[str, Any]] = []
     for resource_id in params["ResourceIds"]:
         try:
-            flow_log = _create(call, resource_id)
+            flow_log = _create_flow_log(call, resource_id)
         except Exception as error:
             if not hasattr(error, "code") or not hasattr(error, "message"):
                 raise
@@ -44,20 +44,20 @@ def create_flow_logs(call: Call) -> dict[str, Any]:
     return {"FlowLogIds": created, "Unsuccessful": failed, "ClientToken": params.get("ClientToken")}
 
 
-def _check(params: dict[str, Any]) -> None:
+def _check_params(params: dict[str, Any]) -> None:
     if not params.get("ResourceIds"):
-        raise missing("ResourceId")
+        raise missing_parameter_error("ResourceId")
     for name, allowed in (("ResourceType", RESOURCE_TYPES), ("TrafficType", TRAFFIC_TYPES), ("LogDestinationType", DESTINATIONS)):
         if name in params and params[name] not in allowed:
-            raise invalid_value(params[name], name, f"It must be one of {', '.join(allowed)}.")
+            raise invalid_value_error(params[name], name, f"It must be one of {', '.join(allowed)}.")
     if "TrafficType" not in params:
-        raise missing("TrafficType")
+        raise missing_parameter_error("TrafficType")
     destination = params.get("LogDestinationType", "cloud-watch-logs")
     if destination == "cloud-watch-logs" and not str(params.get("DeliverLogsPermissionArn", "")).startswith("arn:"):
         raise AwsError("InvalidParameter", "DeliverLogsPermissionArn can't be empty if LogDestinationType is cloud-watch-logs.")
 
 
-def _create(call: Call, resource_id: str) -> Any:
+def _create_flow_log(call: Call, resource_id: str) -> Any:
     params = call.params
     destination = params.get("LogDestination")
     group = params.get("LogGroupName")

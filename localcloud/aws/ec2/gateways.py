@@ -8,7 +8,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import interfaces, limits, tagging, vpcs
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -16,8 +16,8 @@ from localcloud.aws.patching import operation
 @operation("ec2", "CreateInternetGateway")
 def create_internet_gateway(call: Call) -> dict[str, Any]:
     tagging.read_requested_tags(call.params.get("TagSpecifications"), "internet-gateway")
-    end_dry_run(call)
-    limits.refuse_internet_gateway(call.backend)
+    stop_dry_run(call)
+    limits.check_internet_gateway_quota(call.backend)
     return call.moto()
 
 
@@ -27,7 +27,7 @@ def attach_internet_gateway(call: Call) -> dict[str, Any]:
     gateway = backend.get_internet_gateway(call.params["InternetGatewayId"])
     if gateway.vpc is None and find_attached_gateway(backend, vpc.id) is not None:
         raise AwsError("InvalidParameterValue", f"Network {vpc.id} already has an internet gateway attached")
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()
 
 
@@ -48,7 +48,7 @@ def detach_internet_gateway(call: Call) -> dict[str, Any]:
             f"Network {vpc_id} has some mapped public address(es). "
             "Please unmap those public address(es) before detaching the gateway.",
         )
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()
 
 
@@ -57,13 +57,13 @@ def delete_internet_gateway(call: Call) -> dict[str, Any]:
     gateway = call.backend.get_internet_gateway(call.params["InternetGatewayId"])
     if gateway.vpc is not None:
         raise AwsError("DependencyViolation", f"The internetGateway '{gateway.id}' has dependencies and cannot be deleted.")
-    end_dry_run(call)
+    stop_dry_run(call)
     answer = call.moto()
-    tagging.forget(call.backend, gateway.id)
+    tagging.delete_resource_tags(call.backend, gateway.id)
     return answer
 
 
-def address(backend: Any, allocation_id: str) -> Any:
+def find_address(backend: Any, allocation_id: str) -> Any:
     for item in backend.addresses:
         if item.allocation_id == allocation_id:
             return item
@@ -73,8 +73,8 @@ def address(backend: Any, allocation_id: str) -> Any:
 @operation("ec2", "AllocateAddress")
 def allocate_address(call: Call) -> dict[str, Any]:
     tagging.read_requested_tags(call.params.get("TagSpecifications"), "elastic-ip")
-    end_dry_run(call)
-    limits.refuse_address(call.backend)
+    stop_dry_run(call)
+    limits.check_address_quota(call.backend)
     answer = call.moto()
     return {**answer, "NetworkBorderGroup": call.region, "PublicIpv4Pool": "amazon"}
 
@@ -83,11 +83,11 @@ def allocate_address(call: Call) -> dict[str, Any]:
 def release_address(call: Call) -> dict[str, Any]:
     backend = call.backend
     if "AllocationId" in call.params:
-        elastic_ip = address(backend, call.params["AllocationId"])
+        elastic_ip = find_address(backend, call.params["AllocationId"])
         if elastic_ip.association_id:
             raise AwsError("InvalidIPAddress.InUse", f"Address {elastic_ip.public_ip} is in use.")
-        end_dry_run(call)
-        tagging.forget(backend, elastic_ip.id)
+        stop_dry_run(call)
+        tagging.delete_resource_tags(backend, elastic_ip.id)
     return call.moto()
 
 
@@ -97,5 +97,5 @@ def disassociate_address(call: Call) -> dict[str, Any]:
     for item in call.backend.addresses:
         if item.association_id == call.params.get("AssociationId") and item.eni is not None and item.eni.requester_managed:
             raise AwsError("AuthFailure", "You do not have permission to access the specified resource.")
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()

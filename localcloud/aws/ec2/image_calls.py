@@ -4,8 +4,8 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -20,7 +20,7 @@ def find_image(backend: Any, image_id: str) -> Any:
     return image
 
 
-def launchable(backend: Any, image_id: str) -> Any:
+def find_launchable_image(backend: Any, image_id: str) -> Any:
     image = find_image(backend, image_id)
     if image.state != "available":
         raise AwsError("InvalidAMIID.Unavailable", f"The image id '[{image_id}]' is no longer available")
@@ -42,7 +42,7 @@ def describe_images(call: Call) -> dict[str, Any]:
     users = call.params.get("ExecutableUsers")
     if users:
         images = [image for image in images if _can_launch(image, {call.account if user == "self" else user for user in users})]
-    images = keep(
+    images = filter_items(
         images,
         call.params.get("Filters"),
         {
@@ -64,9 +64,9 @@ def describe_images(call: Call) -> dict[str, Any]:
             "state": lambda image: image.state,
             "virtualization-type": lambda image: image.virtualization_type,
         },
-        lambda image: tagging.tags_of(backend, image.id),
+        lambda image: tagging.read_tags(backend, image.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     images, token = page(images, call.params)
     return {"Images": [describe_image(backend, image) for image in images], **token}
 

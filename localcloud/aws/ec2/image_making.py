@@ -10,7 +10,7 @@ from typing import Any
 from localcloud.aws import durations, events
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import image_calls, instance_calls, tagging
-from localcloud.aws.ec2.refusals import end_dry_run, missing
+from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[\w().\-/'@ \[\]]{3,128}", re.ASCII)
 def create_image(call: Call) -> dict[str, Any]:
     backend, params = call.backend, call.params
     if not params.get("Name"):
-        raise missing("name")
+        raise missing_parameter_error("name")
     instance = instance_calls.find(backend, [params["InstanceId"]])[0]
     if instance.state not in ("running", "stopped", "stopping"):
         raise AwsError(
@@ -29,30 +29,30 @@ def create_image(call: Call) -> dict[str, Any]:
         )
     _check_name(backend, params["Name"])
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "image", "snapshot")
-    end_dry_run(call)
+    stop_dry_run(call)
     image = backend.create_image(instance.id, params["Name"], params.get("Description", ""), [])
     image.root_device_name, image.root_device_type = instance.root_device_name, "ebs"
     image.hypervisor, image.imds_support = "xen", params.get("ImdsSupport")
     image.image_location = f"{call.account}/{image.name}"
-    return _begin(backend, image, tags, {"SourceInstanceId": instance.id, "NoReboot": bool(params.get("NoReboot"))})
+    return _start_creation(backend, image, tags, {"SourceInstanceId": instance.id, "NoReboot": bool(params.get("NoReboot"))})
 
 
 @operation("ec2", "CopyImage")
 def copy_image(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CopyImage.html"""
     backend, params = call.backend, call.params
-    source = image_calls.launchable(call.backend_of("ec2", params["SourceRegion"]), params["SourceImageId"])
+    source = image_calls.find_launchable_image(call.backend_of("ec2", params["SourceRegion"]), params["SourceImageId"])
     _check_name(backend, params["Name"])
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "image", "snapshot")
-    end_dry_run(call)
+    stop_dry_run(call)
     image = backend.copy_image(source.id, params["SourceRegion"], params["Name"], params.get("Description", ""))
     for attribute in ("root_device_name", "root_device_type", "hypervisor", "image_type", "boot_mode"):
         setattr(image, attribute, getattr(source, attribute))
     image.imds_support = getattr(source, "imds_support", None)
     image.image_location = f"{call.account}/{image.name}"
     if params.get("CopyImageTags"):
-        tags["image"] = {**tagging.tags_of(source.ec2_backend, source.id), **tags.get("image", {})}
-    return _begin(backend, image, tags, {"SourceImageId": source.id})
+        tags["image"] = {**tagging.read_tags(source.ec2_backend, source.id), **tags.get("image", {})}
+    return _start_creation(backend, image, tags, {"SourceImageId": source.id})
 
 
 @operation("ec2", "ModifyImageAttribute")
@@ -62,7 +62,7 @@ def modify_image_attribute(call: Call) -> dict[str, Any]:
     support = (call.params.get("ImdsSupport") or {}).get("Value")
     if support not in (None, "v2.0"):
         raise AwsError("InvalidParameterValue", f"Invalid value '{support}' for imdsSupport. Valid value is v2.0.")
-    end_dry_run(call)
+    stop_dry_run(call)
     image.imds_support = support or getattr(image, "imds_support", None)
     image.description = (call.params.get("Description") or {}).get("Value", image.description)
     return call.moto()
@@ -72,10 +72,10 @@ def modify_image_attribute(call: Call) -> dict[str, Any]:
 def deregister_image(call: Call) -> dict[str, Any]:
     backend = call.backend
     image = _find_own_image(call)
-    end_dry_run(call)
+    stop_dry_run(call)
     durations.cancel(image)
     answer = call.moto()
-    tagging.forget(backend, image.id)
+    tagging.delete_resource_tags(backend, image.id)
     events.publish(events.Event("image", "gone", image.id, call.region, call.account))
     return answer
 
@@ -87,7 +87,7 @@ def _find_own_image(call: Call) -> Any:
     return image
 
 
-def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dict[str, Any]) -> dict[str, Any]:
+def _start_creation(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dict[str, Any]) -> dict[str, Any]:
     """Set the AMI to pending now, and to available or failed once the realizer is done."""
     image.add_tags(tags.get("image", {}))
     image.ebs_snapshot.add_tags(tags.get("snapshot", {}))
@@ -106,27 +106,27 @@ def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dic
         partial(_final_state, image),
         "ec2-image",
         gate=partial(_is_created, image),
-        fail=partial(_fail, image),
+        fail=partial(_mark_failed, image),
     )
     events.publish(event)
     return {"ImageId": image.id}
 
 
 def _is_created(image: Any) -> bool:
-    return _progress(image).done
+    return _read_progress(image).done
 
 
 def _final_state(image: Any) -> str:
-    if problem := _progress(image).problem:
-        _fail(image, problem)
+    if problem := _read_progress(image).problem:
+        _mark_failed(image, problem)
     return "failed" if problem else "available"
 
 
-def _fail(image: Any, reason: str) -> None:
+def _mark_failed(image: Any, reason: str) -> None:
     image.state, image.state_reason = "failed", reason
 
 
-def _progress(image: Any) -> events.Progress:
+def _read_progress(image: Any) -> events.Progress:
     backend = image.ec2_backend
     return events.progress("image", image.id, backend.region_name, backend.account_id)
 

@@ -59,23 +59,23 @@ class OwnImage:
 _own: list[OwnImage] = []
 
 
-def give(image: OwnImage) -> None:
+def add_own_image(image: OwnImage) -> None:
     """Add the AMI to all regions of all accounts that are first used after this call."""
     _own.append(image)
 
 
 def install() -> None:
     backend: Any = AmiBackend
-    backend._load_amis = _load
+    backend._load_amis = _load_images
 
 
 def make_own_image(backend: Any, tags: Mapping[str, str]) -> Any:
     """Create moto's object for an AMI built with amis/, without adding it to the account's images."""
     name = f"gpumpi-{'-'.join(tags.values())}"
-    return _image_record(backend, OwnImage(name, "Built with the templates in amis/", "2026-07-01T00:00:00.000Z", tags))
+    return _build_image_record(backend, OwnImage(name, "Built with the templates in amis/", "2026-07-01T00:00:00.000Z", tags))
 
 
-def _image_record(backend: Any, own: OwnImage) -> Any:
+def _build_image_record(backend: Any, own: OwnImage) -> Any:
     created = PublicImage(
         backend,
         own.id(backend.region_name),
@@ -93,9 +93,9 @@ def _image_record(backend: Any, own: OwnImage) -> Any:
     return created
 
 
-def _load(backend: Any) -> None:
+def _load_images(backend: Any) -> None:
     for parameters in _own:
-        created = _image_record(backend, parameters)
+        created = _build_image_record(backend, parameters)
         backend.amis[created.id] = created
     for image in IMAGES:
         image_id = image.id(backend.region_name)

@@ -11,7 +11,7 @@ from moto.core.types import Base64EncodedString
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.instance_calls import find
 from localcloud.aws.ec2.launch_templates import check_user_data
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -33,7 +33,7 @@ def _set_monitoring(call: Call, state: str) -> dict[str, Any]:
     for instance in instances:
         if instance.state in ("shutting-down", "terminated"):
             raise AwsError("IncorrectState", f"The instance '{instance.id}' is not in a state in which monitoring can change.")
-    end_dry_run(call)
+    stop_dry_run(call)
     for instance in instances:
         instance.monitoring_state = state
     return {"InstanceMonitorings": [{"InstanceId": instance.id, "Monitoring": {"State": state}} for instance in instances]}
@@ -49,6 +49,6 @@ def modify_instance_attribute(call: Call) -> dict[str, Any]:
         raise AwsError("IncorrectInstanceState", f"The instance '{instance.id}' is not in the 'stopped' state.")
     encoded = base64.b64encode(call.params["UserData"].get("Value", b"")).decode()
     check_user_data(encoded)
-    end_dry_run(call)
+    stop_dry_run(call)
     instance.user_data = Base64EncodedString(encoded) if encoded else None
     return {}

@@ -9,11 +9,11 @@ from typing import Any
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch, tagging
-from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.filters import filter_items, page
 from localcloud.aws.ec2.instance_events import publish, terminate
 from localcloud.aws.ec2.instance_view import describe_instance
 from localcloud.aws.ec2.launch_plan import Plan
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -32,21 +32,21 @@ def run_instances(call: Call) -> dict[str, Any]:
                     "IdempotentParameterMismatch",
                     f"The request uses the same client token '{token}' as a previous, but non-identical request.",
                 )
-            return _reservation_shown(previous)
+            return _describe_reservation(previous)
     least, most = int(params.get("MinCount", 1)), int(params.get("MaxCount", 1))
     if not 1 <= least <= most:
         raise AwsError("InvalidParameterValue", f"The minimum count {least} must be between 1 and the maximum count {most}.")
     data = launch.merge_template(backend, params)
-    planned = _plan_most(backend, data, least, most)
-    end_dry_run(call)
-    reservation: Any = launch.carry_out(backend, planned)
+    planned = _plan_largest_launch(backend, data, least, most)
+    stop_dry_run(call)
+    reservation: Any = launch.create_planned_instances(backend, planned)
     reservation.client_token, reservation.request = token, request
     for instance in reservation.instances:
         publish("created", instance)
-    return _reservation_shown(reservation)
+    return _describe_reservation(reservation)
 
 
-def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> Plan:
+def _plan_largest_launch(backend: Any, data: dict[str, Any], least: int, most: int) -> Plan:
     """Plan the launch of as many instances as possible between the minimum and maximum count."""
     for count in range(most, least, -1):
         try:
@@ -57,7 +57,7 @@ def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> Pla
     return launch.plan(backend, data, least)
 
 
-def _reservation_shown(reservation: Any) -> dict[str, Any]:
+def _describe_reservation(reservation: Any) -> dict[str, Any]:
     return {
         "ReservationId": reservation.id,
         "OwnerId": reservation.owner_id,
@@ -72,14 +72,14 @@ def install() -> None:
     from moto.ec2.exceptions import InvalidInstanceIdError
     from moto.ec2.models.instances import InstanceBackend
 
-    def find_one(self: Any, instance_id: str) -> Any:
+    def find_instance(self: Any, instance_id: str) -> Any:
         for reservation in self.reservations.values():
             for instance in reservation.instances:
                 if instance.id == instance_id:
                     return instance
         raise InvalidInstanceIdError(instance_id)
 
-    InstanceBackend.get_instance = find_one  # type: ignore[method-assign]
+    InstanceBackend.get_instance = find_instance  # type: ignore[method-assign]
 
 
 def list_instances(backend: Any) -> list[Any]:
@@ -109,21 +109,24 @@ def describe_instances(call: Call) -> dict[str, Any]:
     if ids and "MaxResults" in call.params:
         raise AwsError("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
     filters = call.params.get("Filters")
-    matching = keep(
-        find(backend, ids) if ids else list_instances(backend), filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id)
+    matching = filter_items(
+        find(backend, ids) if ids else list_instances(backend),
+        filters,
+        _FILTERS,
+        lambda item: tagging.read_tags(backend, item.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching_ids = {instance.id for instance in matching}
     reservations = []
     for reservation in backend.reservations.values():
         instances = [describe_instance(instance) for instance in reservation.instances if instance.id in matching_ids]
         if instances:
-            reservations.append({**_reservation_shown_empty(reservation), "Instances": instances})
+            reservations.append({**_describe_empty_reservation(reservation), "Instances": instances})
     reservations, token = page(reservations, call.params)
     return {"Reservations": reservations, **token}
 
 
-def _reservation_shown_empty(reservation: Any) -> dict[str, Any]:
+def _describe_empty_reservation(reservation: Any) -> dict[str, Any]:
     return {"ReservationId": reservation.id, "OwnerId": reservation.owner_id, "Groups": []}
 
 
@@ -185,7 +188,7 @@ def terminate_instances(call: Call) -> dict[str, Any]:
                 f"The instance '{instance.id}' may not be terminated. "
                 "Modify its 'disableApiTermination' instance attribute and try again.",
             )
-    end_dry_run(call)
+    stop_dry_run(call)
     changes = terminate(instances)
-    capacity.instances_gone(call.backend_of("autoscaling"), ids)
+    capacity.replace_terminated_instances(call.backend_of("autoscaling"), ids)
     return {"TerminatingInstances": changes}

@@ -14,7 +14,7 @@ from moto.ec2.utils import generic_filter
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -46,7 +46,7 @@ class TypeFacts:
 
 
 @cache
-def facts(name: str) -> TypeFacts | None:
+def find_type_facts(name: str) -> TypeFacts | None:
     """Return the properties of an instance type, or None if EC2 has no such type."""
     data = INSTANCE_TYPES.get(name)
     if data is None:
@@ -81,7 +81,7 @@ def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(sorted(places)) for name, places in zones.items()}
 
 
-def exists_in(region: str, name: str) -> bool:
+def is_offered_in(region: str, name: str) -> bool:
     """Return whether EC2 lists the type in that region. EC2 lists only the types that the region offers."""
     offered = offered_zones(region)
     return name in INSTANCE_TYPES and (not offered or name in offered)
@@ -89,7 +89,7 @@ def exists_in(region: str, name: str) -> bool:
 
 @cache
 def _list_types(region: str) -> Mapping[str, InstanceType]:
-    return {name: InstanceType(name) for name in sorted(INSTANCE_TYPES) if exists_in(region, name)}
+    return {name: InstanceType(name) for name in sorted(INSTANCE_TYPES) if is_offered_in(region, name)}
 
 
 @operation("ec2", "DescribeInstanceTypes")
@@ -98,7 +98,7 @@ def describe_instance_types(call: Call) -> dict[str, Any]:
     unknown = [name for name in names if name not in types_by_name]
     if unknown:
         raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
-    end_dry_run(call)
+    stop_dry_run(call)
     types = [types_by_name[name] for name in names] if names else list(types_by_name.values())
     filters = {item["Name"]: item.get("Values", []) for item in call.params.get("Filters", ())}
     types, token = page(generic_filter(filters, types), call.params)
@@ -106,7 +106,7 @@ def describe_instance_types(call: Call) -> dict[str, Any]:
 
 
 @cache
-def _offerings(location_type: str, region: str) -> tuple[dict[str, Any], ...]:
+def _list_offerings(location_type: str, region: str) -> tuple[dict[str, Any], ...]:
     return tuple(INSTANCE_TYPE_OFFERINGS[location_type].get(region, ()))
 
 
@@ -115,7 +115,7 @@ def describe_instance_type_offerings(call: Call) -> dict[str, Any]:
     location_type = call.params.get("LocationType", "region")
     if location_type not in INSTANCE_TYPE_OFFERINGS:
         raise AwsError("InvalidParameterValue", f"Invalid value '{location_type}' for LocationType.")
-    offerings = list(_offerings(location_type, call.region))
+    offerings = list(_list_offerings(location_type, call.region))
     for item_filter in call.params.get("Filters", ()):
         member = {"instance-type": "InstanceType", "location": "Location"}.get(item_filter["Name"])
         if member is None:
@@ -127,6 +127,6 @@ def describe_instance_type_offerings(call: Call) -> dict[str, Any]:
             for offering in offerings
             if offering[member] in exact or any(fnmatchcase(offering[member], pattern) for pattern in patterns)
         ]
-    end_dry_run(call)
+    stop_dry_run(call)
     offerings, token = page(offerings, call.params)
     return {"InstanceTypeOfferings": offerings, **token}

@@ -20,8 +20,8 @@ def describe_instance(instance: Any) -> dict[str, Any]:
         "ClientToken": instance.client_token or "",
         "State": {"Name": instance.state, "Code": STATES[instance.state]},
         "StateTransitionReason": instance._reason,
-        "StateReason": _state_reason(instance),
-        "Placement": _placement(instance),
+        "StateReason": _describe_state_reason(instance),
+        "Placement": _describe_placement(instance),
         "Monitoring": {"State": "enabled" if instance.monitored else "disabled"},
         "SubnetId": instance.subnet_id if instance.nics else None,
         "VpcId": primary.subnet.vpc_id if primary else None,
@@ -32,19 +32,19 @@ def describe_instance(instance: Any) -> dict[str, Any]:
         if primary and primary.public_ip
         else "",
         "SourceDestCheck": instance.source_dest_check if is_live else None,
-        "SecurityGroups": interface_calls.groups_shown(primary) if primary else [],
-        "NetworkInterfaces": [_interface(nic) for nic in instance.nics.values()],
+        "SecurityGroups": interface_calls.describe_groups(primary) if primary else [],
+        "NetworkInterfaces": [_describe_interface(nic) for nic in instance.nics.values()],
         "Architecture": instance.architecture,
         "Hypervisor": instance.hypervisor,
         "VirtualizationType": "hvm",
         "RootDeviceName": instance.root_device_name,
         "RootDeviceType": "ebs",
-        "BlockDeviceMappings": [_volume(device, block) for device, block in instance.get_block_device_mapping],
+        "BlockDeviceMappings": [_describe_volume(device, block) for device, block in instance.get_block_device_mapping],
         "EbsOptimized": bool(instance.ebs_optimized),
         "EnaSupport": True,
-        "IamInstanceProfile": _profile(instance),
+        "IamInstanceProfile": _describe_profile(instance),
         "InstanceLifecycle": instance.lifecycle,
-        "MetadataOptions": _metadata(instance.metadata_options),
+        "MetadataOptions": _describe_metadata_options(instance.metadata_options),
         "HibernationOptions": {"Configured": bool((instance.hibernation_options or {}).get("Configured"))},
         "EnclaveOptions": {"Enabled": False},
         "MaintenanceOptions": {"AutoRecovery": "default"},
@@ -75,7 +75,7 @@ def _describe_launch(instance: LaunchedInstance) -> dict[str, Any]:
     }
 
 
-def _placement(instance: Any) -> dict[str, Any]:
+def _describe_placement(instance: Any) -> dict[str, Any]:
     return {
         "AvailabilityZone": instance.placement.zone,
         "GroupName": instance.placement.group_name,
@@ -86,12 +86,12 @@ def _placement(instance: Any) -> dict[str, Any]:
     }
 
 
-def _state_reason(instance: Any) -> dict[str, str] | None:
+def _describe_state_reason(instance: Any) -> dict[str, str] | None:
     reason = instance.state_reason
     return {"Code": reason.code, "Message": reason.message} if reason.code else None
 
 
-def _interface(nic: Any) -> dict[str, Any]:
+def _describe_interface(nic: Any) -> dict[str, Any]:
     return {
         "NetworkInterfaceId": nic.id,
         "InterfaceType": nic.interface_type,
@@ -103,16 +103,16 @@ def _interface(nic: Any) -> dict[str, Any]:
         "MacAddress": nic.mac_address,
         "PrivateIpAddress": nic.private_ip_address,
         "PrivateDnsName": getattr(nic, "private_dns_name", None),
-        "PrivateIpAddresses": interface_calls.addresses_shown(nic),
+        "PrivateIpAddresses": interface_calls.describe_addresses(nic),
         "Ipv6Addresses": [{"Ipv6Address": address} for address in nic.ipv6_addresses],
         "SourceDestCheck": nic.source_dest_check,
-        "Groups": interface_calls.groups_shown(nic),
-        "Association": interface_calls.association_shown(nic),
-        "Attachment": interface_calls.attachment_shown(nic),
+        "Groups": interface_calls.describe_groups(nic),
+        "Association": interface_calls.describe_association(nic),
+        "Attachment": interface_calls.describe_attachment(nic),
     }
 
 
-def _volume(device: str, block: Any) -> dict[str, Any]:
+def _describe_volume(device: str, block: Any) -> dict[str, Any]:
     ebs = {
         "VolumeId": block.volume_id,
         "Status": "attached",
@@ -122,14 +122,14 @@ def _volume(device: str, block: Any) -> dict[str, Any]:
     return {"DeviceName": device, "Ebs": ebs}
 
 
-def _profile(instance: Any) -> dict[str, str] | None:
+def _describe_profile(instance: Any) -> dict[str, str] | None:
     association = instance.ec2_backend.iam_instance_profile_associations.get(instance.id)
     if association is None:
         return None
     return {"Arn": association.iam_instance_profile.arn, "Id": association.iam_instance_profile.id}
 
 
-def _metadata(options: Any) -> dict[str, Any]:
+def _describe_metadata_options(options: Any) -> dict[str, Any]:
     return {
         "State": options.state,
         "HttpTokens": options.http_tokens,

@@ -18,7 +18,7 @@ moto uses only the device index as the key.
 """
 
 
-def ended_by_user() -> str:
+def format_user_initiated_reason() -> str:
     """Return the `StateTransitionReason` of an instance that is being stopped or terminated."""
     return f"User initiated ({clock.now():%Y-%m-%d %H:%M:%S} GMT)"
 
@@ -79,9 +79,9 @@ class LaunchedInstance(Instance):
         tags = self._plan.tags.get("network-interface", {})
         for item in self._plan.interfaces:
             interface = launch_interfaces.create(self.ec2_backend, item, tags, alone=len(self._plan.interfaces) == 1)
-            self._attach(interface, item.card, item.device)
+            self._attach_interface(interface, item.card, item.device)
 
-    def _attach(self, interface: Any, card: int, device: int) -> str:
+    def _attach_interface(self, interface: Any, card: int, device: int) -> str:
         self.nics[card * CARD_SLOTS + device] = interface
         interface.instance, interface.status = self, "in-use"
         interface.attachment_id = random_eni_attach_id()
@@ -90,7 +90,7 @@ class LaunchedInstance(Instance):
         return str(interface.attachment_id)
 
     def attach_eni(self, eni: Any, device_index: int) -> str:
-        return self._attach(eni, 0, int(device_index))
+        return self._attach_interface(eni, 0, int(device_index))
 
     def detach_eni(self, eni: Any) -> None:
         self.nics = {slot: interface for slot, interface in self.nics.items() if interface is not eni}
@@ -137,11 +137,11 @@ class LaunchedInstance(Instance):
         previous = InstanceState(self._state.name, self._state.code)
         if not self.is_live:
             return previous
-        self._reason = ended_by_user()
+        self._reason = format_user_initiated_reason()
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
         # EC2 has no state for a failed termination. After a failure, resources that the instance still holds cannot be
         # deleted.
-        failed = durations.fails_as(self, "state_name", "terminated")
+        failed = durations.make_failure_handler(self, "state_name", "terminated")
         kind, release = "ec2-instance-terminate", self._release_resources
         durations.schedule(self, "state_name", "shutting-down", "terminated", kind, release, self.is_settled, failed)
         return previous
@@ -167,7 +167,7 @@ class LaunchedInstance(Instance):
                 address.instance = address.eni = address.association_id = None
         self.nics, self._subnet_id, self._private_ips = {}, None, set()
         self.teardown_defaults()
-        capacity_reservations.release(backend, self.id)
+        capacity_reservations.release_instance(backend, self.id)
         _leave_placement_group(backend, self.id)
         association = backend.iam_instance_profile_associations.get(self.id)
         if association is not None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import addresses, interfaces, tagging
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -21,18 +21,18 @@ def create_network_interface(call: Call) -> dict[str, Any]:
     subnet = backend.get_subnet(params["SubnetId"])
     kind = params.get("InterfaceType", "interface")
     if kind not in CREATABLE_TYPES:
-        raise invalid_value(kind, "interfaceType", f"It must be one of {', '.join(CREATABLE_TYPES)}.")
+        raise invalid_value_error(kind, "interfaceType", f"It must be one of {', '.join(CREATABLE_TYPES)}.")
     primary_addresses = [params["PrivateIpAddress"]] if "PrivateIpAddress" in params else []
     primary_addresses += [item["PrivateIpAddress"] for item in params.get("PrivateIpAddresses", ())]
     if kind == "efa-only" and (primary_addresses or params.get("SecondaryPrivateIpAddressCount")):
         raise AwsError("InvalidParameterCombination", "EFA-only network interfaces cannot have IP addresses.")
     for address in primary_addresses:
-        addresses.refuse_unless_free(subnet, address)
-    groups = interfaces.groups_in(
+        addresses.check_address_is_free(subnet, address)
+    groups = interfaces.find_groups(
         backend, subnet.vpc_id, params.get("Groups") or [backend.get_default_security_group(subnet.vpc_id).id]
     )
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "network-interface").get("network-interface", {})
-    end_dry_run(call)
+    stop_dry_run(call)
     interface = interfaces.create(
         backend,
         subnet,
@@ -55,20 +55,20 @@ def create_network_interface(call: Call) -> dict[str, Any]:
 
 @operation("ec2", "DeleteNetworkInterface")
 def delete_network_interface(call: Call) -> None:
-    interface = _find(call.backend, call.params["NetworkInterfaceId"])
+    interface = _find_interface(call.backend, call.params["NetworkInterfaceId"])
     if interface.requester_managed:
         raise AwsError("OperationNotPermitted", f"The network interface '{interface.id}' is managed by {interface.requester_id}.")
     if interface.instance is not None:
         raise AwsError("InvalidParameterValue", f"Network interface '{interface.id}' is currently in use.")
-    end_dry_run(call)
+    stop_dry_run(call)
     interfaces.delete(call.backend, interface.id)
 
 
 @operation("ec2", "DescribeNetworkInterfaces")
 def describe_network_interfaces(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("NetworkInterfaceIds")
-    matching = keep(
-        [_find(backend, interface_id) for interface_id in ids] if ids else list(backend.enis.values()),
+    matching = filter_items(
+        [_find_interface(backend, interface_id) for interface_id in ids] if ids else list(backend.enis.values()),
         call.params.get("Filters"),
         {
             "addresses.private-ip-address": lambda item: [address["PrivateIpAddress"] for address in item.private_ip_addresses],
@@ -92,32 +92,32 @@ def describe_network_interfaces(call: Call) -> dict[str, Any]:
             "requester-id": lambda item: item.requester_id,
             "requester-managed": lambda item: item.requester_managed,
             "source-dest-check": lambda item: item.source_dest_check,
-            "status": _status,
+            "status": _read_status,
             "subnet-id": lambda item: item.subnet.id,
             "vpc-id": lambda item: item.subnet.vpc_id,
         },
-        lambda item: tagging.tags_of(backend, item.id),
+        lambda item: tagging.read_tags(backend, item.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, call.params)
     return {"NetworkInterfaces": [describe_interface(backend, interface) for interface in matching], **token}
 
 
-def _find(backend: Any, interface_id: str) -> Any:
+def _find_interface(backend: Any, interface_id: str) -> Any:
     if interface_id not in backend.enis:
         raise AwsError("InvalidNetworkInterfaceID.NotFound", f"The networkInterface ID '{interface_id}' does not exist")
     return backend.enis[interface_id]
 
 
-def _status(interface: Any) -> str:
+def _read_status(interface: Any) -> str:
     return "in-use" if interface.instance or interface.requester_managed else "available"
 
 
-def groups_shown(interface: Any) -> list[dict[str, str]]:
+def describe_groups(interface: Any) -> list[dict[str, str]]:
     return [{"GroupId": group.id, "GroupName": group.name} for group in interface.group_set]
 
 
-def association_shown(interface: Any) -> dict[str, Any] | None:
+def describe_association(interface: Any) -> dict[str, Any] | None:
     """Return the interface's public address, if any."""
     if not interface.public_ip:
         return None
@@ -137,8 +137,8 @@ def public_dns_name(region: str, address: str) -> str:
     return f"ec2-{address.replace('.', '-')}.{domain}"
 
 
-def addresses_shown(interface: Any) -> list[dict[str, Any]]:
-    association = association_shown(interface)
+def describe_addresses(interface: Any) -> list[dict[str, Any]]:
+    association = describe_association(interface)
     return [
         {
             "PrivateIpAddress": address["PrivateIpAddress"],
@@ -150,7 +150,7 @@ def addresses_shown(interface: Any) -> list[dict[str, Any]]:
     ]
 
 
-def attachment_shown(interface: Any) -> dict[str, Any] | None:
+def describe_attachment(interface: Any) -> dict[str, Any] | None:
     """Return the interface's attachment to its instance, if any."""
     if interface.instance is None:
         return None
@@ -166,13 +166,13 @@ def attachment_shown(interface: Any) -> dict[str, Any] | None:
 
 def describe_interface(backend: Any, interface: Any) -> dict[str, Any]:
     """Return the interface in the format of DescribeNetworkInterfaces."""
-    attachment = attachment_shown(interface)
+    attachment = describe_attachment(interface)
     if attachment is not None:
         attachment |= {"InstanceId": interface.instance.id, "InstanceOwnerId": interface.owner_id}
     return {
         "NetworkInterfaceId": interface.id,
         "InterfaceType": interface.interface_type,
-        "Status": _status(interface),
+        "Status": _read_status(interface),
         "Description": interface.description,
         "OwnerId": interface.owner_id,
         "RequesterId": interface.requester_id if interface.requester_managed else None,
@@ -183,11 +183,11 @@ def describe_interface(backend: Any, interface: Any) -> dict[str, Any]:
         "MacAddress": interface.mac_address,
         "PrivateIpAddress": interface.private_ip_address,
         "PrivateDnsName": interfaces.private_dns_name(backend.region_name, interface.private_ip_address) or None,
-        "PrivateIpAddresses": addresses_shown(interface),
+        "PrivateIpAddresses": describe_addresses(interface),
         "Ipv6Addresses": [{"Ipv6Address": address} for address in interface.ipv6_addresses],
         "SourceDestCheck": interface.source_dest_check,
-        "Groups": groups_shown(interface),
-        "Association": association_shown(interface),
+        "Groups": describe_groups(interface),
+        "Association": describe_association(interface),
         "Attachment": attachment,
         "TagSet": tagging.describe_tags(backend, interface.id),
     }

@@ -21,13 +21,13 @@ _attachment: Any = NetworkInterface.attachment
 
 def install() -> None:
     interface: Any = NetworkInterface
-    interface.__init__ = _init
-    interface.attachment = property(_attachment_with_card)
+    interface.__init__ = _init_interface
+    interface.attachment = property(_read_attachment)
     # moto adds the instance's security groups to each interface. On AWS, an interface has only its own groups.
     interface.group_set = property(lambda self: self._group_set)
 
 
-def _init(
+def _init_interface(
     self: Any,
     ec2_backend: Any,
     subnet: Any,
@@ -52,7 +52,7 @@ def _init(
     self.network_card_index = 0
 
 
-def _attachment_with_card(self: Any) -> Any:
+def _read_attachment(self: Any) -> Any:
     attachment = _attachment.fget(self)
     if attachment is not None:
         attachment.network_card_index = self.network_card_index
@@ -66,7 +66,7 @@ def private_dns_name(region: str, address: str | None) -> str:
     return f"ip-{address.replace('.', '-')}.{domain}"
 
 
-def groups_in(backend: Any, vpc_id: str, group_ids: Iterable[str]) -> list[Any]:
+def find_groups(backend: Any, vpc_id: str, group_ids: Iterable[str]) -> list[Any]:
     """Return moto's objects for security groups of a VPC."""
     groups = []
     for group_id in group_ids:
@@ -121,14 +121,14 @@ def delete(backend: Any, interface_id: str) -> None:
         return
     for address in interface.private_ip_addresses:
         addresses.release(interface.subnet, address["PrivateIpAddress"])
-    tagging.forget(backend, interface_id)
+    tagging.delete_resource_tags(backend, interface_id)
 
 
 def find_in_subnet(backend: Any, subnet_id: str) -> list[Any]:
     return [interface for interface in backend.enis.values() if interface.subnet.id == subnet_id]
 
 
-def using_group(backend: Any, group_id: str) -> list[Any]:
+def find_by_group(backend: Any, group_id: str) -> list[Any]:
     return [interface for interface in backend.enis.values() if any(group.id == group_id for group in interface.group_set)]
 
 

@@ -17,9 +17,9 @@ from localcloud.aws.ec2 import image_calls, instance_types, launch_capacity, lau
 from localcloud.aws.ec2.instance_types import TypeFacts
 from localcloud.aws.ec2.instances import LaunchedInstance
 from localcloud.aws.ec2.launch_plan import Plan
-from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, to_boto, version_named_by
-from localcloud.aws.ec2.refusals import invalid_value, missing
-from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, find_specified_version, to_boto_format
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error
+from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 
 DEFAULT_TYPE = "m1.small"
@@ -33,9 +33,9 @@ def merge_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     specification = data.get("LaunchTemplate")
     if not specification:
         return dict(data)
-    version = version_named_by(backend, specification)
+    version = find_specified_version(backend, specification)
     own = {key: value for key, value in data.items() if key != "LaunchTemplate"}
-    merged = {**to_boto(version.data), **own}
+    merged = {**to_boto_format(version.data), **own}
     merged["TagSpecifications"] = _merge_tags(version.data.get("TagSpecifications", ()), own.get("TagSpecifications", ()))
     merged["_template"] = version
     return merged
@@ -56,27 +56,27 @@ def _merge_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str
 def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
     """Resolve and validate a launch without creating anything."""
     if not data.get("ImageId"):
-        raise missing("ImageId")
-    image = image_calls.launchable(backend, data["ImageId"])
+        raise missing_parameter_error("ImageId")
+    image = image_calls.find_launchable_image(backend, data["ImageId"])
     facts = _type_facts(backend, data.get("InstanceType") or DEFAULT_TYPE, image)
     _check_options(backend, data)
-    subnet = _subnet(backend, data, facts.name)
+    subnet = _choose_subnet(backend, data, facts.name)
     zone = subnet.availability_zone
     requested_zone = (data.get("Placement") or {}).get("AvailabilityZone")
     if requested_zone and requested_zone != zone:
         raise AwsError(
             "InvalidParameterValue", f"The subnet '{subnet.id}' is in {zone}, not in the Availability Zone {requested_zone}."
         )
-    launch_capacity.refuse_where_not_offered(backend.region_name, facts.name, zone)
-    market = launch_capacity.market(data, facts)
-    group = launch_capacity.placement_group(backend, data, facts, zone, count)
-    reservation = launch_capacity.reservation(backend, data, facts, zone, group, market, count)
+    launch_capacity.check_type_is_offered(backend.region_name, facts.name, zone)
+    market = launch_capacity.read_market(data, facts)
+    group = launch_capacity.find_placement_group(backend, data, facts, zone, count)
+    reservation = launch_capacity.find_reservation(backend, data, facts, zone, group, market, count)
     interfaces = launch_interfaces.plan(backend, data, subnet, facts, count)
-    limits.refuse_vcpus(backend, facts, market, reservation, count)
-    launch_capacity.refuse_where_scarce(backend.region_name, facts.name, zone, market, reservation)
-    limits.refuse_interfaces(backend, len(interfaces) * count)
+    limits.check_vcpu_quota(backend, facts, market, reservation, count)
+    launch_capacity.check_free_capacity(backend.region_name, facts.name, zone, market, reservation)
+    limits.check_interface_quota(backend, len(interfaces) * count)
     volumes = launch_volumes.plan(backend, data, image)
-    limits.refuse_gp3_storage(backend, sum(volume.size for volume in volumes if volume.type == "gp3") * count)
+    limits.check_gp3_storage_quota(backend, sum(volume.size for volume in volumes if volume.type == "gp3") * count)
     return Plan(
         data=data,
         count=count,
@@ -85,7 +85,7 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
         zone=zone,
         interfaces=interfaces,
         volumes=volumes,
-        profile=_profile(backend, data.get("IamInstanceProfile") or {}),
+        profile=_find_profile(backend, data.get("IamInstanceProfile") or {}),
         placement_group=group,
         market=market,
         reservation=reservation,
@@ -94,8 +94,8 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
 
 
 def _type_facts(backend: Any, name: str, image: Any) -> TypeFacts:
-    facts = instance_types.facts(name)
-    if facts is None or not instance_types.exists_in(backend.region_name, name):
+    facts = instance_types.find_type_facts(name)
+    if facts is None or not instance_types.is_offered_in(backend.region_name, name):
         raise AwsError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
     if image.architecture not in facts.architectures:
         raise AwsError(
@@ -115,15 +115,15 @@ def _check_options(backend: Any, data: Mapping[str, Any]) -> None:
         check_user_data(str(data["UserData"]))
     shutdown = data.get("InstanceInitiatedShutdownBehavior")
     if shutdown not in (None, "stop", "terminate"):
-        raise invalid_value(shutdown, "instanceInitiatedShutdownBehavior", "It must be stop or terminate.")
+        raise invalid_value_error(shutdown, "instanceInitiatedShutdownBehavior", "It must be stop or terminate.")
     metadata = data.get("MetadataOptions") or {}
     if metadata.get("HttpTokens") not in (None, "optional", "required"):
-        raise invalid_value(metadata["HttpTokens"], "httpTokens", "It must be optional or required.")
+        raise invalid_value_error(metadata["HttpTokens"], "httpTokens", "It must be optional or required.")
     if not 1 <= int(metadata.get("HttpPutResponseHopLimit", 1)) <= 64:
-        raise invalid_value(metadata["HttpPutResponseHopLimit"], "httpPutResponseHopLimit", "It must be between 1 and 64.")
+        raise invalid_value_error(metadata["HttpPutResponseHopLimit"], "httpPutResponseHopLimit", "It must be between 1 and 64.")
 
 
-def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
+def _choose_subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     """Return the primary interface's subnet: the requested subnet, or a default subnet in a zone that offers the
     type."""
     specifications = data.get("NetworkInterfaces") or ()
@@ -142,7 +142,7 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     if vpc is None:
         raise AwsError("VPCIdNotSpecified", "No default VPC for this user")
     requested = (data.get("Placement") or {}).get("AvailabilityZone")
-    zone_name = zone_named(backend, requested).name if requested else None
+    zone_name = find_zone(backend, requested).name if requested else None
     defaults = backend.get_default_subnets()
     offered = instance_types.offered_zones(backend.region_name).get(name, ())
     for zone in sorted(defaults, key=lambda zone: (zone not in offered, zone)):
@@ -151,7 +151,7 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     raise AwsError("MissingInput", f"No subnets found for the default VPC '{vpc.id}'. Please specify a subnet.")
 
 
-def _profile(backend: Any, requested: Mapping[str, str]) -> Any:
+def _find_profile(backend: Any, requested: Mapping[str, str]) -> Any:
     """Return moto's object for the requested instance profile, if any."""
     if not requested:
         return None
@@ -160,14 +160,14 @@ def _profile(backend: Any, requested: Mapping[str, str]) -> Any:
     for profile in backend_of("iam", backend.account_id, backend.region_name).instance_profiles.values():
         if value in (profile.arn if parameter == "arn" else profile.name,):
             if not profile.roles:
-                raise invalid_value(
+                raise invalid_value_error(
                     value, f"iamInstanceProfile.{parameter}", f'IAM Instance Profile "{profile.arn}" has no associated IAM Roles'
                 )
             return profile
-    raise invalid_value(value, f"iamInstanceProfile.{parameter}", f"Invalid IAM Instance Profile {parameter}")
+    raise invalid_value_error(value, f"iamInstanceProfile.{parameter}", f"Invalid IAM Instance Profile {parameter}")
 
 
-def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
+def create_planned_instances(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
     """Create the planned instances. `more_tags` are tags that AWS itself adds."""
     template = planned.data.get("_template")
     own_tags = dict(more_tags or {})
@@ -192,13 +192,13 @@ def launch(
 ) -> list[LaunchedInstance]:
     """Launch instances for another AWS service as RunInstances would. Faults injected into RunInstances apply too."""
     own = {key: value for key, value in data.items() if not key.startswith("_")}
-    faults.check(_as_call(backend, {**own, "MinCount": count, "MaxCount": count}))
+    faults.raise_matching_fault(_build_call(backend, {**own, "MinCount": count, "MaxCount": count}))
     planned = plan(backend, data, count)
     if planned.market == "spot":  # AutoScalingServiceRolePolicy allows Auto Scaling to create the role
-        service_linked_roles.ensure(backend.account_id, service_linked_roles.SPOT)
-    return cast(list[LaunchedInstance], carry_out(backend, planned, more_tags).instances)
+        service_linked_roles.ensure_role_exists(backend.account_id, service_linked_roles.SPOT)
+    return cast(list[LaunchedInstance], create_planned_instances(backend, planned, more_tags).instances)
 
 
-def _as_call(backend: Any, params: dict[str, Any]) -> Call:
+def _build_call(backend: Any, params: dict[str, Any]) -> Call:
     nothing = cast(Any, None)
     return Call("ec2", "RunInstances", backend.region_name, backend.account_id, "", params, nothing, nothing, nothing, nothing)

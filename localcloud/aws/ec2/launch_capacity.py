@@ -12,18 +12,18 @@ from localcloud.aws.ec2 import placement_groups
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations, find
 from localcloud.aws.ec2.instance_types import TypeFacts, offered_zones
 from localcloud.aws.ec2.placement_groups import PlacementGroup
-from localcloud.aws.ec2.refusals import invalid_value
+from localcloud.aws.ec2.refusals import invalid_value_error
 from localcloud.aws.errors import AwsError
 
 MARKETS = ("spot", "capacity-block")
 
 
-def market(data: Mapping[str, Any], facts: TypeFacts) -> str:
+def read_market(data: Mapping[str, Any], facts: TypeFacts) -> str:
     """Return the market type: `on-demand`, `spot` or `capacity-block`."""
     options = data.get("InstanceMarketOptions") or {}
     kind: str = options.get("MarketType", "on-demand")
     if kind != "on-demand" and kind not in MARKETS:
-        raise invalid_value(kind, "marketType", f"It must be one of {', '.join(MARKETS)}.")
+        raise invalid_value_error(kind, "marketType", f"It must be one of {', '.join(MARKETS)}.")
     if facts.usage_classes and kind not in facts.usage_classes:
         raise AwsError("Unsupported", f"The instance type {facts.name} cannot be launched as {kind}.")
     if kind == "capacity-block" and "SpotOptions" in options:
@@ -31,7 +31,7 @@ def market(data: Mapping[str, Any], facts: TypeFacts) -> str:
     return kind
 
 
-def placement_group(backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, count: int) -> PlacementGroup | None:
+def find_placement_group(backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, count: int) -> PlacementGroup | None:
     placement = data.get("Placement") or {}
     if not placement.get("GroupName") and not placement.get("GroupId"):
         return None
@@ -41,11 +41,11 @@ def placement_group(backend: Any, data: Mapping[str, Any], facts: TypeFacts, zon
             "InvalidParameterCombination",
             f"Placement groups with the strategy {group.strategy} may not be used with instances of type '{facts.name}'.",
         )
-    group.refuse_zone(zone, count)
+    group.check_zone(zone, count)
     return group
 
 
-def refuse_where_not_offered(region: str, name: str, zone: str) -> None:
+def check_type_is_offered(region: str, name: str, zone: str) -> None:
     zones = offered_zones(region)
     if zones and zone not in zones.get(name, ()):
         choice = ", ".join(zones.get(name, ()))
@@ -56,7 +56,7 @@ def refuse_where_not_offered(region: str, name: str, zone: str) -> None:
         )
 
 
-def refuse_where_scarce(region: str, name: str, zone: str, market: str, reserved: CapacityReservation | None) -> None:
+def check_free_capacity(region: str, name: str, zone: str, market: str, reserved: CapacityReservation | None) -> None:
     """Raise EC2's error if the zone has no capacity left: https://repost.aws/knowledge-center/ec2-insufficient-capacity-errors"""
     if reserved is not None or not scarcity.is_scarce(name, zone):
         return
@@ -72,7 +72,7 @@ def refuse_where_scarce(region: str, name: str, zone: str, market: str, reserved
     )
 
 
-def reservation(
+def find_reservation(
     backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, group: PlacementGroup | None, kind: str, count: int
 ) -> CapacityReservation | None:
     """Return the reservation that the instances will run in, if any. Raise AWS's error if the reservation cannot serve
@@ -89,31 +89,31 @@ def reservation(
             "InvalidParameterCombination",
             "A capacity reservation preference and a target may not be specified on the same request.",
         )
-    targets = _targets(backend, target)
+    targets = _list_target_reservations(backend, target)
     if kind == "capacity-block" and not target.get("CapacityReservationId"):
         raise AwsError("InvalidParameterCombination", "A Capacity Block must be targeted by its capacity reservation id.")
     if target:
-        _refuse_wrong_kind(targets, kind)
-        return _find_room(targets, facts.name, zone, group, count)
+        _check_reservation_kind(targets, kind)
+        return _find_free_reservation(targets, facts.name, zone, group, count)
     if preference == "none":
         return None
     open_ones = [item for item in all_reservations(backend) if item.match == "open" and item.kind == "default"]
     try:
-        return _find_room(open_ones, facts.name, zone, group, count)
+        return _find_free_reservation(open_ones, facts.name, zone, group, count)
     except AwsError:
         if preference == "capacity-reservations-only":
             raise
         return None
 
 
-def _targets(backend: Any, target: Mapping[str, Any]) -> list[CapacityReservation]:
+def _list_target_reservations(backend: Any, target: Mapping[str, Any]) -> list[CapacityReservation]:
     if "CapacityReservationId" in target:
         return [find(backend, target["CapacityReservationId"])]
     group = target.get("CapacityReservationResourceGroupArn")
     return [item for item in all_reservations(backend) if group is not None and item.resource_group_arn == group]
 
 
-def _refuse_wrong_kind(targets: list[CapacityReservation], kind: str) -> None:
+def _check_reservation_kind(targets: list[CapacityReservation], kind: str) -> None:
     expected_kind = "capacity-block" if kind == "capacity-block" else "default"
     wrong = [item for item in targets if item.kind != expected_kind]
     if wrong and kind == "capacity-block":
@@ -125,7 +125,7 @@ def _refuse_wrong_kind(targets: list[CapacityReservation], kind: str) -> None:
         )
 
 
-def _find_room(
+def _find_free_reservation(
     candidates: list[CapacityReservation], name: str, zone: str, group: PlacementGroup | None, count: int
 ) -> CapacityReservation:
     arn = group.arn if group else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from localcloud.aws.ec2 import addresses, interfaces
 from localcloud.aws.ec2.instance_types import TypeFacts
-from localcloud.aws.ec2.refusals import invalid_value, missing
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error
 from localcloud.aws.errors import AwsError
 
 MAXIMUM_GROUPS = 5  # per interface: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
@@ -42,20 +42,20 @@ def plan(backend: Any, data: Mapping[str, Any], subnet: Any, facts: TypeFacts, c
     plans = (
         [_plan_interface(backend, data, item, subnet) for item in specifications]
         if specifications
-        else [_plan_only_interface(backend, data, subnet)]
+        else [_plan_default_interface(backend, data, subnet)]
     )
     plans.sort(key=lambda item: (item.card, item.device))
-    _check_positions(plans, facts)
-    _check_types(plans, facts)
+    _check_device_positions(plans, facts)
+    _check_interface_types(plans, facts)
     _check_networks(plans)
     _check_addresses(plans, count)
     return plans
 
 
-def _plan_only_interface(backend: Any, data: Mapping[str, Any], subnet: Any) -> InterfacePlan:
+def _plan_default_interface(backend: Any, data: Mapping[str, Any], subnet: Any) -> InterfacePlan:
     return InterfacePlan(
         subnet=subnet,
-        groups=_groups(backend, subnet, data.get("SecurityGroupIds"), data.get("SecurityGroups")),
+        groups=_find_groups(backend, subnet, data.get("SecurityGroupIds"), data.get("SecurityGroups")),
         kind="interface",
         card=0,
         device=0,
@@ -69,7 +69,7 @@ def _plan_only_interface(backend: Any, data: Mapping[str, Any], subnet: Any) -> 
 
 def _plan_interface(backend: Any, data: Mapping[str, Any], item: Mapping[str, Any], subnet: Any) -> InterfacePlan:
     if "DeviceIndex" not in item:
-        raise missing("deviceIndex: each network interface requires a device index")
+        raise missing_parameter_error("deviceIndex: each network interface requires a device index")
     if data.get("SecurityGroupIds") or data.get("SecurityGroups"):
         raise AwsError(
             "InvalidParameterCombination",
@@ -84,7 +84,7 @@ def _plan_interface(backend: Any, data: Mapping[str, Any], item: Mapping[str, An
     kind = existing.interface_type if existing else item.get("InterfaceType") or "interface"
     planned = InterfacePlan(
         subnet=own_subnet,
-        groups=existing.group_set if existing else _groups(backend, own_subnet, item.get("Groups"), None),
+        groups=existing.group_set if existing else _find_groups(backend, own_subnet, item.get("Groups"), None),
         kind=kind,
         card=int(item.get("NetworkCardIndex", 0)),
         device=int(item["DeviceIndex"]),
@@ -100,7 +100,7 @@ def _plan_interface(backend: Any, data: Mapping[str, Any], item: Mapping[str, An
     return planned
 
 
-def _groups(backend: Any, subnet: Any, ids: Sequence[str] | None, names: Sequence[str] | None) -> list[Any]:
+def _find_groups(backend: Any, subnet: Any, ids: Sequence[str] | None, names: Sequence[str] | None) -> list[Any]:
     group_ids = list(ids or ())
     for name in names or ():
         group = backend.get_security_group_from_name(name, subnet.vpc_id)
@@ -120,10 +120,10 @@ def _groups(backend: Any, subnet: Any, ids: Sequence[str] | None, names: Sequenc
         security_group = backend.get_security_group_from_id(group_id)
         if security_group is not None and security_group.vpc_id != subnet.vpc_id:
             raise AwsError("InvalidParameter", f"Security group {group_id} and subnet {subnet.id} belong to different networks.")
-    return interfaces.groups_in(backend, subnet.vpc_id, group_ids)
+    return interfaces.find_groups(backend, subnet.vpc_id, group_ids)
 
 
-def _check_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
+def _check_device_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
     places = Counter((item.card, item.device) for item in plans)
     for (card, device), number in places.items():
         if number > 1:
@@ -136,7 +136,9 @@ def _check_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
         )
     for card, number in Counter(item.card for item in plans).items():
         if card not in facts.cards:
-            raise invalid_value(card, "networkCardIndex", f"The instance type {facts.name} has {len(facts.cards)} network cards.")
+            raise invalid_value_error(
+                card, "networkCardIndex", f"The instance type {facts.name} has {len(facts.cards)} network cards."
+            )
         if number > facts.cards[card].interfaces:
             raise AwsError(
                 "AttachmentLimitExceeded", f"Interface count {number} exceeds the limit for {facts.name} (network card {card})."
@@ -145,10 +147,10 @@ def _check_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
         raise AwsError("AttachmentLimitExceeded", f"Interface count {len(plans)} exceeds the limit for {facts.name}")
 
 
-def _check_types(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
+def _check_interface_types(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
     for item in plans:
         if item.kind not in ("interface", *interfaces.EFA_TYPES):
-            raise invalid_value(item.kind, "interfaceType", "It must be interface, efa or efa-only.")
+            raise invalid_value_error(item.kind, "interfaceType", "It must be interface, efa or efa-only.")
         if item.kind in interfaces.EFA_TYPES and not facts.efa_maximum:
             raise AwsError("InvalidParameterCombination", f"{facts.name} instances do not support Elastic Fabric Adapters.")
         if item.kind not in facts.cards[item.card].types:
@@ -185,10 +187,10 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
         if item.address is not None and count > 1:
             raise AwsError("InvalidParameterCombination", "A private IP address can only be assigned to one instance.")
         if item.address is not None:
-            addresses.refuse_unless_free(item.subnet, item.address)
+            addresses.check_address_is_free(item.subnet, item.address)
     for subnet_id, number in needed.items():
         if addresses.free_count(subnets[subnet_id]) < number:
-            raise addresses.none_left(subnets[subnet_id])
+            raise addresses.no_free_address_error(subnets[subnet_id])
 
 
 def create(backend: Any, item: InterfacePlan, tags: dict[str, str], alone: bool) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.launch_templates import check_name, find, forget, to_boto, to_moto, version_of
-from localcloud.aws.ec2.refusals import end_dry_run, missing
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.launch_templates import check_name, find, find_version, forget, to_boto_format, to_moto_format
+from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -20,13 +20,13 @@ def create_launch_template(call: Call) -> dict[str, Any]:
     params = call.params
     name = params.get("LaunchTemplateName")
     if not name:
-        raise missing("launchTemplateName")
+        raise missing_parameter_error("launchTemplateName")
     if not params.get("LaunchTemplateData"):
-        raise missing("launchTemplateData")
+        raise missing_parameter_error("launchTemplateData")
     check_name(call.backend, name)
-    data = to_moto(params["LaunchTemplateData"])
+    data = to_moto_format(params["LaunchTemplateData"])
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "launch-template")
-    end_dry_run(call)
+    stop_dry_run(call)
     template = call.backend.create_launch_template(name, params.get("VersionDescription"), data, tags)
     return {"LaunchTemplate": _describe_template(template)}
 
@@ -34,15 +34,15 @@ def create_launch_template(call: Call) -> dict[str, Any]:
 @operation("ec2", "CreateLaunchTemplateVersion")
 def create_launch_template_version(call: Call) -> dict[str, Any]:
     template = _find_template(call)
-    data = to_moto(call.params.get("LaunchTemplateData", {}))
+    data = to_moto_format(call.params.get("LaunchTemplateData", {}))
     source = call.params.get("SourceVersion")
     if source is not None:
-        data = {**version_of(template, source).data, **data}
+        data = {**find_version(template, source).data, **data}
     if not data:
-        raise missing("launchTemplateData")
-    end_dry_run(call)
+        raise missing_parameter_error("launchTemplateData")
+    stop_dry_run(call)
     version = template.create_version(data, call.params.get("VersionDescription"))
-    return {"LaunchTemplateVersion": _version_shown(version)}
+    return {"LaunchTemplateVersion": _describe_version(version)}
 
 
 @operation("ec2", "DescribeLaunchTemplates")
@@ -54,16 +54,16 @@ def describe_launch_templates(call: Call) -> dict[str, Any]:
         templates = [find(backend, template_id=template_id) for template_id in ids]
     elif names:
         templates = [find(backend, name=name) for name in names]
-    matching = keep(
+    matching = filter_items(
         templates,
         params.get("Filters"),
         {
             "create-time": lambda template: template.create_time.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
             "launch-template-name": lambda template: template.name,
         },
-        lambda template: tagging.tags_of(backend, template.id),
+        lambda template: tagging.read_tags(backend, template.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, params)
     return {"LaunchTemplates": [_describe_template(template) for template in matching], **token}
 
@@ -74,13 +74,13 @@ def describe_launch_template_versions(call: Call) -> dict[str, Any]:
     if params.get("LaunchTemplateId") or params.get("LaunchTemplateName"):
         template = _find_template(call)
         low, high = int(params.get("MinVersion", 1)), int(params.get("MaxVersion", template.versions[-1].number))
-        versions = [version_of(template, number) for number in numbers] if numbers else reversed(template.versions)
+        versions = [find_version(template, number) for number in numbers] if numbers else reversed(template.versions)
         matching = [version for version in versions if low <= version.number <= high]
     else:
         if not numbers or not set(numbers) <= {"$Latest", "$Default"}:
-            raise missing("launchTemplateId or launchTemplateName")
-        matching = [version_of(template, number) for template in call.backend.launch_templates.values() for number in numbers]
-    matching = keep(
+            raise missing_parameter_error("launchTemplateId or launchTemplateName")
+        matching = [find_version(template, number) for template in call.backend.launch_templates.values() for number in numbers]
+    matching = filter_items(
         matching,
         params.get("Filters"),
         {
@@ -91,18 +91,18 @@ def describe_launch_template_versions(call: Call) -> dict[str, Any]:
         },
         lambda version: {},
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, params)
-    return {"LaunchTemplateVersions": [_version_shown(version) for version in matching], **token}
+    return {"LaunchTemplateVersions": [_describe_version(version) for version in matching], **token}
 
 
 @operation("ec2", "ModifyLaunchTemplate")
 def modify_launch_template(call: Call) -> dict[str, Any]:
     template = _find_template(call)
     if "DefaultVersion" not in call.params:
-        raise missing("defaultVersion")
-    version = version_of(template, call.params["DefaultVersion"])
-    end_dry_run(call)
+        raise missing_parameter_error("defaultVersion")
+    version = find_version(template, call.params["DefaultVersion"])
+    stop_dry_run(call)
     template.default_version_number = version.number
     return {"LaunchTemplate": _describe_template(template)}
 
@@ -110,7 +110,7 @@ def modify_launch_template(call: Call) -> dict[str, Any]:
 @operation("ec2", "DeleteLaunchTemplate")
 def delete_launch_template(call: Call) -> dict[str, Any]:
     template = _find_template(call)
-    end_dry_run(call)
+    stop_dry_run(call)
     shown = _describe_template(template)
     forget(call.backend, template)
     return {"LaunchTemplate": shown}
@@ -120,8 +120,8 @@ def delete_launch_template(call: Call) -> dict[str, Any]:
 def delete_launch_template_versions(call: Call) -> dict[str, Any]:
     template, numbers = _find_template(call), call.params.get("Versions", [])
     if not numbers:
-        raise missing("launchTemplateVersion")
-    end_dry_run(call)
+        raise missing_parameter_error("launchTemplateVersion")
+    stop_dry_run(call)
     deleted: list[dict[str, Any]] = []
     not_deleted: list[dict[str, Any]] = []
     for number in numbers:
@@ -137,7 +137,7 @@ def delete_launch_template_versions(call: Call) -> dict[str, Any]:
 def _delete_version(template: Any, number: str) -> dict[str, str] | None:
     """Delete the version, or return AWS's error if the version cannot be deleted."""
     try:
-        version = version_of(template, number)
+        version = find_version(template, number)
     except AwsError as error:
         return {"Code": "launchTemplateVersionDoesNotExist", "Message": error.message}
     if template.is_default(version):
@@ -162,7 +162,7 @@ def _describe_template(template: Any) -> dict[str, Any]:
     }
 
 
-def _version_shown(version: Any) -> dict[str, Any]:
+def _describe_version(version: Any) -> dict[str, Any]:
     return {
         "LaunchTemplateId": version.template.id,
         "LaunchTemplateName": version.template.name,
@@ -171,5 +171,5 @@ def _version_shown(version: Any) -> dict[str, Any]:
         "CreateTime": version.create_time,
         "CreatedBy": USER_ARN,
         "DefaultVersion": version.template.is_default(version),
-        "LaunchTemplateData": to_boto(version.data),
+        "LaunchTemplateData": to_boto_format(version.data),
     }

@@ -28,19 +28,19 @@ def install() -> None:
     moto uses the number as a list index, which is wrong after a version has been deleted.
     """
     template: Any = LaunchTemplate
-    template.get_version = version_of
+    template.get_version = find_version
     template.create_version = _create_version
-    template.default_version = lambda self: version_of(self, "$Default")
+    template.default_version = lambda self: find_version(self, "$Default")
 
 
 def forget(backend: Any, template: Any) -> None:
     """Delete a launch template with its name and tags."""
     del backend.launch_templates[template.id], backend.launch_template_name_to_ids[template.name]
     backend.launch_template_insert_order.remove(template.id)
-    tagging.forget(backend, template.id)
+    tagging.delete_resource_tags(backend, template.id)
 
 
-def version_of(template: Any, version_reference: Any) -> Any:
+def find_version(template: Any, version_reference: Any) -> Any:
     """Return the version with that number, or the version that `$Latest` or `$Default` refers to."""
     text = str(version_reference)
     if text == "$Latest":
@@ -79,7 +79,7 @@ def find(backend: Any, template_id: str | None = None, name: str | None = None) 
             )
         return backend.launch_templates[template_id]
     if not name:
-        raise refusals.missing("launchTemplateId or launchTemplateName")
+        raise refusals.missing_parameter_error("launchTemplateId or launchTemplateName")
     if name not in backend.launch_template_name_to_ids:
         raise AwsError(
             "InvalidLaunchTemplateName.NotFoundException",
@@ -88,13 +88,13 @@ def find(backend: Any, template_id: str | None = None, name: str | None = None) 
     return backend.launch_templates[backend.launch_template_name_to_ids[name]]
 
 
-def version_named_by(backend: Any, specification: Mapping[str, Any]) -> Any:
+def find_specified_version(backend: Any, specification: Mapping[str, Any]) -> Any:
     """Return the version selected by a `LaunchTemplate` specification.
 
     The specification contains `LaunchTemplateId` or `LaunchTemplateName`, and `Version`.
     """
     template = find(backend, specification.get("LaunchTemplateId"), specification.get("LaunchTemplateName"))
-    return version_of(template, specification.get("Version") or "$Default")
+    return find_version(template, specification.get("Version") or "$Default")
 
 
 def check_name(backend: Any, name: str) -> None:
@@ -107,7 +107,7 @@ def check_name(backend: Any, name: str) -> None:
         raise AwsError("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 
 
-def to_moto(data: Mapping[str, Any]) -> dict[str, Any]:
+def to_moto_format(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a new version's data in moto's storage format.
 
     Raise the errors that AWS reports when the version is created, before any launch.
@@ -126,7 +126,7 @@ def to_moto(data: Mapping[str, Any]) -> dict[str, Any]:
     tagging.read_requested_tags(result.get("TagSpecifications"), *TAGGABLE)
     hops = result.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1)
     if not 1 <= hops <= 64:
-        raise refusals.invalid_value(hops, "httpPutResponseHopLimit", "It must be between 1 and 64.")
+        raise refusals.invalid_value_error(hops, "httpPutResponseHopLimit", "It must be between 1 and 64.")
     return result
 
 
@@ -139,7 +139,7 @@ def check_user_data(encoded: str) -> None:
         raise AwsError("InvalidParameterValue", f"User data is limited to {MAXIMUM_USER_DATA} bytes")
 
 
-def to_boto(data: Mapping[str, Any]) -> dict[str, Any]:
+def to_boto_format(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a version's data in boto3's format."""
     result = dict(data)
     if result.get("UserData") is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.aws import quotas
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations
-from localcloud.aws.ec2.instance_types import TypeFacts, facts
+from localcloud.aws.ec2.instance_types import TypeFacts, find_type_facts
 from localcloud.aws.errors import AwsError
 
 ADDRESSES, VPCS, INTERNET_GATEWAYS, NAT_GATEWAYS, INTERFACES, GP3_STORAGE = (
@@ -38,7 +38,7 @@ _SPOT = {
 generation."""
 
 
-def quota_of(name: str, market: str) -> str | None:
+def vcpu_quota_code(name: str, market: str) -> str | None:
     """Return the code of the vCPU quota of an instance type; None if AWS lists none.
 
     >>> quota_of("g5.xlarge", "on-demand"), quota_of("p4d.24xlarge", "spot"), quota_of("p5en.48xlarge", "capacity-block")
@@ -51,14 +51,16 @@ def quota_of(name: str, market: str) -> str | None:
     return table.get(matched[1]) or table.get(matched[1] + matched[2])
 
 
-def refuse_vcpus(backend: Any, type_facts: TypeFacts, market: str, reservation: CapacityReservation | None, count: int) -> None:
+def check_vcpu_quota(
+    backend: Any, type_facts: TypeFacts, market: str, reservation: CapacityReservation | None, count: int
+) -> None:
     """Raise EC2's error if a launch exceeds the vCPU quota. A launch into a reservation is not checked, because the
     reservation itself counts against the quota.
     """
-    code = quota_of(type_facts.name, market)
+    code = vcpu_quota_code(type_facts.name, market)
     if code is None or reservation is not None:
         return
-    limit = int(quotas.value_of(code))
+    limit = int(quotas.quota_value(code))
     if _count_used_vcpus(backend, code) + type_facts.vcpus * count <= limit:
         return
     if market == "spot":
@@ -75,29 +77,35 @@ def _count_used_vcpus(backend: Any, code: str) -> int:
     """Return the vCPUs that count against the quota. They belong to running instances outside reservations, and to all
     On-Demand Capacity Reservations, used or unused."""
     reserved = [item for item in all_reservations(backend) if item.kind == "default" and item.state == "active"]
-    vcpus = sum(_vcpus(item.instance_type) * item.total for item in reserved if quota_of(item.instance_type, "on-demand") == code)
+    vcpus = sum(
+        _count_type_vcpus(item.instance_type) * item.total
+        for item in reserved
+        if vcpu_quota_code(item.instance_type, "on-demand") == code
+    )
     for launched in backend.reservations.values():
         for instance in launched.instances:
             if instance.state in ("pending", "running") and not getattr(instance, "capacity_reservation_id", None):
                 market = getattr(instance, "market", "on-demand")
-                vcpus += _vcpus(instance.instance_type) if quota_of(instance.instance_type, market) == code else 0
+                vcpus += (
+                    _count_type_vcpus(instance.instance_type) if vcpu_quota_code(instance.instance_type, market) == code else 0
+                )
     return vcpus
 
 
-def _vcpus(name: str) -> int:
-    instance_facts = facts(name)
+def _count_type_vcpus(name: str) -> int:
+    instance_facts = find_type_facts(name)
     return instance_facts.vcpus if instance_facts is not None else 0
 
 
-def refuse_interfaces(backend: Any, more: int) -> None:
-    if len(backend.enis) + more > quotas.value_of(INTERFACES):
+def check_interface_quota(backend: Any, more: int) -> None:
+    if len(backend.enis) + more > quotas.quota_value(INTERFACES):
         raise AwsError("NetworkInterfaceLimitExceeded", "The maximum number of network interfaces has been reached.")
 
 
-def refuse_gp3_storage(backend: Any, more_gib: int) -> None:
+def check_gp3_storage_quota(backend: Any, more_gib: int) -> None:
     """https://repost.aws/knowledge-center/ebs-volume-limit-exceeded"""
     used = sum(volume.size for volume in backend.volumes.values() if volume.volume_type == "gp3")
-    limit = quotas.value_of(GP3_STORAGE)
+    limit = quotas.quota_value(GP3_STORAGE)
     if more_gib and used + more_gib > limit * 1024:
         raise AwsError(
             "VolumeLimitExceeded",
@@ -106,26 +114,26 @@ def refuse_gp3_storage(backend: Any, more_gib: int) -> None:
         )
 
 
-def refuse_address(backend: Any) -> None:
-    if len(backend.addresses) >= quotas.value_of(ADDRESSES):
+def check_address_quota(backend: Any) -> None:
+    if len(backend.addresses) >= quotas.quota_value(ADDRESSES):
         raise AwsError("AddressLimitExceeded", "The maximum number of addresses has been reached.")
 
 
-def refuse_vpc(backend: Any) -> None:
-    if len(backend.vpcs) >= quotas.value_of(VPCS):
+def check_vpc_quota(backend: Any) -> None:
+    if len(backend.vpcs) >= quotas.quota_value(VPCS):
         raise AwsError("VpcLimitExceeded", "The maximum number of VPCs has been reached.")
 
 
-def refuse_internet_gateway(backend: Any) -> None:
-    if len(backend.internet_gateways) >= quotas.value_of(INTERNET_GATEWAYS):
+def check_internet_gateway_quota(backend: Any) -> None:
+    if len(backend.internet_gateways) >= quotas.quota_value(INTERNET_GATEWAYS):
         raise AwsError("InternetGatewayLimitExceeded", "The maximum number of internet gateways has been reached.")
 
 
-def refuse_nat_gateway(backend: Any, zone: str) -> None:
+def check_nat_gateway_quota(backend: Any, zone: str) -> None:
     """Raise EC2's error if another NAT gateway would exceed the zone's quota. Pending, available and deleting gateways
     count."""
     live = [gateway for gateway in backend.nat_gateways.values() if gateway.state in ("pending", "available", "deleting")]
     here = [gateway for gateway in live if backend.get_subnet(gateway.subnet_id).availability_zone == zone]
-    limit = int(quotas.value_of(NAT_GATEWAYS))
+    limit = int(quotas.quota_value(NAT_GATEWAYS))
     if len(here) >= limit:
         raise AwsError("NatGatewayLimitExceeded", f"Performing this operation would exceed the limit of {limit} NAT gateways")

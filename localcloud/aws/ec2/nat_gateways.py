@@ -13,8 +13,8 @@ from moto.ec2.utils import random_nat_gateway_id
 from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import gateways, interfaces, limits, tagging
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -48,20 +48,20 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
         if token and getattr(existing, "client_token", None) == token:
             return {"NatGateway": describe_gateway(existing), "ClientToken": token}
     if "SubnetId" not in params:
-        raise missing("subnetId")
+        raise missing_parameter_error("subnetId")
     subnet = backend.get_subnet(params["SubnetId"])
     connectivity = params.get("ConnectivityType", "public")
     if connectivity not in ("public", "private"):
-        raise invalid_value(connectivity, "connectivityType", "It must be public or private.")
+        raise invalid_value_error(connectivity, "connectivityType", "It must be public or private.")
     allocation_id = params.get("AllocationId")
     if connectivity == "public" and not allocation_id:
-        raise missing("AllocationId")
+        raise missing_parameter_error("AllocationId")
     if connectivity == "private" and allocation_id:
         raise AwsError("InvalidParameterCombination", "A private NAT gateway cannot have an elastic IP address.")
-    address = gateways.address(backend, allocation_id) if allocation_id else None
+    address = gateways.find_address(backend, allocation_id) if allocation_id else None
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
-    end_dry_run(call)
-    limits.refuse_nat_gateway(backend, subnet.availability_zone)
+    stop_dry_run(call)
+    limits.check_nat_gateway_quota(backend, subnet.availability_zone)
     gateway = create(backend, subnet, address, token, params.get("PrivateIpAddress"))
     gateway.add_tags(tags)
     return {"NatGateway": describe_gateway(gateway), "ClientToken": token}
@@ -74,14 +74,14 @@ def create(backend: Any, subnet: Any, address: Any, token: str | None = None, pr
     """
     gateway: Any = Gateway(backend, subnet, "public" if address else "private", token)  # type: ignore[abstract]
     backend.nat_gateways[gateway.id] = gateway
-    gateway.failure = _failure(backend, subnet, address)
+    gateway.failure = _find_failure(backend, subnet, address)
     if gateway.failure is None:
-        _connect(backend, gateway, subnet, address, private_address)
+        _attach_address_and_interface(backend, gateway, subnet, address, private_address)
     durations.schedule(gateway, "state", "pending", "failed" if gateway.failure else "available", "ec2-nat-gateway")
     return gateway
 
 
-def _failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
+def _find_failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
     """Return the error that will make the gateway fail, if any. As on AWS, the call that creates the gateway does not
     report the error."""
     if address is None:
@@ -93,7 +93,7 @@ def _failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
     return None
 
 
-def _connect(backend: Any, gateway: Any, subnet: Any, address: Any, private_address: str | None) -> None:
+def _attach_address_and_interface(backend: Any, gateway: Any, subnet: Any, address: Any, private_address: str | None) -> None:
     interface = interfaces.create(
         backend,
         subnet,
@@ -127,7 +127,7 @@ def find(backend: Any, gateway_id: str) -> Any:
     return backend.nat_gateways[gateway_id]
 
 
-def find_live(backend: Any, gateway_id: str) -> Any:
+def find_usable_gateway(backend: Any, gateway_id: str) -> Any:
     """Return the gateway for use as a route target. Raise AWS's error if the gateway does not exist, failed or was
     deleted."""
     gateway = backend.nat_gateways.get(gateway_id)
@@ -140,7 +140,7 @@ def find_live(backend: Any, gateway_id: str) -> Any:
 def describe_nat_gateways(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("NatGatewayIds")
     selected = [find(backend, gateway_id) for gateway_id in ids] if ids else list(backend.nat_gateways.values())
-    matching = keep(
+    matching = filter_items(
         selected,
         call.params.get("Filter") or call.params.get("Filters"),
         {
@@ -149,9 +149,9 @@ def describe_nat_gateways(call: Call) -> dict[str, Any]:
             "subnet-id": lambda item: item.subnet_id,
             "vpc-id": lambda item: item.vpc_id,
         },
-        lambda item: tagging.tags_of(backend, item.id),
+        lambda item: tagging.read_tags(backend, item.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, call.params)
     return {"NatGateways": [describe_gateway(gateway) for gateway in matching], **token}
 
@@ -159,17 +159,23 @@ def describe_nat_gateways(call: Call) -> dict[str, Any]:
 @operation("ec2", "DeleteNatGateway")
 def delete_nat_gateway(call: Call) -> dict[str, Any]:
     gateway = find(call.backend, call.params["NatGatewayId"])
-    end_dry_run(call)
+    stop_dry_run(call)
     if gateway.state not in ("deleting", "deleted"):
         gateway.deleted_at = utcnow()
-        failed = durations.fails_as(gateway, "state", "failed")
+        failed = durations.make_failure_handler(gateway, "state", "failed")
         durations.schedule(
-            gateway, "state", "deleting", "deleted", "ec2-nat-gateway-delete", then=lambda: _disconnect(gateway), fail=failed
+            gateway,
+            "state",
+            "deleting",
+            "deleted",
+            "ec2-nat-gateway-delete",
+            then=lambda: _release_resources(gateway),
+            fail=failed,
         )
     return {"NatGatewayId": gateway.id}
 
 
-def _disconnect(gateway: Any) -> None:
+def _release_resources(gateway: Any) -> None:
     """Release the address and interface of a deleted gateway."""
     backend = gateway.ec2_backend
     for address in backend.addresses:

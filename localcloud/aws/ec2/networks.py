@@ -37,26 +37,28 @@ def seed_network(
     """
     region = subnets[0].zone[:-1]
     ec2 = backend_of("ec2", account, region)
-    with _next_id("moto.ec2.models.vpcs.random_vpc_id", vpc_id):
+    with _force_next_id("moto.ec2.models.vpcs.random_vpc_id", vpc_id):
         vpc = ec2.create_vpc(cidr)
     vpc.enable_dns_hostnames = vpc.enable_dns_support = dns
     for subnet in subnets:
-        with _next_id("moto.ec2.models.subnets.random_subnet_id", subnet.id):
+        with _force_next_id("moto.ec2.models.subnets.random_subnet_id", subnet.id):
             created = ec2.create_subnet(vpc_id, subnet.cidr, availability_zone=subnet.zone)
         created.default_for_az, created.map_public_ip_on_launch = False, subnet.public
-    _route(ec2, vpc_id, [subnet for subnet in subnets if subnet.public], [subnet for subnet in subnets if not subnet.public])
+    _create_default_routes(
+        ec2, vpc_id, [subnet for subnet in subnets if subnet.public], [subnet for subnet in subnets if not subnet.public]
+    )
     if file_system_id is not None:
         group = _seed_security_group(ec2, vpc_id, cidr)
         _seed_file_system(backend_of("efs", account, region), file_system_id, subnets, encrypted, group)
 
 
 @contextmanager
-def _next_id(maker: str, next_id: str) -> Iterator[None]:
+def _force_next_id(maker: str, next_id: str) -> Iterator[None]:
     with patch(maker, return_value=next_id):
         yield
 
 
-def _route(ec2: Any, vpc_id: str, public: Sequence[SeededSubnet], private: Sequence[SeededSubnet]) -> None:
+def _create_default_routes(ec2: Any, vpc_id: str, public: Sequence[SeededSubnet], private: Sequence[SeededSubnet]) -> None:
     if not public:
         return
     gateway = ec2.create_internet_gateway()

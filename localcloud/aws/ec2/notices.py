@@ -19,7 +19,7 @@ from localcloud.aws import clock, control_actions
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.ec2 import filters, instance_calls, instance_events
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.patching import on_reset, operation
 
 INTERRUPTION: Final = timedelta(minutes=2)
@@ -53,7 +53,7 @@ def find_notices(instance: Any) -> Notices:
     return _given[instance.id][1] if instance.id in _given else Notices()
 
 
-def _note(instance: Any) -> Notices:
+def _get_or_create_notices(instance: Any) -> Notices:
     """Return the notices of an instance, and create an empty record if there is none. Callers may change the record."""
     return _given.setdefault(instance.id, (instance, Notices()))[1]
 
@@ -70,15 +70,15 @@ def on_rebalance(listener: Listener) -> Listener:
     return listener
 
 
-def metadata(instance: Any) -> dict[str, str]:
+def list_metadata_paths(instance: Any) -> dict[str, str]:
     """Return IMDS path -> content, for the paths that report the instance's notices."""
     scheduled, texts = find_notices(instance), {}
     if scheduled.interruption is not None:
-        at = _text(scheduled.interruption)
+        at = _format_time(scheduled.interruption)
         texts["meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
         texts["meta-data/spot/termination-time"] = at
     if scheduled.rebalance is not None:
-        texts["meta-data/events/recommendations/rebalance"] = json.dumps({"noticeTime": _text(scheduled.rebalance)})
+        texts["meta-data/events/recommendations/rebalance"] = json.dumps({"noticeTime": _format_time(scheduled.rebalance)})
     if scheduled.event is not None:
         event = {key: scheduled.event[key] for key in ("Code", "Description", "InstanceEventId")}
         before = f"{scheduled.event['NotBefore']:%-d %b %Y %H:%M:%S} GMT"
@@ -89,31 +89,31 @@ def metadata(instance: Any) -> dict[str, str]:
 @control_actions.action("POST", "instances/{name}/interruption")
 def interrupt(_: Any, name: str) -> dict[str, str]:
     """Send a Spot Instance its interruption notice. EC2 terminates the instance two minutes later."""
-    instance = _running_spot(name)
-    notices = _note(instance)
+    instance = _find_running_spot_instance(name)
+    notices = _get_or_create_notices(instance)
     if notices.interruption is None:
         notices.interruption = clock.now() + INTERRUPTION
         for listener in _listeners:
             listener(instance)
-    return {"instance": name, "time": _text(notices.interruption)}
+    return {"instance": name, "time": _format_time(notices.interruption)}
 
 
 @control_actions.action("POST", "instances/{name}/rebalance")
 def recommend_rebalance(_: Any, name: str) -> dict[str, str]:
     """Recommend to replace a Spot Instance, which has an elevated risk of interruption. EC2 itself terminates nothing."""
-    instance = _running_spot(name)
-    notices = _note(instance)
+    instance = _find_running_spot_instance(name)
+    notices = _get_or_create_notices(instance)
     if notices.rebalance is None:
         notices.rebalance = clock.now()
         for listener in _rebalance_listeners:
             listener(instance)
-    return {"instance": name, "time": _text(notices.rebalance)}
+    return {"instance": name, "time": _format_time(notices.rebalance)}
 
 
 @control_actions.action("POST", "instances/{name}/retirement")
 def retire(_: Any, name: str) -> dict[str, str]:
     """Schedule the retirement of an instance."""
-    notices = _note(_running(name))
+    notices = _get_or_create_notices(_find_running_instance(name))
     if notices.event is None:
         notices.event = {
             "InstanceEventId": random_id("instance-event", 8),
@@ -121,46 +121,46 @@ def retire(_: Any, name: str) -> dict[str, str]:
             "Description": RETIREMENT_TEXT,
             "NotBefore": (clock.now() + RETIREMENT).replace(microsecond=0),
         }
-    return {"instance": name, "time": _text(notices.event["NotBefore"])}
+    return {"instance": name, "time": _format_time(notices.event["NotBefore"])}
 
 
-@clock.watch
-def follow(moment: datetime) -> None:
+@clock.on_tick
+def terminate_due_instances(moment: datetime) -> None:
     """Terminate the Spot Instances whose interruption is due and the instances whose retirement is due."""
     for instance, notices in list(_given.values()):
         if not instance.is_live:
             del _given[instance.id]
         elif notices.interruption is not None and moment >= notices.interruption:
-            _end(instance, StateReason(f"{REASON}: Spot instance termination", REASON))
+            _terminate_instance(instance, StateReason(f"{REASON}: Spot instance termination", REASON))
         elif notices.event is not None and moment >= notices.event["NotBefore"]:
-            _end(instance)
+            _terminate_instance(instance)
 
 
-def _end(instance: Any, reason: Any = None) -> None:
+def _terminate_instance(instance: Any, reason: Any = None) -> None:
     backend = instance.ec2_backend
     instance_events.terminate([instance])
     if reason is not None:
         instance.state_reason = reason
-    capacity.instances_gone(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
+    capacity.replace_terminated_instances(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
 
 
 @operation("ec2", "DescribeInstanceStatus")
 def describe_instance_status(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("InstanceIds")
-    matching = filters.keep(
+    matching = filters.filter_items(
         instance_calls.find(backend, ids) if ids else instance_calls.list_instances(backend),
         call.params.get("Filters"),
         _FILTERS,
         lambda item: {},
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     everything = call.params.get("IncludeAllInstances")
     listed = [instance for instance in matching if instance.state == "running" or (everything and instance.is_live)]
     shown, token = filters.page(listed, call.params)
-    return {"InstanceStatuses": [_status(instance) for instance in shown], **token}
+    return {"InstanceStatuses": [_describe_status(instance) for instance in shown], **token}
 
 
-def _status(instance: Any) -> dict[str, Any]:
+def _describe_status(instance: Any) -> dict[str, Any]:
     event = find_notices(instance).event
     word = "ok" if instance.state == "running" else "not-applicable"
     passed = {"Status": word, "Details": [{"Name": "reachability", "Status": "passed"}] if word == "ok" else []}
@@ -184,7 +184,7 @@ _FILTERS: dict[str, Any] = {
 }
 
 
-def _running(name: str) -> Any:
+def _find_running_instance(name: str) -> Any:
     backends = [backend for regions in list(get_backend("ec2").values()) for backend in list(regions.values())]
     everything = (instance for backend in backends for instance in instance_calls.list_instances(backend))
     running = next((instance for instance in everything if instance.id == name and instance.is_live), None)
@@ -193,17 +193,17 @@ def _running(name: str) -> Any:
     return running
 
 
-def _running_spot(name: str) -> Any:
-    instance = _running(name)
+def _find_running_spot_instance(name: str) -> Any:
+    instance = _find_running_instance(name)
     if instance.lifecycle != "spot":
         raise ValueError(f"{name} is not a Spot Instance, so EC2 does not interrupt it")
     return instance
 
 
 @on_reset
-def _forget() -> None:
+def _reset_notices() -> None:
     _given.clear()
 
 
-def _text(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"

@@ -9,11 +9,11 @@ from moto.ec2.utils import random_id
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.filters import keep
+from localcloud.aws.ec2.filters import filter_items
 from localcloud.aws.ec2.placement_groups import PlacementGroup, PlacementGroups, all_groups, find
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import get_state, operation
 
 STRATEGIES = ("cluster", "partition", "spread")
 MAXIMUM_PARTITIONS = 7
@@ -21,16 +21,16 @@ MAXIMUM_PARTITIONS = 7
 
 @operation("ec2", "CreatePlacementGroup")
 def create_placement_group(call: Call) -> dict[str, Any]:
-    params, groups = call.params, state_of(call.backend, PlacementGroups).by_name
+    params, groups = call.params, get_state(call.backend, PlacementGroups).by_name
     name = params.get("GroupName")
     if not name:
-        raise missing("groupName")
+        raise missing_parameter_error("groupName")
     strategy = params.get("Strategy", "cluster")
-    _check(name, strategy, params)
+    _check_params(name, strategy, params)
     if name in groups:
         raise AwsError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "placement-group").get("placement-group", {})
-    end_dry_run(call)
+    stop_dry_run(call)
     group = groups[name] = PlacementGroup(
         id=random_id("pg"),
         name=name,
@@ -43,28 +43,30 @@ def create_placement_group(call: Call) -> dict[str, Any]:
     return {"PlacementGroup": _describe_group(call.backend, group)}
 
 
-def _check(name: str, strategy: str, params: dict[str, Any]) -> None:
+def _check_params(name: str, strategy: str, params: dict[str, Any]) -> None:
     if len(name) > 255 or not name.isascii():
-        raise invalid_value(name, "groupName", "Up to 255 ASCII characters are allowed.")
+        raise invalid_value_error(name, "groupName", "Up to 255 ASCII characters are allowed.")
     if strategy not in STRATEGIES:
-        raise invalid_value(strategy, "strategy", "Unknown placement strategy")
+        raise invalid_value_error(strategy, "strategy", "Unknown placement strategy")
     if "PartitionCount" in params:
         if strategy != "partition":
             raise AwsError("InvalidParameterCombination", "The partition count can only be specified for the partition strategy.")
         if not 1 <= params["PartitionCount"] <= MAXIMUM_PARTITIONS:
-            raise invalid_value(params["PartitionCount"], "partitionCount", f"It must be between 1 and {MAXIMUM_PARTITIONS}.")
+            raise invalid_value_error(
+                params["PartitionCount"], "partitionCount", f"It must be between 1 and {MAXIMUM_PARTITIONS}."
+            )
     if "SpreadLevel" in params:
         if strategy != "spread":
             raise AwsError("InvalidParameterCombination", "The spread level can only be specified for the spread strategy.")
         if params["SpreadLevel"] not in ("rack", "host"):
-            raise invalid_value(params["SpreadLevel"], "spreadLevel", "It must be rack or host.")
+            raise invalid_value_error(params["SpreadLevel"], "spreadLevel", "It must be rack or host.")
 
 
 @operation("ec2", "DescribePlacementGroups")
 def describe_placement_groups(call: Call) -> dict[str, Any]:
     backend, names, ids = call.backend, call.params.get("GroupNames", []), call.params.get("GroupIds", [])
     requested = [find(backend, name=name) for name in names] + [find(backend, group_id=group_id) for group_id in ids]
-    groups = keep(
+    groups = filter_items(
         requested if names or ids else all_groups(backend),
         call.params.get("Filters"),
         {
@@ -74,7 +76,7 @@ def describe_placement_groups(call: Call) -> dict[str, Any]:
             "strategy": lambda group: group.strategy,
             "spread-level": lambda group: group.spread_level,
         },
-        lambda group: tagging.tags_of(backend, group.id),
+        lambda group: tagging.read_tags(backend, group.id),
     )
     return {"PlacementGroups": [_describe_group(backend, group) for group in groups]}
 
@@ -85,9 +87,9 @@ def delete_placement_group(call: Call) -> None:
     group = find(call.backend, name=name, group_id=name)
     if group.members:
         raise AwsError("InvalidPlacementGroup.InUse", f"The placement group '{group.name}' is in use and may not be deleted.")
-    end_dry_run(call)
-    del state_of(call.backend, PlacementGroups).by_name[group.name]
-    tagging.forget(call.backend, group.id)
+    stop_dry_run(call)
+    del get_state(call.backend, PlacementGroups).by_name[group.name]
+    tagging.delete_resource_tags(call.backend, group.id)
 
 
 def _describe_group(backend: Any, group: PlacementGroup) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from moto.ec2.utils import random_id
 
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import state_of
+from localcloud.aws.patching import get_state
 
 MAXIMUM_SPREAD = 7  # instances per zone: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
 
@@ -25,7 +25,7 @@ class PlacementGroup:
     members: dict[str, str] = field(default_factory=dict)
     """Instance id -> zone, for instances that are not terminated."""
 
-    def refuse_zone(self, zone: str, count: int) -> None:
+    def check_zone(self, zone: str, count: int) -> None:
         """Raise AWS's error if the group cannot place the instances in the zone.
 
         A cluster placement group can use only one zone, and a spread placement group can have only a few instances per
@@ -54,7 +54,7 @@ class PlacementGroups:
 
 
 def all_groups(backend: Any) -> list[PlacementGroup]:
-    return list(state_of(backend, PlacementGroups).by_name.values())
+    return list(get_state(backend, PlacementGroups).by_name.values())
 
 
 def find(backend: Any, name: str | None = None, group_id: str | None = None) -> PlacementGroup:
@@ -65,10 +65,10 @@ def find(backend: Any, name: str | None = None, group_id: str | None = None) -> 
     raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name or group_id}' is unknown.")
 
 
-def seed(backend: Any, name: str, strategy: str = "cluster") -> str:
+def seed_group(backend: Any, name: str, strategy: str = "cluster") -> str:
     """Add a placement group to the account, as if it had been created earlier, and return its name."""
     arn = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}"
-    state_of(backend, PlacementGroups).by_name[name] = PlacementGroup(random_id("pg"), name, arn, strategy)
+    get_state(backend, PlacementGroups).by_name[name] = PlacementGroup(random_id("pg"), name, arn, strategy)
     return name
 
 

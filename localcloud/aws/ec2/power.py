@@ -14,8 +14,8 @@ from localcloud.aws import clock, durations
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.ec2 import instance_calls, instance_events
-from localcloud.aws.ec2.instances import STATES, ended_by_user
-from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.instances import STATES, format_user_initiated_reason
+from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -26,7 +26,7 @@ Console = Callable[[str], bytes | None]
 _consoles: list[Console] = []
 
 
-def show_console(console: Console) -> Callable[[], None]:
+def register_console(console: Console) -> Callable[[], None]:
     """Register a function that returns an instance's console output. Call the returned function to unregister it."""
     _consoles.append(console)
     return lambda: _consoles.remove(console)
@@ -41,8 +41,8 @@ def stop_instances(call: Call) -> dict[str, Any]:
                 "OperationNotPermitted",
                 f"The instance '{instance.id}' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.",
             )
-        _must_be(instance, "running", "stopping", "stopped")
-    end_dry_run(call)
+        _check_state(instance, "running", "stopping", "stopped")
+    stop_dry_run(call)
     return {"StoppingInstances": [stop(instance) for instance in instances]}
 
 
@@ -50,24 +50,24 @@ def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initia
     """Stop an instance and notify its Auto Scaling group."""
     before = instance.state
     if before == "running":
-        instance._reason = ended_by_user()
+        instance._reason = format_user_initiated_reason()
         instance.state_reason = StateReason(reason, reason.split(":")[0])
-        failed = durations.fails_as(instance, "state_name", before)
+        failed = durations.make_failure_handler(instance, "state_name", before)
         durations.schedule(
             instance, "state_name", "stopping", "stopped", "ec2-instance-stop", gate=instance.is_settled, fail=failed
         )
         instance_events.publish("stopping", instance)
         backend = instance.ec2_backend
-        capacity.instances_stopped(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
-    return _change(instance, before)
+        capacity.replace_unhealthy_instances(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
+    return _describe_state_change(instance, before)
 
 
 @operation("ec2", "StartInstances")
 def start_instances(call: Call) -> dict[str, Any]:
     instances = _find_instances(call)
     for instance in instances:
-        _must_be(instance, "stopped", "pending", "running")
-    end_dry_run(call)
+        _check_state(instance, "stopped", "pending", "running")
+    stop_dry_run(call)
     return {"StartingInstances": [_start(instance) for instance in instances]}
 
 
@@ -78,15 +78,15 @@ def _start(instance: Any) -> dict[str, Any]:
         instance.launch_time = clock.now().replace(tzinfo=None)  # EC2 reports the time of the last start
         instance.start_running()
         instance_events.publish("starting", instance)
-    return _change(instance, before)
+    return _describe_state_change(instance, before)
 
 
 @operation("ec2", "RebootInstances")
 def reboot_instances(call: Call) -> None:
     instances = _find_instances(call)
     for instance in instances:
-        _must_be(instance, "running")
-    end_dry_run(call)
+        _check_state(instance, "running")
+    stop_dry_run(call)
     for instance in instances:
         instance_events.publish("rebooting", instance)
 
@@ -95,7 +95,7 @@ def reboot_instances(call: Call) -> None:
 def get_console_output(call: Call) -> dict[str, Any]:
     """Return the console output of an instance. The output is empty if no realizer runs the instance."""
     instance = instance_calls.find(call.backend, [call.params["InstanceId"]])[0]
-    end_dry_run(call)
+    stop_dry_run(call)
     shown = next((text for console in _consoles if (text := console(instance.id)) is not None), b"")
     return {
         "InstanceId": instance.id,
@@ -108,7 +108,7 @@ def _find_instances(call: Call) -> list[Any]:
     return instance_calls.find(call.backend, call.params.get("InstanceIds", []))
 
 
-def _must_be(instance: Any, *states: str) -> None:
+def _check_state(instance: Any, *states: str) -> None:
     if instance.state not in states:
         raise AwsError(
             "IncorrectInstanceState", f"The instance '{instance.id}' is not in a state from which it can be {_DONE[states[0]]}."
@@ -118,7 +118,7 @@ def _must_be(instance: Any, *states: str) -> None:
 _DONE = {"running": "stopped or rebooted", "stopped": "started"}
 
 
-def _change(instance: Any, before: str) -> dict[str, Any]:
+def _describe_state_change(instance: Any, before: str) -> dict[str, Any]:
     return {
         "InstanceId": instance.id,
         "PreviousState": {"Name": before, "Code": STATES[before]},

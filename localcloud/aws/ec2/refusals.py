@@ -19,33 +19,33 @@ _SET = re.compile(r"\{'[^'{}]*'(?:, '[^'{}]*')*\}")
 def install() -> None:
     """List the missing IDs in messages of moto's errors as EC2 does: `'vpc-1, vpc-2'`."""
 
-    def init(self: Any, *texts: Any) -> None:
-        ServiceException.__init__(self, *(_SET.sub(_format_list, text) if isinstance(text, str) else text for text in texts))
+    def init_error(self: Any, *texts: Any) -> None:
+        ServiceException.__init__(self, *(_SET.sub(_format_id_list, text) if isinstance(text, str) else text for text in texts))
 
-    EC2ClientError.__init__ = init  # type: ignore[method-assign]
+    EC2ClientError.__init__ = init_error  # type: ignore[method-assign]
 
 
-def _format_list(list_match: re.Match[str]) -> str:
+def _format_id_list(list_match: re.Match[str]) -> str:
     return ", ".join(sorted(re.findall(r"'([^']*)'", list_match[0])))
 
 
-def missing(parameter: str) -> AwsError:
+def missing_parameter_error(parameter: str) -> AwsError:
     return AwsError("MissingParameter", f"The request must contain the parameter {parameter}")
 
 
-def invalid_value(value: object, parameter: str, reason: str) -> AwsError:
+def invalid_value_error(value: object, parameter: str, reason: str) -> AwsError:
     return AwsError("InvalidParameterValue", f"Value ({value}) for parameter {parameter} is invalid. {reason}")
 
 
-def not_found(code: str, what: str, identifier: str) -> AwsError:
+def not_found_error(code: str, what: str, identifier: str) -> AwsError:
     return AwsError(code, f"The {what} '{identifier}' does not exist")
 
 
-def in_use(what: str, identifier: str) -> AwsError:
+def in_use_error(what: str, identifier: str) -> AwsError:
     return AwsError("DependencyViolation", f"The {what} '{identifier}' has dependencies and cannot be deleted.")
 
 
-def end_dry_run(call: Call) -> None:
+def stop_dry_run(call: Call) -> None:
     """Raise DryRunOperation if the request sets DryRun. Call this before the request changes anything."""
     if call.params.get("DryRun"):
         raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)

@@ -8,8 +8,8 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging, vpcs
-from localcloud.aws.ec2.nat_gateways import find_live
-from localcloud.aws.ec2.refusals import end_dry_run, missing
+from localcloud.aws.ec2.nat_gateways import find_usable_gateway
+from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -32,7 +32,7 @@ TARGETS = (
 def create_route_table(call: Call) -> dict[str, Any]:
     vpcs.find(call.backend, call.params["VpcId"])
     tagging.read_requested_tags(call.params.get("TagSpecifications"), "route-table")
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()
 
 
@@ -41,9 +41,9 @@ def delete_route_table(call: Call) -> dict[str, Any]:
     table = call.backend.get_route_table(call.params["RouteTableId"])
     if table.main_association_id is not None or table._associations:
         raise AwsError("DependencyViolation", f"The routeTable '{table.id}' has dependencies and cannot be deleted.")
-    end_dry_run(call)
+    stop_dry_run(call)
     answer = call.moto()
-    tagging.forget(call.backend, table.id)
+    tagging.delete_resource_tags(call.backend, table.id)
     return answer
 
 
@@ -53,7 +53,7 @@ def associate_route_table(call: Call) -> dict[str, Any]:
     table = backend.get_route_table(params["RouteTableId"])
     subnet_id = params.get("SubnetId")
     if subnet_id is None and "GatewayId" not in params:
-        raise missing("subnetId")
+        raise missing_parameter_error("subnetId")
     if subnet_id is not None:
         if backend.get_subnet(subnet_id).vpc_id != table.vpc_id:
             raise AwsError("InvalidParameterValue", f"Route table {table.id} and subnet {subnet_id} belong to different networks")
@@ -63,14 +63,14 @@ def associate_route_table(call: Call) -> dict[str, Any]:
                     "Resource.AlreadyAssociated",
                     f"the specified association for route table {table.id} conflicts with an existing association",
                 )
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()
 
 
 @operation("ec2", "CreateRoute")
 def create_route(call: Call) -> dict[str, Any]:
     _check_target(call)
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()
 
 
@@ -78,7 +78,7 @@ def create_route(call: Call) -> dict[str, Any]:
 def replace_route(call: Call) -> dict[str, Any]:
     if not call.params.get("LocalTarget"):
         _check_target(call)
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()
 
 
@@ -88,12 +88,14 @@ def _check_target(call: Call) -> None:
     table = backend.get_route_table(params["RouteTableId"])
     targets = [name for name in TARGETS if params.get(name)]
     if not targets:
-        raise missing("one of gatewayId, natGatewayId, networkInterfaceId, vpcPeeringConnectionId, transitGatewayId")
+        raise missing_parameter_error(
+            "one of gatewayId, natGatewayId, networkInterfaceId, vpcPeeringConnectionId, transitGatewayId"
+        )
     if len(targets) > 1:
         raise AwsError("InvalidParameterCombination", f"Only one target may be specified in the request: {', '.join(targets)}")
     if not any(params.get(name) for name in ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")):
-        raise missing("destinationCidrBlock")
-    if "NatGatewayId" in params and find_live(backend, params["NatGatewayId"]).vpc_id != table.vpc_id:
+        raise missing_parameter_error("destinationCidrBlock")
+    if "NatGatewayId" in params and find_usable_gateway(backend, params["NatGatewayId"]).vpc_id != table.vpc_id:
         raise AwsError(
             "InvalidParameterValue",
             f"route table {table.id} and NAT gateway {params['NatGatewayId']} belong to different networks",

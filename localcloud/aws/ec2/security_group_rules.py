@@ -12,7 +12,7 @@ from moto.ec2.models.security_groups import SecurityGroupRule
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.refusals import end_dry_run, missing
+from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -29,10 +29,10 @@ def install() -> None:
 
 def _is_duplicate(rule: Any, other: Any) -> bool:
     """Return whether EC2 considers two rules duplicates. Unlike moto, EC2 ignores their descriptions."""
-    return isinstance(other, SecurityGroupRule) and _essence(rule) == _essence(other)
+    return isinstance(other, SecurityGroupRule) and _to_comparison_key(rule) == _to_comparison_key(other)
 
 
-def _essence(rule: Any) -> tuple[Any, ...]:
+def _to_comparison_key(rule: Any) -> tuple[Any, ...]:
     ports = (rule.from_port, rule.to_port) if rule.ip_protocol != "-1" else ()
     addresses = rule.ip_range.get("CidrIp"), rule.ip_range.get("CidrIpv6")
     return (rule.is_egress, rule.ip_protocol, *ports, *addresses, rule.source_group.get("GroupId"), rule.prefix_list_id)
@@ -40,25 +40,25 @@ def _essence(rule: Any) -> tuple[Any, ...]:
 
 @operation("ec2", "AuthorizeSecurityGroupIngress")
 def authorize_security_group_ingress(call: Call) -> dict[str, Any]:
-    return _authorize(call)
+    return _authorize_rules(call)
 
 
 @operation("ec2", "AuthorizeSecurityGroupEgress")
 def authorize_security_group_egress(call: Call) -> dict[str, Any]:
-    return _authorize(call)
+    return _authorize_rules(call)
 
 
-def _authorize(call: Call) -> dict[str, Any]:
+def _authorize_rules(call: Call) -> dict[str, Any]:
     for permission in call.params.get("IpPermissions") or [call.params]:
         _check_protocol(permission.get("IpProtocol"), permission.get("FromPort"), permission.get("ToPort"))
-        for description in _descriptions(permission):
+        for description in _list_descriptions(permission):
             check_description(description)
     tagging.read_requested_tags(call.params.get("TagSpecifications"), "security-group-rule")
-    end_dry_run(call)
+    stop_dry_run(call)
     return call.moto()
 
 
-def _descriptions(permission: Mapping[str, Any]) -> Iterator[str]:
+def _list_descriptions(permission: Mapping[str, Any]) -> Iterator[str]:
     for member in ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs"):
         for source in permission.get(member, ()):
             if "Description" in source:
@@ -107,26 +107,26 @@ def modify_security_group_rules(call: Call) -> dict[str, Any]:
                 "InvalidSecurityGroupRuleId.NotFound",
                 f"The security group rule ID '{item['SecurityGroupRuleId']}' does not exist",
             )
-        _check_change(backend, rule, requested)
+        _check_rule_change(backend, rule, requested)
         changes.append((rule, requested))
-    end_dry_run(call)
+    stop_dry_run(call)
     for rule, requested in changes:
-        _change(rule, requested)
+        _replace_rule_values(rule, requested)
     return {"Return": True}
 
 
-def _check_change(backend: Any, rule: Any, requested: Mapping[str, Any]) -> None:
+def _check_rule_change(backend: Any, rule: Any, requested: Mapping[str, Any]) -> None:
     """Apply the checks for new rules to a changed rule. In addition, the rule must keep its type of source."""
     _check_protocol(requested.get("IpProtocol"), requested.get("FromPort"), requested.get("ToPort"))
     check_description(requested.get("Description", ""))
     sources = [name for name in SOURCES if requested.get(name)]
     if not sources:
-        raise missing("exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId")
+        raise missing_parameter_error("exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId")
     if len(sources) > 1:
         raise AwsError(
             "InvalidParameterCombination", "Only one of cidrIp, cidrIpv6, prefixListId, or referencedGroupId can be specified"
         )
-    kind = _kind(rule)
+    kind = _read_source_type(rule)
     if sources[0] != kind:
         raise AwsError(
             "InvalidParameterValue",
@@ -141,7 +141,7 @@ def _check_change(backend: Any, rule: Any, requested: Mapping[str, Any]) -> None
         raise AwsError("InvalidPrefixListID.NotFound", f"The prefix list ID '{prefix_list}' does not exist")
 
 
-def _kind(rule: Any) -> str:
+def _read_source_type(rule: Any) -> str:
     if rule.prefix_list_id:
         return "PrefixListId"
     if rule.source_group:
@@ -149,7 +149,7 @@ def _kind(rule: Any) -> str:
     return "CidrIpv6" if "CidrIpv6" in rule.ip_range else "CidrIpv4"
 
 
-def _change(rule: Any, requested: Mapping[str, Any]) -> None:
+def _replace_rule_values(rule: Any, requested: Mapping[str, Any]) -> None:
     """Replace all values of the rule with the requested values."""
     protocol = str(requested["IpProtocol"]).lower()
     rule.ip_protocol = {"6": "tcp", "17": "udp", "1": "icmp", "all": "-1"}.get(protocol, protocol)

@@ -12,7 +12,7 @@ from moto.ec2.models.security_groups import SecurityGroupRule
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import interfaces, tagging, vpcs
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -30,19 +30,19 @@ def install() -> None:
     make = SecurityGroupRule.__init__
 
     @functools.wraps(make)
-    def init(self: Any, *arguments: Any, **named: Any) -> None:
+    def init_rule(self: Any, *arguments: Any, **named: Any) -> None:
         make(self, *arguments, **named)
         prefix_list = named.get("prefix_list_id", arguments[PREFIX_LIST] if len(arguments) > PREFIX_LIST else None)
         self.prefix_list_description = prefix_list.get("Description") if isinstance(prefix_list, dict) else None
 
-    def description(self: Any) -> str | None:
+    def rule_description(self: Any) -> str | None:
         described: str | None = (
             self.ip_range.get("Description") or self.source_group.get("Description") or self.prefix_list_description
         )
         return described
 
-    SecurityGroupRule.__init__ = init  # type: ignore[method-assign]
-    SecurityGroupRule.description = property(description)  # type: ignore[assignment]
+    SecurityGroupRule.__init__ = init_rule  # type: ignore[method-assign]
+    SecurityGroupRule.description = property(rule_description)  # type: ignore[assignment]
 
 
 @operation("ec2", "CreateSecurityGroup")
@@ -50,9 +50,9 @@ def create_security_group(call: Call) -> dict[str, Any]:
     params = call.params
     name, description = params.get("GroupName"), params.get("Description")
     if not name:
-        raise missing("GroupName")
+        raise missing_parameter_error("GroupName")
     if not description:
-        raise missing("GroupDescription")
+        raise missing_parameter_error("GroupDescription")
     if name.startswith("sg-"):
         raise AwsError(
             "InvalidParameterValue",
@@ -63,11 +63,11 @@ def create_security_group(call: Call) -> dict[str, Any]:
     for parameter, text in (("GroupName", name), ("GroupDescription", description)):
         if not _TEXT.fullmatch(text):
             reason = f"Character sets beyond ASCII are not supported. Use at most 255 of these characters: {_ALLOWED}"
-            raise invalid_value(text, parameter, reason)
+            raise invalid_value_error(text, parameter, reason)
     if "VpcId" in params:
         vpcs.find(call.backend, params["VpcId"])
     tagging.read_requested_tags(params.get("TagSpecifications"), "security-group")
-    end_dry_run(call)
+    stop_dry_run(call)
     answer = call.moto()
     return {**answer, "Tags": tagging.describe_tags(call.backend, answer["GroupId"])}
 
@@ -82,17 +82,17 @@ def delete_security_group(call: Call) -> dict[str, Any]:
         )
     if group.is_default:
         raise AwsError("CannotDelete", f'the specified group: "{group.id}" name: "default" cannot be deleted by a user')
-    if interfaces.using_group(backend, group.id) or _referring(backend, group.id):
+    if interfaces.find_by_group(backend, group.id) or _find_referring_groups(backend, group.id):
         raise AwsError("DependencyViolation", f"resource {group.id} has a dependent object")
-    end_dry_run(call)
+    stop_dry_run(call)
     del backend.groups[group.vpc_id][group.id]
     for rule in (*group.ingress_rules, *group.egress_rules):
-        tagging.forget(backend, rule.id)
-    tagging.forget(backend, group.id)
+        tagging.delete_resource_tags(backend, rule.id)
+    tagging.delete_resource_tags(backend, group.id)
     return {"Return": True, "GroupId": group.id}
 
 
-def _referring(backend: Any, group_id: str) -> list[Any]:
+def _find_referring_groups(backend: Any, group_id: str) -> list[Any]:
     """Return the other security groups whose rules reference this group."""
     return [
         group

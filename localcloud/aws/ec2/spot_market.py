@@ -18,9 +18,9 @@ from infra.cost import prices
 from localcloud.aws import clock, scarcity
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_types
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
-from localcloud.aws.ec2.zones import zone_named, zones_of
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.zones import find_zone, list_zones
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -36,12 +36,12 @@ _BEST = 10
 def describe_spot_price_history(call: Call) -> dict[str, Any]:
     """Return only the current prices: the local AWS keeps no history, because prices never change."""
     params = call.params
-    names = params.get("InstanceTypes") or sorted(prices.snapshot(call.region).instances)
+    names = params.get("InstanceTypes") or sorted(prices.read_snapshot(call.region).instances)
     zone = params.get("AvailabilityZone") or params.get("AvailabilityZoneId")
-    zone_name = zone_named(call.backend, zone).name if zone else None
+    zone_name = find_zone(call.backend, zone).name if zone else None
     start, end = params.get("StartTime"), params.get("EndTime")
     if start is not None and end is not None and start > end:
-        raise invalid_value(start.isoformat(), "StartTime", "It must be before EndTime.")
+        raise invalid_value_error(start.isoformat(), "StartTime", "It must be before EndTime.")
     is_sold = any(product in _PRODUCTS for product in params.get("ProductDescriptions") or _PRODUCTS)
     current_prices = [
         {
@@ -49,13 +49,13 @@ def describe_spot_price_history(call: Call) -> dict[str, Any]:
             "InstanceType": name,
             "ProductDescription": PRODUCT,
             "SpotPrice": f"{price:.6f}",
-            "Timestamp": _hour(clock.now()),
+            "Timestamp": _round_down_to_hour(clock.now()),
         }
         for name in names
-        for place, price in _prices(call.region, name)
+        for place, price in _list_prices(call.region, name)
         if is_sold and zone_name in (None, place)
     ]
-    matching = keep(
+    matching = filter_items(
         current_prices,
         params.get("Filters"),
         {
@@ -66,30 +66,30 @@ def describe_spot_price_history(call: Call) -> dict[str, Any]:
         },
         lambda _: {},
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, {"MaxResults": 1000, **params})
     return {"SpotPriceHistory": matching, **token}
 
 
-def _prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
-    instance_facts, offered = instance_types.facts(name), instance_types.offered_zones(region).get(name, ())
+def _list_prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
+    instance_facts, offered = instance_types.find_type_facts(name), instance_types.offered_zones(region).get(name, ())
     if instance_facts is None or "spot" not in instance_facts.usage_classes:
         return
-    snapshot = prices.snapshot(region)
+    snapshot = prices.read_snapshot(region)
     reported, on_demand = snapshot.spot_price(name, None), snapshot.on_demand(name)
     for zone in offered:
         if reported is not None:
             yield zone, reported.usd
         elif on_demand is not None:
-            yield zone, on_demand.usd * (30 + _draw(zone, name) % 16) / 100
+            yield zone, on_demand.usd * (30 + _draw_number(zone, name) % 16) / 100
 
 
 def price(region: str, name: str, zone: str) -> Decimal | None:
     """Return the spot price per hour of an instance type in a zone; None if it is unknown."""
-    return dict(_prices(region, name)).get(zone)
+    return dict(_list_prices(region, name)).get(zone)
 
 
-def _hour(moment: datetime) -> datetime:
+def _round_down_to_hour(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
@@ -99,31 +99,31 @@ def get_spot_placement_scores(call: Call) -> dict[str, Any]:
     if "InstanceRequirementsWithMetadata" in params:
         raise AwsError("NotImplementedInLocalCloud", "The local cloud scores only InstanceTypes, not InstanceRequirements.")
     if not names:
-        raise missing("InstanceTypes")
-    if unknown := [name for name in names if instance_types.facts(name) is None]:
-        raise invalid_value(unknown[0], "InstanceTypes", "The instance type does not exist")
+        raise missing_parameter_error("InstanceTypes")
+    if unknown := [name for name in names if instance_types.find_type_facts(name) is None]:
+        raise invalid_value_error(unknown[0], "InstanceTypes", "The instance type does not exist")
     if params["TargetCapacity"] < 1:
-        raise invalid_value(params["TargetCapacity"], "TargetCapacity", "It must be 1 or more.")
+        raise invalid_value_error(params["TargetCapacity"], "TargetCapacity", "It must be 1 or more.")
     if params.get("TargetCapacityUnitType", "units") not in _UNITS:
-        raise invalid_value(params["TargetCapacityUnitType"], "TargetCapacityUnitType", f"Use one of {', '.join(_UNITS)}.")
+        raise invalid_value_error(params["TargetCapacityUnitType"], "TargetCapacityUnitType", f"Use one of {', '.join(_UNITS)}.")
     regions = params.get("RegionNames") or [call.region]
     if len(regions) > _BEST:
-        raise invalid_value(len(regions), "RegionNames", "At most 10 Regions are allowed.")
-    end_dry_run(call)
+        raise invalid_value_error(len(regions), "RegionNames", "At most 10 Regions are allowed.")
+    stop_dry_run(call)
     by_zone = bool(params.get("SingleAvailabilityZone"))
-    scores = [score for region in regions for score in _scores(region, names, by_zone)]
+    scores = [score for region in regions for score in _compute_scores(region, names, by_zone)]
     best_scores, token = page(sorted(scores, key=lambda score: -score["Score"])[:_BEST], params)
     return {"SpotPlacementScores": best_scores, **token}
 
 
-def _scores(region: str, names: list[str], by_zone: bool) -> Iterator[dict[str, Any]]:
+def _compute_scores(region: str, names: list[str], by_zone: bool) -> Iterator[dict[str, Any]]:
     offered = instance_types.offered_zones(region)
     scores: dict[str, int] = {}
-    for zone in zones_of(region):
+    for zone in list_zones(region):
         here = [name for name in names if zone.name in offered.get(name, ()) and not scarcity.is_scarce(name, zone.name)]
         most = 9 if len(names) >= FEW_TYPES else 3
         if here:
-            scores[zone.zone_id] = 1 + _draw(zone.name, *here) % most
+            scores[zone.zone_id] = 1 + _draw_number(zone.name, *here) % most
         elif any(zone.name in offered.get(name, ()) for name in names):
             scores[zone.zone_id] = 1
     if by_zone:
@@ -132,5 +132,5 @@ def _scores(region: str, names: list[str], by_zone: bool) -> Iterator[dict[str, 
         yield {"Region": region, "Score": max(scores.values())}
 
 
-def _draw(*parts: str) -> int:
+def _draw_number(*parts: str) -> int:
     return int(hashlib.sha256(" ".join(parts).encode()).hexdigest()[:8], 16)

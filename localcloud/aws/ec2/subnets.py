@@ -5,9 +5,9 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import interfaces, tagging
-from localcloud.aws.ec2.refusals import end_dry_run, in_use, invalid_value
+from localcloud.aws.ec2.refusals import in_use_error, invalid_value_error, stop_dry_run
 from localcloud.aws.ec2.vpcs import find
-from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -20,11 +20,11 @@ def create_subnet(call: Call) -> dict[str, Any]:
     vpc = find(backend, params["VpcId"])
     zone = params.get("AvailabilityZone") or params.get("AvailabilityZoneId")
     if zone is not None:
-        zone_named(backend, zone)
+        find_zone(backend, zone)
     if "CidrBlock" in params:
-        _check_size(params["CidrBlock"])
+        _check_cidr_size(params["CidrBlock"])
     tagging.read_requested_tags(params.get("TagSpecifications"), "subnet")
-    end_dry_run(call)
+    stop_dry_run(call)
     answer = call.moto()
     subnet = backend.get_subnet(answer["Subnet"]["SubnetId"])
     if not vpc.is_default:  # moto treats a zone's first subnet as its default subnet
@@ -33,7 +33,7 @@ def create_subnet(call: Call) -> dict[str, Any]:
     return answer
 
 
-def _check_size(cidr: str) -> None:
+def _check_cidr_size(cidr: str) -> None:
     try:
         length = IPv4Network(cidr, strict=False).prefixlen
     except ValueError:
@@ -46,8 +46,8 @@ def _check_size(cidr: str) -> None:
 def delete_subnet(call: Call) -> None:
     backend, subnet = call.backend, call.backend.get_subnet(call.params["SubnetId"])
     if interfaces.find_in_subnet(backend, subnet.id):
-        raise in_use("subnet", subnet.id)
-    end_dry_run(call)
+        raise in_use_error("subnet", subnet.id)
+    stop_dry_run(call)
     call.moto()
     for table in backend.route_tables.values():
         for association_id in [key for key, value in table._associations.items() if value == subnet.id]:
@@ -55,7 +55,7 @@ def delete_subnet(call: Call) -> None:
     for acl in backend.network_acls.values():
         for association_id in [key for key, value in acl._associations.items() if value.subnet_id == subnet.id]:
             del acl._associations[association_id]
-    tagging.forget(backend, subnet.id)
+    tagging.delete_resource_tags(backend, subnet.id)
 
 
 @operation("ec2", "ModifySubnetAttribute")
@@ -65,7 +65,7 @@ def modify_subnet_attribute(call: Call) -> None:
     hostname_type = call.params.get("PrivateDnsHostnameTypeOnLaunch")
     if hostname_type is not None:
         if hostname_type not in HOSTNAME_TYPES:
-            raise invalid_value(
+            raise invalid_value_error(
                 hostname_type, "privateDnsHostnameTypeOnLaunch", f"It must be one of {', '.join(HOSTNAME_TYPES)}."
             )
         options["HostnameType"] = hostname_type

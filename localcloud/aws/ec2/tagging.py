@@ -11,7 +11,7 @@ from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, EC2_RESOURCE_TO_PREFIX, get_p
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import capacity_reservations, placement_groups, refusals
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
+from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -41,16 +41,16 @@ def _get_tags(resource: Any) -> list[dict[str, str]]:
     return [{"resource_id": resource.id, "key": key, "value": value, "resource_type": kind} for key, value in tags.items()]
 
 
-def tags_of(backend: Any, resource_id: str) -> dict[str, str]:
+def read_tags(backend: Any, resource_id: str) -> dict[str, str]:
     return dict(backend.tags.get(resource_id, {}))
 
 
 def describe_tags(backend: Any, resource_id: str) -> list[dict[str, str]]:
     """Return the tags in the format of the Describe operations."""
-    return [{"Key": key, "Value": value} for key, value in tags_of(backend, resource_id).items()]
+    return [{"Key": key, "Value": value} for key, value in read_tags(backend, resource_id).items()]
 
 
-def forget(backend: Any, resource_id: str) -> None:
+def delete_resource_tags(backend: Any, resource_id: str) -> None:
     """Drop the tags of a deleted resource."""
     backend.tags.pop(resource_id, None)
 
@@ -81,7 +81,7 @@ def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         if not key:
             raise AwsError("InvalidParameterValue", "Tag key cannot be empty")
         if key.lower().startswith("aws:"):
-            raise invalid_value(key, "key", "Tag keys starting with 'aws:' are reserved for internal use")
+            raise invalid_value_error(key, "key", "Tag keys starting with 'aws:' are reserved for internal use")
         if len(key) > 128:
             raise AwsError("InvalidParameterValue", f"Tag key exceeds the maximum length of 128 characters: '{key[:20]}...'")
         if len(value) > 256:
@@ -97,13 +97,13 @@ def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 @operation("ec2", "CreateTags")
 def create_tags(call: Call) -> dict[str, Any]:
     if not call.params.get("Resources"):
-        raise refusals.missing("resourceIdSet")
+        raise refusals.missing_parameter_error("resourceIdSet")
     if not call.params.get("Tags"):
-        raise refusals.missing("tagSet")
+        raise refusals.missing_parameter_error("tagSet")
     check_tags(call.params["Tags"])
     for resource_id in call.params["Resources"]:
-        _must_exist(call.backend, resource_id)
-    end_dry_run(call)
+        _check_resource_exists(call.backend, resource_id)
+    stop_dry_run(call)
     call.moto()
     return {}
 
@@ -121,16 +121,16 @@ _HOLDERS = {
 """Id prefix of resources that moto tags without checking that they exist -> AWS's error code for missing resources."""
 
 
-def _must_exist(backend: Any, resource_id: str) -> None:
+def _check_resource_exists(backend: Any, resource_id: str) -> None:
     prefix = get_prefix(resource_id)
     code = _HOLDERS.get(prefix)
     if code is None:
         return
-    if resource_id not in _known_ids(backend, prefix):
-        raise refusals.not_found(code, "ID", resource_id)
+    if resource_id not in _list_resource_ids(backend, prefix):
+        raise refusals.not_found_error(code, "ID", resource_id)
 
 
-def _known_ids(backend: Any, prefix: str) -> Iterable[str]:
+def _list_resource_ids(backend: Any, prefix: str) -> Iterable[str]:
     match prefix:
         case "eipalloc":
             return [address.allocation_id for address in backend.addresses]

@@ -8,8 +8,8 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import endpoint_services, interfaces, tagging, vpc_endpoints, vpcs
-from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
 from localcloud.aws.ec2.vpc_endpoints import GATEWAY, INTERFACE, find
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -24,11 +24,11 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
             return {"VpcEndpoint": describe_endpoint(existing), "ClientToken": token}
     vpc = vpcs.find(backend, params["VpcId"])
     if "ServiceName" not in params:
-        raise missing("ServiceName")
+        raise missing_parameter_error("ServiceName")
     kind = params.get("VpcEndpointType", GATEWAY)
     if kind not in (GATEWAY, INTERFACE):
-        raise invalid_value(kind, "VpcEndpointType", "The local cloud supports only Gateway and Interface endpoints.")
-    endpoint_services.check(backend, params["ServiceName"], kind)
+        raise invalid_value_error(kind, "VpcEndpointType", "The local cloud supports only Gateway and Interface endpoints.")
+    endpoint_services.check_service(backend, params["ServiceName"], kind)
     endpoint_services.check_zones(backend, params["ServiceName"], params.get("SubnetIds", []))
     _check_policy(params.get("PolicyDocument"))
     private_dns = kind == INTERFACE and params.get("PrivateDnsEnabled", True)
@@ -37,7 +37,7 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
     else:
         vpc_endpoints.check_gateway(backend, vpc, params)
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "vpc-endpoint").get("vpc-endpoint", {})
-    end_dry_run(call)
+    stop_dry_run(call)
     endpoint = vpc_endpoints.create(backend, vpc, kind, params, private_dns, tags)
     return {"VpcEndpoint": describe_endpoint(endpoint), "ClientToken": token}
 
@@ -56,7 +56,7 @@ def _check_policy(document: str | None) -> None:
 @operation("ec2", "DescribeVpcEndpoints")
 def describe_vpc_endpoints(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("VpcEndpointIds")
-    matching = keep(
+    matching = filter_items(
         [find(backend, endpoint_id) for endpoint_id in ids] if ids else list(backend.vpc_end_points.values()),
         call.params.get("Filters"),
         {
@@ -67,9 +67,9 @@ def describe_vpc_endpoints(call: Call) -> dict[str, Any]:
             "vpc-endpoint-type": lambda item: item.vpc_endpoint_type,
             "vpc-id": lambda item: item.vpc_id,
         },
-        lambda item: tagging.tags_of(backend, item.id),
+        lambda item: tagging.read_tags(backend, item.id),
     )
-    end_dry_run(call)
+    stop_dry_run(call)
     matching, token = page(matching, call.params)
     return {"VpcEndpoints": [describe_endpoint(endpoint) for endpoint in matching], **token}
 
@@ -85,14 +85,16 @@ def modify_vpc_endpoint(call: Call) -> dict[str, Any]:
     remaining = [subnet_id for subnet_id in endpoint.subnet_ids if subnet_id not in removed_subnets]
     vpc_endpoints.check_subnets(backend, endpoint.vpc_id, remaining, added_subnets)
     endpoint_services.check_zones(backend, endpoint.service_name, added_subnets)
-    interfaces.groups_in(backend, endpoint.vpc_id, params.get("AddSecurityGroupIds", []))
+    interfaces.find_groups(backend, endpoint.vpc_id, params.get("AddSecurityGroupIds", []))
     added_tables = params.get("AddRouteTableIds", [])
     vpc_endpoints.check_route_tables(backend, endpoint.vpc_id, endpoint.service_name, added_tables)
-    end_dry_run(call)
+    stop_dry_run(call)
     vpc_endpoints.remove_subnets(endpoint, removed_subnets)
     vpc_endpoints.remove_routes(endpoint, params.get("RemoveRouteTableIds", []))
     if params.get("AddSecurityGroupIds") or params.get("RemoveSecurityGroupIds"):
-        vpc_endpoints.change_groups(endpoint, params.get("AddSecurityGroupIds", []), params.get("RemoveSecurityGroupIds", []))
+        vpc_endpoints.change_security_groups(
+            endpoint, params.get("AddSecurityGroupIds", []), params.get("RemoveSecurityGroupIds", [])
+        )
     vpc_endpoints.add_subnets(endpoint, added_subnets)
     vpc_endpoints.add_routes(endpoint, added_tables)
     _change_settings(endpoint, params)
@@ -113,7 +115,7 @@ def _change_settings(endpoint: Any, params: dict[str, Any]) -> None:
 
 @operation("ec2", "DeleteVpcEndpoints")
 def delete_vpc_endpoints(call: Call) -> dict[str, Any]:
-    end_dry_run(call)
+    stop_dry_run(call)
     unsuccessful = []
     for endpoint_id in call.params.get("VpcEndpointIds", []):
         try:
@@ -145,14 +147,14 @@ def describe_endpoint(endpoint: Any) -> dict[str, Any]:
         "PrivateDnsEnabled": bool(endpoint.private_dns_enabled),
         "RequesterManaged": False,
         "NetworkInterfaceIds": endpoint.network_interface_ids,
-        "DnsEntries": _dns_entries(endpoint),
+        "DnsEntries": _describe_dns_entries(endpoint),
         "CreationTimestamp": endpoint.creation_timestamp,
         "OwnerId": endpoint.owner_id,
         "Tags": tagging.describe_tags(backend, endpoint.id),
     }
 
 
-def _dns_entries(endpoint: Any) -> list[dict[str, str]]:
+def _describe_dns_entries(endpoint: Any) -> list[dict[str, str]]:
     entries = [{"DnsName": entry["dns_name"], "HostedZoneId": entry["hosted_zone_id"]} for entry in endpoint.dns_entries]
     if entries and endpoint.private_dns_enabled:
         name = endpoint_services.private_dns_name(endpoint.service_name, endpoint.ec2_backend.region_name)

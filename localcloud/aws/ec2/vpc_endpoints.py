@@ -11,7 +11,7 @@ from moto.ec2.utils import create_dns_entries, random_vpc_ep_id
 
 from localcloud.aws import durations
 from localcloud.aws.ec2 import endpoint_services, interfaces, tagging
-from localcloud.aws.ec2.refusals import missing
+from localcloud.aws.ec2.refusals import missing_parameter_error
 from localcloud.aws.errors import AwsError
 
 INTERFACE = "Interface"
@@ -45,7 +45,7 @@ def check_interface(backend: Any, vpc: Any, params: dict[str, Any], private_dns:
     if params.get("RouteTableIds"):
         raise AwsError("InvalidParameter", "Route table IDs are not supported for Interface type VPC Endpoints.")
     check_subnets(backend, vpc.id, [], params.get("SubnetIds", []))
-    interfaces.groups_in(backend, vpc.id, params.get("SecurityGroupIds", []))
+    interfaces.find_groups(backend, vpc.id, params.get("SecurityGroupIds", []))
     if not private_dns:
         return
     if not (vpc.enable_dns_support and vpc.enable_dns_hostnames):
@@ -89,7 +89,7 @@ def check_gateway(backend: Any, vpc: Any, params: dict[str, Any]) -> None:
 
 
 def check_route_tables(backend: Any, vpc_id: str, service: str, ids: Sequence[str]) -> None:
-    prefix_list = prefix_list_of(backend, service)
+    prefix_list = find_prefix_list(backend, service)
     for table_id in ids:
         table = backend.get_route_table(table_id)
         if table.vpc_id != vpc_id:
@@ -101,7 +101,7 @@ def check_route_tables(backend: Any, vpc_id: str, service: str, ids: Sequence[st
             )
 
 
-def prefix_list_of(backend: Any, service: str) -> str | None:
+def find_prefix_list(backend: Any, service: str) -> str | None:
     for prefix_list in backend.managed_prefix_lists.values():
         if prefix_list.prefix_list_name == service:
             return str(prefix_list.id)
@@ -130,7 +130,7 @@ def create(backend: Any, vpc: Any, kind: str, params: dict[str, Any], private_dn
         security_group_ids=[] if is_gateway else group_ids,
         tags=tags,
         private_dns_enabled=private_dns,
-        destination_prefix_list_id=prefix_list_of(backend, service) if is_gateway else None,
+        destination_prefix_list_id=find_prefix_list(backend, service) if is_gateway else None,
     )
     endpoint.ip_address_type = params.get("IpAddressType", "ipv4")
     endpoint.dns_options = None if is_gateway else {"DnsRecordIpType": "ipv4", **params.get("DnsOptions", {})}
@@ -145,7 +145,7 @@ def create(backend: Any, vpc: Any, kind: str, params: dict[str, Any], private_dn
 
 def add_subnets(endpoint: Any, ids: Sequence[str]) -> None:
     backend = endpoint.ec2_backend
-    groups = interfaces.groups_in(backend, endpoint.vpc_id, endpoint.security_group_ids)
+    groups = interfaces.find_groups(backend, endpoint.vpc_id, endpoint.security_group_ids)
     for subnet_id in ids:
         interface = interfaces.create(
             backend,
@@ -188,13 +188,13 @@ def remove_routes(endpoint: Any, ids: Sequence[str]) -> None:
             backend.delete_route(table_id, None, destination_prefix_list_id=endpoint.destination_prefix_list_id)
 
 
-def change_groups(endpoint: Any, added: Sequence[str], removed: Sequence[str]) -> None:
+def change_security_groups(endpoint: Any, added: Sequence[str], removed: Sequence[str]) -> None:
     backend = endpoint.ec2_backend
     remaining = [group_id for group_id in endpoint.security_group_ids if group_id not in removed]
     group_ids = [*remaining, *(group_id for group_id in added if group_id not in remaining)]
-    groups = interfaces.groups_in(backend, endpoint.vpc_id, group_ids)
+    groups = interfaces.find_groups(backend, endpoint.vpc_id, group_ids)
     if not groups:
-        raise missing("SecurityGroupIds: an interface endpoint needs at least one security group")
+        raise missing_parameter_error("SecurityGroupIds: an interface endpoint needs at least one security group")
     endpoint.security_group_ids = group_ids
     for interface_id in endpoint.network_interface_ids:
         backend.enis[interface_id]._group_set = list(groups)
@@ -206,15 +206,15 @@ def delete(endpoint: Any) -> None:
     After the emulated delay, remove the endpoint and its interfaces.
     """
     remove_routes(endpoint, list(endpoint.route_table_ids))
-    failed = durations.fails_as(endpoint, "state", "failed")
+    failed = durations.make_failure_handler(endpoint, "state", "failed")
     durations.schedule(
-        endpoint, "state", "deleting", "deleted", "ec2-vpc-endpoint-delete", then=lambda: _forget(endpoint), fail=failed
+        endpoint, "state", "deleting", "deleted", "ec2-vpc-endpoint-delete", then=lambda: _remove_endpoint(endpoint), fail=failed
     )
 
 
-def _forget(endpoint: Any) -> None:
+def _remove_endpoint(endpoint: Any) -> None:
     backend = endpoint.ec2_backend
     for interface_id in endpoint.network_interface_ids:
         interfaces.delete(backend, interface_id)
     backend.vpc_end_points.pop(endpoint.id, None)
-    tagging.forget(backend, endpoint.id)
+    tagging.delete_resource_tags(backend, endpoint.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import limits, tagging
-from localcloud.aws.ec2.refusals import end_dry_run, in_use
+from localcloud.aws.ec2.refusals import in_use_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -22,17 +22,17 @@ def find(backend: Any, vpc_id: str) -> Any:
 @operation("ec2", "CreateVpc")
 def create_vpc(call: Call) -> dict[str, Any]:
     tagging.read_requested_tags(call.params.get("TagSpecifications"), "vpc")
-    end_dry_run(call)
-    limits.refuse_vpc(call.backend)
+    stop_dry_run(call)
+    limits.check_vpc_quota(call.backend)
     return call.moto()
 
 
 @operation("ec2", "DeleteVpc")
 def delete_vpc(call: Call) -> None:
     backend, vpc = call.backend, find(call.backend, call.params["VpcId"])
-    if _dependents(backend, vpc.id):
-        raise in_use("vpc", vpc.id)
-    end_dry_run(call)
+    if _list_dependent_resources(backend, vpc.id):
+        raise in_use_error("vpc", vpc.id)
+    stop_dry_run(call)
     options = vpc.dhcp_options
     vpc.dhcp_options = None  # moto would delete the DHCP options with the VPC
     group = backend.get_default_security_group(vpc.id)
@@ -41,14 +41,14 @@ def delete_vpc(call: Call) -> None:
         options.vpc = None
     for table in [table for table in backend.network_acls.values() if table.vpc_id == vpc.id]:
         del backend.network_acls[table.id]
-        tagging.forget(backend, table.id)
+        tagging.delete_resource_tags(backend, table.id)
     backend.groups.pop(vpc.id, None)
     for resource in (vpc, group):
         if resource is not None:
-            tagging.forget(backend, resource.id)
+            tagging.delete_resource_tags(backend, resource.id)
 
 
-def _dependents(backend: Any, vpc_id: str) -> list[Any]:
+def _list_dependent_resources(backend: Any, vpc_id: str) -> list[Any]:
     """Return the resources that block the VPC's deletion.
 
     These are all resources in the VPC except its main route table, default security group and default network ACL.

@@ -6,7 +6,7 @@ from typing import Any
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.refusals import invalid_value
+from localcloud.aws.ec2.refusals import invalid_value_error
 from localcloud.aws.patching import operation
 
 _OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-isoe-", "eusc-")
@@ -22,15 +22,15 @@ def describe_regions(call: Call) -> dict[str, Any]:
 
 
 @cache
-def zones_of(region: str) -> tuple[Zone, ...]:
+def list_zones(region: str) -> tuple[Zone, ...]:
     return tuple(zone for zone in RegionsAndZonesBackend.zones.get(region, ()) if zone.zone_type == "availability-zone")
 
 
-def zone_named(backend: Any, name_or_id: str) -> Zone:
+def find_zone(backend: Any, name_or_id: str) -> Zone:
     """Return the region's zone with that name (us-west-2a) or id (usw2-az1)."""
-    zones = zones_of(backend.region_name)
+    zones = list_zones(backend.region_name)
     for zone in zones:
         if name_or_id in (zone.name, zone.zone_id):
             return zone
     names = ", ".join(zone.name for zone in zones)
-    raise invalid_value(name_or_id, "availabilityZone", f"The availability zones of the region are: {names}.")
+    raise invalid_value_error(name_or_id, "availabilityZone", f"The availability zones of the region are: {names}.")

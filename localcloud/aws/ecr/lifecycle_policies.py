@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from localcloud.aws.call import Call
-from localcloud.aws.ecr.repositories import invalid
+from localcloud.aws.ecr.repositories import invalid_parameter_error
 from localcloud.aws.patching import operation
 
 _MOST_RULES = 50
@@ -17,12 +17,12 @@ def _put_lifecycle_policy(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_PutLifecyclePolicy.html"""
     call.backend._get_repository(call.params["repositoryName"], call.params.get("registryId"))
     text = call.params["lifecyclePolicyText"]
-    for problem in _problems(_rules(text)):
-        raise invalid("LifecyclePolicyText", f"Lifecycle policy validation failure: {problem}")
+    for problem in _find_problems(_read_rules(text)):
+        raise invalid_parameter_error("LifecyclePolicyText", f"Lifecycle policy validation failure: {problem}")
     return call.moto()
 
 
-def _rules(text: str) -> list[dict[str, Any]]:
+def _read_rules(text: str) -> list[dict[str, Any]]:
     """Return the policy's rules, or an empty list if the text has the wrong structure: moto then rejects it."""
     try:
         policy = json.loads(text)
@@ -32,7 +32,7 @@ def _rules(text: str) -> list[dict[str, Any]]:
     return rules if isinstance(rules, list) and all(isinstance(rule, dict) for rule in rules) else []
 
 
-def _problems(rules: list[dict[str, Any]]) -> Iterator[str]:
+def _find_problems(rules: list[dict[str, Any]]) -> Iterator[str]:
     """Yield problems that moto does not find. moto already checks for missing and unknown properties and for invalid
     enum values.
     """
@@ -51,10 +51,10 @@ def _problems(rules: list[dict[str, Any]]) -> Iterator[str]:
             return
         if selection.get("tagStatus") == "any" and rule["rulePriority"] != max(priorities):
             yield "a rule with tagStatus any must have the highest rulePriority"
-        yield from _selection_problems(selection)
+        yield from _find_selection_problems(selection)
 
 
-def _selection_problems(selection: dict[str, Any]) -> Iterator[str]:
+def _find_selection_problems(selection: dict[str, Any]) -> Iterator[str]:
     lists = [name for name in ("tagPatternList", "tagPrefixList") if selection.get(name)]
     if selection.get("tagStatus") == "tagged" and len(lists) != 1:
         yield "tagStatus tagged requires either tagPatternList or tagPrefixList"

@@ -13,20 +13,20 @@ _MODE = 0o755
 _root: Path | None = None
 
 
-def keep_in(folder: Path) -> None:
+def set_root_folder(folder: Path) -> None:
     """Store the files of EFS file systems in this folder, after deleting the files of an earlier local cloud."""
     global _root
     _root = folder
-    _forget_all()
+    _remove_all_files()
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def root() -> Path | None:
+def root_folder() -> Path | None:
     """Return the folder that contains all file systems, or None if file systems cannot store files."""
     return _root
 
 
-def folder_of(file_system_id: str) -> Path:
+def file_system_root(file_system_id: str) -> Path:
     """Return a file system's root directory, creating it on first use."""
     if _root is None:
         raise FileNotFoundError("file systems cannot store files: the local AWS was started without --file-systems")
@@ -37,7 +37,7 @@ def folder_of(file_system_id: str) -> Path:
     return folder
 
 
-def root_of(access_point: Any) -> Path | None:
+def access_point_root(access_point: Any) -> Path | None:
     """Return an access point's root directory, or None if the directory is missing and CreationInfo is not set.
 
     EFS creates the directory at the first mount:
@@ -45,7 +45,7 @@ def root_of(access_point: Any) -> Path | None:
     """
     directory: dict[str, Any] = access_point.root_directory
     creation = directory.get("CreationInfo")
-    folder = folder_of(access_point.file_system_id)
+    folder = file_system_root(access_point.file_system_id)
     for name in directory.get("Path", "/").strip("/").split("/"):
         folder = folder / name
         if not _is_directory(folder):
@@ -57,9 +57,9 @@ def root_of(access_point: Any) -> Path | None:
     return folder
 
 
-def directory_of(file_system_id: str, path: str) -> Path | None:
+def find_directory(file_system_id: str, path: str) -> Path | None:
     """Return a directory of a file system, or None if it does not exist."""
-    folder = folder_of(file_system_id)
+    folder = file_system_root(file_system_id)
     for name in path.strip("/").split("/"):
         folder = folder / name
         if not _is_directory(folder):
@@ -75,13 +75,13 @@ def _is_directory(folder: Path) -> bool:
     return folder.name != ".." and folder.is_dir() and not folder.is_symlink()
 
 
-def remove(file_system_id: str) -> None:
+def remove_files(file_system_id: str) -> None:
     if _root is not None:
         shutil.rmtree(_root / file_system_id, ignore_errors=True)
 
 
 @patching.on_reset
-def _forget_all() -> None:
+def _remove_all_files() -> None:
     if _root is not None and _root.is_dir():
         for folder in _root.glob("fs-*"):
             shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from localcloud.aws.call import backend_of
 from localcloud.aws.control_actions import action
 from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.efs import contents
-from localcloud.aws.policy_evaluation import Request, allows, document
+from localcloud.aws.policy_evaluation import Request, allows, parse_document
 
 NFS_PORT = 2049
 _DENIED = "mount.nfs4: access denied by server while mounting 127.0.0.1:/"
@@ -53,9 +53,9 @@ def mount(
     if file_system.life_cycle_state not in ("available", "updating"):
         raise MountRefused(f"file system {fileSystem} is {file_system.life_cycle_state}")
     _check_mount_target(efs, ec2, file_system, client)
-    point = _access_point(efs, file_system, accessPoint) if accessPoint else None
+    point = _find_access_point(efs, file_system, accessPoint) if accessPoint else None
     read_only = _check_policy(file_system, point, encrypted)
-    return Mounted(_folder(file_system, point, path), read_only)
+    return Mounted(_find_mount_folder(file_system, point, path), read_only)
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:
@@ -68,9 +68,8 @@ def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> No
         if here:
             reason = f"the mount target of file system {name} in {zone} is {here[0].life_cycle_state}, not available"
         else:
-            reason = (
-                f"file system {name} has no mount target in {zone} of the node's VPC; its mount targets are in {_zones(targets)}"
-            )
+            zones = _format_zones(targets)
+            reason = f"file system {name} has no mount target in {zone} of the node's VPC; its mount targets are in {zones}"
         raise MountRefused(f"Failed to resolve {name}.efs.{ec2.region_name}.amazonaws.com: {reason}")
     if not can_connect(ec2, ready[0].security_groups, client, NFS_PORT):
         raise MountRefused(
@@ -79,7 +78,7 @@ def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> No
         )
 
 
-def _zones(targets: list[Any]) -> str:
+def _format_zones(targets: list[Any]) -> str:
     return ", ".join(sorted({mount_target.availability_zone_name for mount_target in targets})) or "no zone"
 
 
@@ -99,7 +98,7 @@ def can_connect(ec2: Any, security_groups: Sequence[str], client: Any, port: int
     return False
 
 
-def _access_point(efs: Any, file_system: Any, name: str) -> Any:
+def _find_access_point(efs: Any, file_system: Any, name: str) -> Any:
     point = efs.access_points.get(name)
     if point is None:
         raise MountRefused(f"{_DENIED}: access point {name} does not exist")
@@ -119,26 +118,26 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
     """
     if not file_system.file_system_policy:
         return False
-    policy = document(file_system.file_system_policy)
+    policy = parse_document(file_system.file_system_policy)
     context = {"aws:securetransport": str(encrypted).lower(), "elasticfilesystem:accessedviamounttarget": "true"}
     if point is not None:
         context["elasticfilesystem:accesspointarn"] = point.access_point_arn
 
-    def is_allowed(what: str) -> bool:
+    def is_action_allowed(what: str) -> bool:
         return allows(Request(f"elasticfilesystem:Client{what}", file_system.file_system_arn, context), policy)
 
-    if not is_allowed("Mount"):
+    if not is_action_allowed("Mount"):
         how = "with" if encrypted else "without"
         raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} denies clients {how} TLS")
-    return not is_allowed("Write")
+    return not is_action_allowed("Write")
 
 
-def _folder(file_system: Any, point: Any | None, path: str) -> Path:
+def _find_mount_folder(file_system: Any, point: Any | None, path: str) -> Path:
     name = file_system.file_system_id
     if point is not None:
-        directory, path = contents.root_of(point), point.root_directory.get("Path", "/")
+        directory, path = contents.access_point_root(point), point.root_directory.get("Path", "/")
     else:
-        directory = contents.directory_of(name, path)
+        directory = contents.find_directory(name, path)
     if directory is None:
         raise MountRefused(
             f"mount.nfs4: mounting 127.0.0.1:/ failed, reason given by server: No such file or directory: "

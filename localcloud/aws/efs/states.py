@@ -6,13 +6,13 @@ from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 
 
-def refused(code: str, message: str, **members: Any) -> AwsError:
+def efs_error(code: str, message: str, **members: Any) -> AwsError:
     """Return an EFS error, which repeats its code in the member ErrorCode."""
     return AwsError(code, message, ErrorCode=code, **members)
 
 
-def bad_request(message: str) -> AwsError:
-    return refused("BadRequest", message)
+def bad_request_error(message: str) -> AwsError:
+    return efs_error("BadRequest", message)
 
 
 def find_file_system(call: Call, ready: bool = False) -> Any:
@@ -21,12 +21,12 @@ def find_file_system(call: Call, ready: bool = False) -> Any:
     name = call.params["FileSystemId"].rsplit("/", 1)[-1]
     file_system = call.backend.file_systems_by_id.get(name)
     if file_system is None:
-        raise refused("FileSystemNotFound", f"File system '{name}' does not exist.")
+        raise efs_error("FileSystemNotFound", f"File system '{name}' does not exist.")
     if ready and file_system.life_cycle_state != "available":
-        raise refused("IncorrectFileSystemLifeCycleState", f"File system '{name}' is {file_system.life_cycle_state}.")
+        raise efs_error("IncorrectFileSystemLifeCycleState", f"File system '{name}' is {file_system.life_cycle_state}.")
     return file_system
 
 
-def forget_tags(call: Call, resource_id: str) -> None:
+def delete_tags(call: Call, resource_id: str) -> None:
     """Drop the tags of a deleted resource, because moto would keep them."""
     call.backend.tagging_service.delete_all_tags_for_resource(resource_id)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from localcloud import published
 from localcloud.aws.call import Call
 from localcloud.aws.eks import versions
-from localcloud.aws.eks.errors import invalid_parameter
+from localcloud.aws.eks.errors import invalid_parameter_error
 from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
@@ -34,10 +34,10 @@ class CatalogAddon:
 
     def supports(self, version: str, kubernetes: str) -> bool:
         first, last = self.versions.get(version, (0, -1))
-        return first <= versions.minor(kubernetes) <= last
+        return first <= versions.parse_minor_version(kubernetes) <= last
 
     def default(self, kubernetes: str) -> str:
-        return self.defaults[versions.minor(kubernetes)]
+        return self.defaults[versions.parse_minor_version(kubernetes)]
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,23 @@ _TRAITS = {
 }
 
 
-def _addon(name: str, entry: Record) -> CatalogAddon:
+def _build_addon(name: str, entry: Record) -> CatalogAddon:
     traits = _TRAITS.get(name, _Traits())
     return CatalogAddon(
         name,
         entry["type"],
         {
-            version: (versions.minor(release["kubernetes"][0]), versions.minor(release["kubernetes"][1]))
+            version: (
+                versions.parse_minor_version(release["kubernetes"][0]),
+                versions.parse_minor_version(release["kubernetes"][1]),
+            )
             for version, release in entry["versions"].items()
         },
         {
             minor: version
             for version, release in entry["versions"].items()
             if (default := release.get("default"))
-            for minor in range(versions.minor(default[0]), versions.minor(default[1]) + 1)
+            for minor in range(versions.parse_minor_version(default[0]), versions.parse_minor_version(default[1]) + 1)
         },
         needs_nodes=traits.needs_nodes,
         service_account=traits.service_account,
@@ -85,13 +88,13 @@ def _addon(name: str, entry: Record) -> CatalogAddon:
     )
 
 
-CATALOG = {name: _addon(name, entry) for name, entry in published.table("addons").items()}
+CATALOG = {name: _build_addon(name, entry) for name, entry in published.load_table("addons").items()}
 
 
 def find(name: str) -> CatalogAddon:
     addon = CATALOG.get(name)
     if addon is None:
-        raise invalid_parameter(f"Addon {name} specified is not supported", addonName=name)
+        raise invalid_parameter_error(f"Addon {name} specified is not supported", addonName=name)
     return addon
 
 
@@ -102,7 +105,7 @@ def describe_addon_versions(call: Call) -> Record:
         find(params["addonName"])
     kubernetes = params.get("kubernetesVersion")
     if kubernetes is not None and kubernetes not in versions.VERSIONS:
-        raise invalid_parameter("unsupported Kubernetes version")
+        raise invalid_parameter_error("unsupported Kubernetes version")
     chosen = [
         addon
         for addon in CATALOG.values()

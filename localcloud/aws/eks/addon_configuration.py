@@ -12,7 +12,7 @@ import yaml
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks import addon_catalog
-from localcloud.aws.eks.errors import invalid_parameter
+from localcloud.aws.eks.errors import invalid_parameter_error
 from localcloud.aws.eks.state import Record
 from localcloud.aws.patching import operation
 
@@ -148,17 +148,19 @@ def check(addon: str, text: str) -> None:
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise invalid_parameter("ConfigurationValue provided in request is not valid JSON or YAML", addonName=addon) from error
-    problems = _problems("$", values, SCHEMAS[addon])
+        raise invalid_parameter_error(
+            "ConfigurationValue provided in request is not valid JSON or YAML", addonName=addon
+        ) from error
+    problems = _find_problems("$", values, SCHEMAS[addon])
     if problems:
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             "ConfigurationValue provided in request is not supported: "
             f"Json schema validation failed with error: [{', '.join(problems)}]",
             addonName=addon,
         )
 
 
-def _problems(path: str, value: Any, schema: Schema) -> list[str]:
+def _find_problems(path: str, value: Any, schema: Schema) -> list[str]:
     type_name = _JSON_TYPES.get(type(value), type(value).__name__)
     if isinstance(schema, dict):
         if not isinstance(value, dict):
@@ -166,7 +168,7 @@ def _problems(path: str, value: Any, schema: Schema) -> list[str]:
         undefined = "is not defined in the schema and the schema does not allow additional properties"
         problems = [f"{path}.{key}: {undefined}" for key in value if key not in schema]
         return problems + [
-            problem for key in value if key in schema for problem in _problems(f"{path}.{key}", value[key], schema[key])
+            problem for key in value if key in schema for problem in _find_problems(f"{path}.{key}", value[key], schema[key])
         ]
     if schema == TRUE_OR_FALSE:
         if not isinstance(value, str):
@@ -179,12 +181,12 @@ def _problems(path: str, value: Any, schema: Schema) -> list[str]:
 def describe_addon_configuration(call: Call) -> Record:
     addon, version = addon_catalog.find(call.params["addonName"]), call.params["addonVersion"]
     if version not in addon.versions:
-        raise invalid_parameter("Addon version specified is not supported", addonName=addon.name)
+        raise invalid_parameter_error("Addon version specified is not supported", addonName=addon.name)
     answer: Record = {
         "addonName": addon.name,
         "addonVersion": version,
         "configurationSchema": json.dumps(
-            {"$schema": "http://json-schema.org/draft-07/schema#", **_json_schema(SCHEMAS[addon.name])}, separators=(",", ":")
+            {"$schema": "http://json-schema.org/draft-07/schema#", **_to_json_schema(SCHEMAS[addon.name])}, separators=(",", ":")
         ),
     }
     if addon.service_account is not None:
@@ -194,8 +196,8 @@ def describe_addon_configuration(call: Call) -> Record:
     return answer
 
 
-def _json_schema(schema: Schema) -> dict[str, Any]:
+def _to_json_schema(schema: Schema) -> dict[str, Any]:
     if isinstance(schema, dict):
-        properties = {key: _json_schema(value) for key, value in schema.items()}
+        properties = {key: _to_json_schema(value) for key, value in schema.items()}
         return {"type": "object", "additionalProperties": False, "properties": properties}
     return {"type": "string", "pattern": "^(true|false)$"} if schema == TRUE_OR_FALSE else {"type": schema}

@@ -9,21 +9,21 @@ from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.eks import addon_catalog, addon_configuration, pod_identity, updates
 from localcloud.aws.eks.addon_catalog import CatalogAddon
-from localcloud.aws.eks.errors import in_use, invalid_parameter, not_emulated
+from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, not_emulated_error
 from localcloud.aws.eks.node_groups import nodes
 from localcloud.aws.eks.principals import IAM_PRINCIPAL
 from localcloud.aws.eks.state import (
     Addon,
     Cluster,
     Record,
-    addon_of,
+    check_not_updating,
     check_tags,
-    cluster_of,
+    find_addon,
+    find_cluster,
+    find_usable_cluster,
     now,
     page,
     publish_addon,
-    refuse_while_updating,
-    usable_cluster_of,
 )
 from localcloud.aws.patching import operation
 
@@ -38,18 +38,18 @@ _NO_REPLICAS: Record = {
 
 @operation("eks", "CreateAddon")
 def create_addon(call: Call) -> Record:
-    cluster, params = usable_cluster_of(call), call.params
+    cluster, params = find_usable_cluster(call), call.params
     name, token = params["addonName"], params.get("clientRequestToken", "")
     existing = cluster.addons.get(name)
     if existing is not None:
         if token and token == existing.token:
             return {"addon": existing.record}
-        raise in_use("Addon already exists.", clusterName=cluster.name, addonName=name)
+        raise in_use_error("Addon already exists.", clusterName=cluster.name, addonName=name)
     offered = addon_catalog.find(name)
     if params.get("namespaceConfig", {}).get("namespace", NAMESPACE) != NAMESPACE:
-        raise not_emulated(f"add-ons outside namespace {NAMESPACE}")
+        raise not_emulated_error(f"add-ons outside namespace {NAMESPACE}")
     version = params.get("addonVersion", offered.default(cluster.version))
-    _check(cluster, offered, version, params)
+    _check_addon_params(cluster, offered, version, params)
     record: Record = {
         "addonName": name,
         "clusterName": cluster.name,
@@ -66,7 +66,7 @@ def create_addon(call: Call) -> Record:
     for field in ("serviceAccountRoleArn", "configurationValues"):
         if params.get(field):
             record[field] = params[field]
-    _associate(call, cluster, record, params.get("podIdentityAssociations", []))
+    _create_pod_identities(call, cluster, record, params.get("podIdentityAssociations", []))
     addon = Addon(record, token)
     cluster.addons[name] = addon
     durations.schedule(
@@ -76,7 +76,7 @@ def create_addon(call: Call) -> Record:
         lambda: _finish_creation(cluster, addon),
         "eks-addon",
         gate=lambda: cluster.progress_of_addon(addon).done,
-        fail=lambda reason: _fail(addon, "CREATE_FAILED", reason),
+        fail=lambda reason: _mark_failed(addon, "CREATE_FAILED", reason),
     )
     publish_addon(cluster, addon, "created")
     return {"addon": record}
@@ -84,28 +84,28 @@ def create_addon(call: Call) -> Record:
 
 @operation("eks", "DescribeAddon")
 def describe_addon(call: Call) -> Record:
-    cluster = cluster_of(call)
-    addon = addon_of(call, cluster)
+    cluster = find_cluster(call)
+    addon = find_addon(call, cluster)
     if addon.record["status"] in ("ACTIVE", "DEGRADED"):
-        addon.record["status"] = _judge(cluster, addon)
+        addon.record["status"] = _update_health(cluster, addon)
     return {"addon": addon.record}
 
 
 @operation("eks", "ListAddons")
 def list_addons(call: Call) -> Record:
-    return page(call, "addons", sorted(cluster_of(call).addons))
+    return page(call, "addons", sorted(find_cluster(call).addons))
 
 
 @operation("eks", "UpdateAddon")
 def update_addon(call: Call) -> Record:
-    cluster, params = usable_cluster_of(call), call.params
-    addon = addon_of(call, cluster)
+    cluster, params = find_usable_cluster(call), call.params
+    addon = find_addon(call, cluster)
     record, offered = addon.record, addon_catalog.find(addon.record["addonName"])
     version = str(params.get("addonVersion") or record["addonVersion"])
-    _check(cluster, offered, version, params, is_update=True)
-    refuse_while_updating(f"addon {offered.name}", addon.updates, "AddonUpdate")
+    _check_addon_params(cluster, offered, version, params, is_update=True)
+    check_not_updating(f"addon {offered.name}", addon.updates, "AddonUpdate")
     if record["status"] not in ("ACTIVE", "DEGRADED", "CREATE_FAILED", "UPDATE_FAILED"):
-        raise in_use(
+        raise in_use_error(
             f"Addon {offered.name} cannot be updated as it is currently in {record['status']} state", addonName=offered.name
         )
     associations = params.get("podIdentityAssociations")
@@ -113,15 +113,15 @@ def update_addon(call: Call) -> Record:
         for association in associations:
             pod_identity.check_role(call, association["roleArn"])
 
-    def finish(_: Record) -> None:
+    def finish_update(_: Record) -> None:
         record["addonVersion"] = version
         for field in ("serviceAccountRoleArn", "configurationValues"):
             if field in params:
                 record[field] = params[field]
         if associations is not None:
-            _dissociate(cluster, record)
-            _associate(call, cluster, record, associations)
-        record.update(modifiedAt=now(), status=_judge(cluster, addon))
+            _delete_pod_identities(cluster, record)
+            _create_pod_identities(call, cluster, record, associations)
+        record.update(modifiedAt=now(), status=_update_health(cluster, addon))
         publish_addon(cluster, addon, "changed")
 
     update = updates.start(
@@ -135,7 +135,7 @@ def update_addon(call: Call) -> Record:
             "PodIdentityAssociations": associations,
         },
         "eks-addon",
-        finish,
+        finish_update,
         failed=lambda: record.update(status="UPDATE_FAILED"),
     )
     record["status"] = "UPDATING"
@@ -145,13 +145,13 @@ def update_addon(call: Call) -> Record:
 @operation("eks", "DeleteAddon")
 def delete_addon(call: Call) -> Record:
     """Delete the add-on. With `preserve`, its software stays in the cluster."""
-    cluster = usable_cluster_of(call)
-    addon = addon_of(call, cluster)
+    cluster = find_usable_cluster(call)
+    addon = find_addon(call, cluster)
     record = addon.record
-    refuse_while_updating(f"addon {record['addonName']}", addon.updates, "delete")
+    check_not_updating(f"addon {record['addonName']}", addon.updates, "delete")
 
     def finish_deletion() -> None:
-        _dissociate(cluster, record)
+        _delete_pod_identities(cluster, record)
         if cluster.addons.get(record["addonName"]) is addon:
             del cluster.addons[record["addonName"]]
             if not call.params.get("preserve"):
@@ -164,17 +164,17 @@ def delete_addon(call: Call) -> Record:
         "DELETED",
         "eks-addon-delete",
         then=finish_deletion,
-        fail=lambda reason: _fail(addon, "DELETE_FAILED", reason),
+        fail=lambda reason: _mark_failed(addon, "DELETE_FAILED", reason),
     )
     return {"addon": record}
 
 
-def _check(cluster: Cluster, offered: CatalogAddon, version: str, params: Record, is_update: bool = False) -> None:
+def _check_addon_params(cluster: Cluster, offered: CatalogAddon, version: str, params: Record, is_update: bool = False) -> None:
     members = {"clusterName": cluster.name, "addonName": offered.name}
     if not offered.supports(version, cluster.version) and not (is_update and "addonVersion" not in params):
-        raise invalid_parameter("Addon version specified is not supported", **members)
+        raise invalid_parameter_error("Addon version specified is not supported", **members)
     if params.get("resolveConflicts", "NONE") not in RESOLVE_CONFLICTS:
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             f"resolveConflicts {params['resolveConflicts']} is not valid. Valid values are: {', '.join(RESOLVE_CONFLICTS)}",
             **members,
         )
@@ -182,42 +182,44 @@ def _check(cluster: Cluster, offered: CatalogAddon, version: str, params: Record
         addon_configuration.check(offered.name, params["configurationValues"])
     role = params.get("serviceAccountRoleArn")
     if role and ":role/" not in (role if IAM_PRINCIPAL.fullmatch(role) else ""):
-        raise invalid_parameter(f"Service account role ARN {role} is not valid", **members)
+        raise invalid_parameter_error(f"Service account role ARN {role} is not valid", **members)
     for association in params.get("podIdentityAssociations", []):
         if association["serviceAccount"] != offered.service_account:
-            raise invalid_parameter(
+            raise invalid_parameter_error(
                 f"The service account {association['serviceAccount']} is not supported by add-on {offered.name}", **members
             )
 
 
-def _associate(call: Call, cluster: Cluster, record: Record, associations: list[Record]) -> None:
+def _create_pod_identities(call: Call, cluster: Cluster, record: Record, associations: list[Record]) -> None:
     created = [
-        pod_identity.add(call, cluster, NAMESPACE, item["serviceAccount"], item["roleArn"], {}, owner=record["addonArn"])
+        pod_identity.add_association(
+            call, cluster, NAMESPACE, item["serviceAccount"], item["roleArn"], {}, owner=record["addonArn"]
+        )
         for item in associations
     ]
     if created:
         record["podIdentityAssociations"] = [association["associationArn"] for association in created]
 
 
-def _dissociate(cluster: Cluster, record: Record) -> None:
+def _delete_pod_identities(cluster: Cluster, record: Record) -> None:
     for arn in record.pop("podIdentityAssociations", []):
         cluster.associations.pop(arn.rsplit("/", 1)[-1], None)
 
 
 def _finish_creation(cluster: Cluster, addon: Addon) -> str:
     if problem := cluster.progress_of_addon(addon).problem:
-        _fail(addon, "CREATE_FAILED", problem)
+        _mark_failed(addon, "CREATE_FAILED", problem)
         return "CREATE_FAILED"
-    return _judge(cluster, addon)
+    return _update_health(cluster, addon)
 
 
-def _fail(addon: Addon, status: str, reason: str) -> None:
+def _mark_failed(addon: Addon, status: str, reason: str) -> None:
     """https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html"""
     issue = {"code": "InternalFailure", "message": reason, "resourceIds": []}
     addon.record.update(status=status, health={"issues": [issue]})
 
 
-def _judge(cluster: Cluster, addon: Addon) -> str:
+def _update_health(cluster: Cluster, addon: Addon) -> str:
     """Set the health of an installed add-on and return its status. Both depend on whether a node can run its
     Deployment."""
     needs_nodes = addon_catalog.CATALOG[addon.record["addonName"]].needs_nodes

@@ -17,14 +17,14 @@ _ENDPOINTS = {"ecr": "ecr.api", "efs": "elasticfilesystem", "elbv2": "elasticloa
 """Service name in boto3 -> service name of the VPC endpoint, for services where the two names differ."""
 
 
-def place(session: Any, instance_id: str) -> None:
+def set_calling_instance(session: Any, instance_id: str) -> None:
     """Record which instance the session's calls come from."""
     session.local_cloud_instance = instance_id
 
 
-def check(call: Call) -> None:
+def check_service_is_reachable(call: Call) -> None:
     """Reject the call if it comes from an instance that cannot reach the service. On AWS, such a call times out."""
-    session = identity.session_of(call) if call.access_key else None
+    session = identity.find_session(call) if call.access_key else None
     instance_id = getattr(session, "local_cloud_instance", None)
     ec2 = backend_of("ec2", call.account, call.region)
     instance = (
@@ -33,11 +33,11 @@ def check(call: Call) -> None:
     if instance is None or not instance.nics:
         return
     service = _ENDPOINTS.get(call.service, call.service)
-    host = joining.host(call.region, service)
-    if problem := reachability.service_problem(reachability.origin_of(ec2, instance), service, host):
+    host = joining.service_host(call.region, service)
+    if problem := reachability.find_service_problem(reachability.build_origin(ec2, instance), service, host):
         # SDKs do not retry calls that fail with status 400, so the user sees the error at once.
         raise AwsError("UnreachableInLocalCloud", f'Connect timeout on endpoint URL: "https://{host}/". {problem}', 400)
 
 
 for _service in SERVICES:
-    guard(_service)(check)
+    guard(_service)(check_service_is_reachable)

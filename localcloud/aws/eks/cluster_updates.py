@@ -9,8 +9,8 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks import access_entries, cluster_settings, network, updates, versions
-from localcloud.aws.eks.errors import invalid_parameter, invalid_request
-from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluster, publish_update, refuse_while_updating
+from localcloud.aws.eks.errors import invalid_parameter_error, invalid_request_error
+from localcloud.aws.eks.state import Cluster, Record, check_not_updating, find_cluster, publish_cluster, publish_update
 from localcloud.aws.patching import operation
 
 KUBELET_SKEW = 3
@@ -31,19 +31,19 @@ Change = tuple[str, Record, Callable[[], None]]
 
 @operation("eks", "UpdateClusterConfig")
 def update_cluster_config(call: Call) -> Record:
-    cluster = cluster_of(call)
-    cluster_settings.refuse_not_emulated(call.params)
+    cluster = find_cluster(call)
+    cluster_settings.check_all_emulated(call.params)
     if set(call.params.get("kubernetesNetworkConfig", {})) - {"elasticLoadBalancing"}:
-        raise invalid_parameter("kubernetesNetworkConfig can only change elasticLoadBalancing", clusterName=cluster.name)
+        raise invalid_parameter_error("kubernetesNetworkConfig can only change elasticLoadBalancing", clusterName=cluster.name)
     kinds = [kind for kind in _KINDS if kind in call.params]
     if not kinds and _AUTO_MODE & call.params.keys():  # it is off, and stays off
-        return {"update": _start(cluster, "AutoModeUpdate", {}, "eks-cluster-update", lambda: None)}
+        return {"update": _start_update(cluster, "AutoModeUpdate", {}, "eks-cluster-update", lambda: None)}
     if len(kinds) > 1:
-        raise invalid_parameter("Only one type of update can be allowed.", clusterName=cluster.name)
+        raise invalid_parameter_error("Only one type of update can be allowed.", clusterName=cluster.name)
     if not kinds:
-        raise invalid_parameter("Invalid type for cluster update.", clusterName=cluster.name)
+        raise invalid_parameter_error("Invalid type for cluster update.", clusterName=cluster.name)
     update_type, params, apply = _CHANGES[kinds[0]](call, cluster)
-    return {"update": _start(cluster, update_type, params, "eks-cluster-update", apply)}
+    return {"update": _start_update(cluster, update_type, params, "eks-cluster-update", apply)}
 
 
 @operation("eks", "UpdateClusterVersion")
@@ -51,32 +51,32 @@ def update_cluster_version(call: Call) -> Record:
     """EKS rolls back one minor version within 7 days of an upgrade, if no node is newer:
     https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html. The local EKS refuses that.
     """
-    cluster = cluster_of(call)
-    version = versions.require_offered(call.params["version"])
+    cluster = find_cluster(call)
+    version = versions.find_offered_version(call.params["version"])
     current = versions.VERSIONS[cluster.version]
     if "rollbackConfig" in call.params or version.minor == current.minor - 1:
-        raise invalid_request("The local cloud's EKS does not emulate version rollbacks.", clusterName=cluster.name)
+        raise invalid_request_error("The local cloud's EKS does not emulate version rollbacks.", clusterName=cluster.name)
     if version.minor != current.minor + 1:
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             f"Unsupported Kubernetes minor version update from {current.name} to {version.name}", clusterName=cluster.name
         )
     behind = [
         name
         for name, group in cluster.node_groups.items()
-        if "version" in group.record and version.minor - versions.minor(group.record["version"]) > KUBELET_SKEW
+        if "version" in group.record and version.minor - versions.parse_minor_version(group.record["version"]) > KUBELET_SKEW
     ]
     if behind:
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             f"Nodegroups {', '.join(behind)} must be updated to match cluster version {current.name} "
             "before updating cluster version",
             clusterName=cluster.name,
         )
 
-    def apply() -> None:
+    def apply_version() -> None:
         cluster.record.update(version=version.name, platformVersion=version.platform)
 
     params = {"Version": version.name, "PlatformVersion": version.platform}
-    return {"update": _start(cluster, "VersionUpdate", params, "eks-cluster-version-update", apply)}
+    return {"update": _start_update(cluster, "VersionUpdate", params, "eks-cluster-version-update", apply_version)}
 
 
 @operation("eks", "AssociateEncryptionConfig")
@@ -86,62 +86,68 @@ def associate_encryption_config(call: Call) -> Record:
     Encryption can be enabled only once and cannot be disabled:
     https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
-    cluster = cluster_of(call)
+    cluster = find_cluster(call)
     if cluster.record.get("encryptionConfig"):
-        raise invalid_parameter("Encryption config is already associated with the cluster", clusterName=cluster.name)
-    config = cluster_settings.encryption(call, call.params["encryptionConfig"])
+        raise invalid_parameter_error("Encryption config is already associated with the cluster", clusterName=cluster.name)
+    config = cluster_settings.read_encryption_config(call, call.params["encryptionConfig"])
     if not config:
-        raise invalid_parameter("Encryption config is empty", clusterName=cluster.name)
+        raise invalid_parameter_error("Encryption config is empty", clusterName=cluster.name)
 
-    def apply() -> None:
+    def apply_encryption() -> None:
         cluster.record["encryptionConfig"] = config
 
-    return {"update": _start(cluster, "AssociateEncryptionConfig", {"EncryptionConfig": config}, "eks-cluster-update", apply)}
+    return {
+        "update": _start_update(
+            cluster, "AssociateEncryptionConfig", {"EncryptionConfig": config}, "eks-cluster-update", apply_encryption
+        )
+    }
 
 
-def _start(cluster: Cluster, update_type: str, params: Record, duration: str, apply: Callable[[], None]) -> Record:
-    refuse_while_updating(f"cluster {cluster.name}", cluster.updates, update_type)
+def _start_update(cluster: Cluster, update_type: str, params: Record, duration: str, apply: Callable[[], None]) -> Record:
+    check_not_updating(f"cluster {cluster.name}", cluster.updates, update_type)
     if cluster.status != "ACTIVE":
-        raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+        raise invalid_request_error(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
 
-    def finish(update: Record) -> None:
+    def finish_update(update: Record) -> None:
         if problem := cluster.progress().problem:
             updates.fail(update, "Unknown", problem, [cluster.name])
         else:
             apply()
-        active()
+        mark_active()
 
-    def active() -> None:
+    def mark_active() -> None:
         cluster.record["status"] = "ACTIVE"
         publish_cluster(cluster, "changed")
 
-    def gate() -> bool:
+    def can_finish() -> bool:
         return cluster.progress().done
 
-    update = updates.start(cluster.updates, update_type, params, duration, finish, gate, failed=active)
+    update = updates.start(cluster.updates, update_type, params, duration, finish_update, can_finish, failed=mark_active)
     cluster.record["status"] = "UPDATING"
     publish_update(cluster, update)
     return update
 
 
-def _vpc_config(call: Call, cluster: Cluster) -> Change:
+def _change_vpc_config(call: Call, cluster: Cluster) -> Change:
     requested = call.params["resourcesVpcConfig"]
     endpoint = {name: requested[name] for name in _ENDPOINT if name in requested}
     inside = {name: requested[name] for name in _VPC if name in requested}
     if endpoint and inside:
-        raise invalid_parameter("Only one type of update can be allowed.", clusterName=cluster.name)
-    return _endpoint_access(cluster, endpoint) if endpoint else _subnets_and_groups(call, cluster, inside)
+        raise invalid_parameter_error("Only one type of update can be allowed.", clusterName=cluster.name)
+    return _change_endpoint_access(cluster, endpoint) if endpoint else _change_subnets_and_groups(call, cluster, inside)
 
 
-def _endpoint_access(cluster: Cluster, change: Record) -> Change:
+def _change_endpoint_access(cluster: Cluster, change: Record) -> Change:
     """https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html"""
     current = cluster.record["resourcesVpcConfig"]
-    public, private = cluster_settings.endpoint_access({**current, **change})
-    cidrs = network.public_cidrs(change.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name)
+    public, private = cluster_settings.read_endpoint_access({**current, **change})
+    cidrs = network.check_public_cidrs(
+        change.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name
+    )
     cidrs = cidrs if public else []
     after = {"endpointPublicAccess": public, "endpointPrivateAccess": private, "publicAccessCidrs": cidrs}
     if all(current[name] == value for name, value in after.items()):
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             f"Cluster is already at the desired configuration with endpointPrivateAccess: {str(private).lower()} , "
             f"endpointPublicAccess: {str(public).lower()}, and Public Endpoint Restrictions: [{', '.join(cidrs)}]",
             clusterName=cluster.name,
@@ -150,7 +156,7 @@ def _endpoint_access(cluster: Cluster, change: Record) -> Change:
     return "EndpointAccessUpdate", params, lambda: current.update(after)
 
 
-def _subnets_and_groups(call: Call, cluster: Cluster, requested: Record) -> Change:
+def _change_subnets_and_groups(call: Call, cluster: Cluster, requested: Record) -> Change:
     """Return the change to the subnets and security groups. The VPC and the Availability Zones cannot change.
 
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
@@ -158,31 +164,33 @@ def _subnets_and_groups(call: Call, cluster: Cluster, requested: Record) -> Chan
     current, ec2 = cluster.record["resourcesVpcConfig"], call.backend_of("ec2")
     subnet_ids = requested.get("subnetIds", current["subnetIds"])
     groups = requested.get("securityGroupIds", current["securityGroupIds"])
-    chosen: list[Any] = network.cluster_subnets(ec2, subnet_ids, cluster.name)
+    chosen: list[Any] = network.find_cluster_subnets(ec2, subnet_ids, cluster.name)
     if any(subnet.vpc_id != current["vpcId"] for subnet in chosen):
-        raise invalid_parameter(f"Specified subnets must belong to cluster's vpc {current['vpcId']}", clusterName=cluster.name)
-    network.check_same_zones(chosen, network.subnets(ec2, current["subnetIds"]), cluster.name)
+        raise invalid_parameter_error(
+            f"Specified subnets must belong to cluster's vpc {current['vpcId']}", clusterName=cluster.name
+        )
+    network.check_same_zones(chosen, network.find_subnets(ec2, current["subnetIds"]), cluster.name)
     network.check_security_groups(ec2, groups, current["vpcId"], cluster.name)
     if set(subnet_ids) == set(current["subnetIds"]) and set(groups) == set(current["securityGroupIds"]):
-        raise invalid_parameter("No changes needed for the VPC config provided", clusterName=cluster.name)
+        raise invalid_parameter_error("No changes needed for the VPC config provided", clusterName=cluster.name)
 
-    def apply() -> None:
+    def apply_vpc_config() -> None:
         network.delete_network_interfaces(ec2, cluster.network_interfaces)
         all_groups = [current["clusterSecurityGroupId"], *groups]
         cluster.network_interfaces = network.create_network_interfaces(ec2, cluster.name, chosen, all_groups)
         current.update(subnetIds=subnet_ids, securityGroupIds=groups)
 
-    return "VpcConfigUpdate", {"Subnets": subnet_ids, "SecurityGroups": groups}, apply
+    return "VpcConfigUpdate", {"Subnets": subnet_ids, "SecurityGroups": groups}, apply_vpc_config
 
 
-def _logging(call: Call, cluster: Cluster) -> Change:
-    after = cluster_settings.logging(call.params["logging"], cluster.record["logging"])
+def _change_logging(call: Call, cluster: Cluster) -> Change:
+    after = cluster_settings.merge_logging(call.params["logging"], cluster.record["logging"])
     if after == cluster.record["logging"]:
-        raise invalid_parameter("No changes needed for the logging config provided", clusterName=cluster.name)
+        raise invalid_parameter_error("No changes needed for the logging config provided", clusterName=cluster.name)
     return "LoggingUpdate", {"ClusterLogging": after}, lambda: cluster.record.update(logging=after)
 
 
-def _access(call: Call, cluster: Cluster) -> Change:
+def _change_authentication_mode(call: Call, cluster: Cluster) -> Change:
     """Return the change to the authentication mode. EKS allows changes only toward API, never back.
 
     https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
@@ -190,35 +198,37 @@ def _access(call: Call, cluster: Cluster) -> Change:
     modes, current = cluster_settings.AUTHENTICATION_MODES, cluster.authentication_mode
     mode = call.params["accessConfig"].get("authenticationMode")
     if mode not in modes or modes.index(mode) != modes.index(current) + 1:
-        raise invalid_parameter(f"Unsupported authentication mode update from {current} to {mode}", clusterName=cluster.name)
+        raise invalid_parameter_error(
+            f"Unsupported authentication mode update from {current} to {mode}", clusterName=cluster.name
+        )
 
-    def apply() -> None:
+    def apply_authentication_mode() -> None:
         cluster.record["accessConfig"]["authenticationMode"] = mode
-        access_entries.add_creator(cluster)
+        access_entries.add_creator_entry(cluster)
         for group in cluster.node_groups.values():
-            access_entries.add_nodes(cluster, group.record["nodeRole"])
+            access_entries.add_node_entry(cluster, group.record["nodeRole"])
 
-    return "AccessConfigUpdate", {"AuthenticationMode": mode}, apply
+    return "AccessConfigUpdate", {"AuthenticationMode": mode}, apply_authentication_mode
 
 
-def _upgrade_policy(call: Call, cluster: Cluster) -> Change:
-    after = cluster_settings.upgrade_policy(call.params["upgradePolicy"], versions.VERSIONS[cluster.version])
+def _change_upgrade_policy(call: Call, cluster: Cluster) -> Change:
+    after = cluster_settings.read_upgrade_policy(call.params["upgradePolicy"], versions.VERSIONS[cluster.version])
     if after == cluster.record["upgradePolicy"]:
-        raise invalid_parameter("No changes needed for the upgrade policy provided", clusterName=cluster.name)
+        raise invalid_parameter_error("No changes needed for the upgrade policy provided", clusterName=cluster.name)
     return "UpgradePolicyUpdate", {"UpgradePolicy": after}, lambda: cluster.record.update(upgradePolicy=after)
 
 
-def _deletion_protection(call: Call, cluster: Cluster) -> Change:
+def _change_deletion_protection(call: Call, cluster: Cluster) -> Change:
     after = call.params["deletionProtection"]
     if after == cluster.record["deletionProtection"]:
-        raise invalid_parameter("No changes needed for the deletion protection provided", clusterName=cluster.name)
+        raise invalid_parameter_error("No changes needed for the deletion protection provided", clusterName=cluster.name)
     return "DeletionProtectionUpdate", {"DeletionProtection": after}, lambda: cluster.record.update(deletionProtection=after)
 
 
 _CHANGES: dict[str, Callable[[Call, Cluster], Change]] = {
-    "resourcesVpcConfig": _vpc_config,
-    "logging": _logging,
-    "accessConfig": _access,
-    "upgradePolicy": _upgrade_policy,
-    "deletionProtection": _deletion_protection,
+    "resourcesVpcConfig": _change_vpc_config,
+    "logging": _change_logging,
+    "accessConfig": _change_authentication_mode,
+    "upgradePolicy": _change_upgrade_policy,
+    "deletionProtection": _change_deletion_protection,
 }

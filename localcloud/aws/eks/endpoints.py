@@ -24,12 +24,12 @@ def make_endpoint(region: str) -> Endpoint:
     identifier = secrets.token_hex(16).upper()
     return Endpoint(
         url=f"https://{identifier}.gr7.{region}.eks.amazonaws.com",
-        certificate_authority=_certificate_authority(),
+        certificate_authority=_create_ca_certificate(),
         issuer=f"https://oidc.eks.{region}.amazonaws.com/id/{identifier}",
     )
 
 
-def _certificate_authority() -> str:
+def _create_ca_certificate() -> str:
     """Return a valid CA certificate, so that clients can parse it. The private key is discarded."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])

@@ -28,8 +28,8 @@ from localcloud.aws.ec2 import instance_calls, reachability
 from localcloud.aws.ec2.reachability import Origin
 from localcloud.aws.eks.node_groups.tags import NODE_GROUP_TAG
 from localcloud.aws.eks.state import Cluster, Eks, Record
-from localcloud.aws.identity import policies_of_role
-from localcloud.aws.patching import state_of
+from localcloud.aws.identity import find_role_policies
+from localcloud.aws.patching import get_state
 from localcloud.aws.policy_evaluation import Request, allows
 
 NOT_REGISTERED = "Instances failed to join the kubernetes cluster"
@@ -67,30 +67,30 @@ class Obstacle:
         return f"{self.message}: {self.reason}"
 
 
-def cluster_named(account: str, region: str, name: str) -> Cluster | None:
-    return state_of(backend_of("eks", account, region), Eks).clusters.get(name)
+def find_cluster(account: str, region: str, name: str) -> Cluster | None:
+    return get_state(backend_of("eks", account, region), Eks).clusters.get(name)
 
 
-def obstacle(cluster: Cluster, instance: Any, role_arn: str) -> Obstacle | None:
+def find_obstacle(cluster: Cluster, instance: Any, role_arn: str) -> Obstacle | None:
     """Return the first problem that prevents the instance from becoming a Ready node, or None if there is none."""
-    origin = reachability.origin_of(backend_of("ec2", cluster.account, cluster.region), instance)
-    if reason := next(_before_registration(cluster, origin, role_arn), None):
+    origin = reachability.build_origin(backend_of("ec2", cluster.account, cluster.region), instance)
+    if reason := next(_find_registration_problems(cluster, origin, role_arn), None):
         return Obstacle(NOT_REGISTERED, reason)
-    if reason := next(_before_ready(cluster, origin, role_arn), None):
+    if reason := next(_find_readiness_problems(cluster, origin, role_arn), None):
         return Obstacle(NOT_READY, reason)
     return None
 
 
-def obstacle_of(cluster: Cluster, instance_id: str) -> Obstacle | None:
+def find_instance_obstacle(cluster: Cluster, instance_id: str) -> Obstacle | None:
     """Return the first obstacle for an instance of a node group. Return None if there is no obstacle, or if the
     instance no longer exists."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
     instance = next((candidate for candidate in instance_calls.list_instances(ec2) if candidate.id == instance_id), None)
-    role_arn = _role_of(cluster, instance)
-    return obstacle(cluster, instance, role_arn) if instance is not None and instance.nics and role_arn else None
+    role_arn = _find_node_role(cluster, instance)
+    return find_obstacle(cluster, instance, role_arn) if instance is not None and instance.nics and role_arn else None
 
 
-def node_named(cluster: Cluster, name: str) -> Any | None:
+def find_node(cluster: Cluster, name: str) -> Any | None:
     """Return the instance with this private DNS name in the cluster's VPC, if any."""
     ec2, vpc = backend_of("ec2", cluster.account, cluster.region), cluster.record["resourcesVpcConfig"]["vpcId"]
     there = (
@@ -99,31 +99,36 @@ def node_named(cluster: Cluster, name: str) -> Any | None:
     return next((instance for instance in there if instance.private_dns_name == name), None)
 
 
-def pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
+def find_pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
     """Return why the node with this address cannot pull from a registry, or "" if it can. Clients other than nodes can
     always pull.
     """
     ec2 = backend_of("ec2", cluster.account, cluster.region)
-    instance = reachability.instance_at(ec2, cluster.record["resourcesVpcConfig"]["vpcId"], address)
-    role_arn = _role_of(cluster, instance)
+    instance = reachability.find_instance_by_address(ec2, cluster.record["resourcesVpcConfig"]["vpcId"], address)
+    role_arn = _find_node_role(cluster, instance)
     if instance is None or role_arn is None:
         return ""
-    origin, image_host = reachability.origin_of(ec2, instance), _ECR.fullmatch(registry)
+    origin, image_host = reachability.build_origin(ec2, instance), _ECR.fullmatch(registry)
     if image_host is None or image_host["region"] != cluster.region:
-        return reachability.host_problem(origin, registry)
-    return next(_layers(cluster, origin) if is_layer else _pulls(cluster, origin, role_arn, registry), "")
+        return reachability.find_host_problem(origin, registry)
+    return next(
+        _find_layer_download_problems(cluster, origin)
+        if is_layer
+        else _find_image_pull_problems(cluster, origin, role_arn, registry),
+        "",
+    )
 
 
-def credentials_problem(cluster: Cluster, instance: Any) -> str:
+def find_credentials_problem(cluster: Cluster, instance: Any) -> str:
     """Return why the Pod Identity agent of a node cannot get credentials, or "" if it can."""
-    role_arn = _role_of(cluster, instance)
+    role_arn = _find_node_role(cluster, instance)
     if role_arn is None:
         return ""
-    origin = reachability.origin_of(backend_of("ec2", cluster.account, cluster.region), instance)
-    return next(_pod_identity(cluster, origin, role_arn), "")
+    origin = reachability.build_origin(backend_of("ec2", cluster.account, cluster.region), instance)
+    return next(_find_pod_identity_problems(cluster, origin, role_arn), "")
 
 
-def _role_of(cluster: Cluster, instance: Any | None) -> str | None:
+def _find_node_role(cluster: Cluster, instance: Any | None) -> str | None:
     """Return the node role of an instance's node group; None for other instances."""
     tags = instance.get_tags() if instance is not None else ()
     names = [tag["value"] for tag in tags if tag["key"] == NODE_GROUP_TAG]
@@ -131,91 +136,96 @@ def _role_of(cluster: Cluster, instance: Any | None) -> str | None:
     return next((str(group.record["nodeRole"]) for group in groups), None)
 
 
-def _before_registration(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
-    yield from _lacks(cluster, role_arn, DESCRIBE)
-    yield from _unreachable(cluster, origin, "ec2")
-    yield from filter(None, [_api_problem(cluster, origin)])
+def _find_registration_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
+    yield from _find_permission_problem(cluster, role_arn, DESCRIBE)
+    yield from _find_connection_problem(cluster, origin, "ec2")
+    yield from filter(None, [_find_api_problem(cluster, origin)])
     entry = cluster.access_entries.get(role_arn)
     if cluster.authentication_mode != "CONFIG_MAP" and (entry is None or entry.record["type"] != "EC2_LINUX"):
         yield f"Unauthorized: {role_arn} has no access entry of type EC2_LINUX in cluster {cluster.name}"
 
 
-def _before_ready(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
+def _find_readiness_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
     if not cluster.self_managed_addons and "vpc-cni" not in cluster.addons:
         yield "the cluster has no pod network; install the add-on vpc-cni"
-    registry = host(cluster.region, "ecr.dkr")
-    for problem in (*_pulls(cluster, origin, role_arn, registry), *_layers(cluster, origin)):
+    registry = service_host(cluster.region, "ecr.dkr")
+    for problem in (
+        *_find_image_pull_problems(cluster, origin, role_arn, registry),
+        *_find_layer_download_problems(cluster, origin),
+    ):
         yield f"aws-node and kube-proxy: ErrImagePull: {problem}"
-    for problem in _cni_credentials(cluster, origin, role_arn):
+    for problem in _find_cni_credential_problems(cluster, origin, role_arn):
         yield f"aws-node: {problem}"
 
 
-def _pulls(cluster: Cluster, origin: Origin, role_arn: str, registry: str) -> Iterator[str]:
+def _find_image_pull_problems(cluster: Cluster, origin: Origin, role_arn: str, registry: str) -> Iterator[str]:
     repository = f"arn:aws:ecr:{cluster.region}:{registry.partition('.')[0]}:repository/any"
     for action in PULL:
-        yield from _lacks(cluster, role_arn, action, "*" if action == TOKEN else repository)
-    for problem in _unreachable(cluster, origin, "ecr.api"):
+        yield from _find_permission_problem(cluster, role_arn, action, "*" if action == TOKEN else repository)
+    for problem in _find_connection_problem(cluster, origin, "ecr.api"):
         yield f"no basic auth credentials: {problem}"
-    yield from filter(None, [reachability.service_problem(origin, "ecr.dkr", registry)])
+    yield from filter(None, [reachability.find_service_problem(origin, "ecr.dkr", registry)])
 
 
-def _layers(cluster: Cluster, origin: Origin) -> Iterator[str]:
+def _find_layer_download_problems(cluster: Cluster, origin: Origin) -> Iterator[str]:
     """https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html#ecr-minimum-s3-perms"""
-    yield from _unreachable(cluster, origin, "s3")
+    yield from _find_connection_problem(cluster, origin, "s3")
     bucket = f"prod-{cluster.region}-starport-layer-bucket"
     # ECR signs layer URLs with credentials of its own account, so this request has no principal of the cluster's
     # account.
     request = Request("s3:GetObject", f"arn:aws:s3:::{bucket}/layer")
-    yield from filter(None, [reachability.policy_problem(origin, "s3", host(cluster.region, "s3"), request)])
+    yield from filter(None, [reachability.find_policy_problem(origin, "s3", service_host(cluster.region, "s3"), request)])
 
 
-def _cni_credentials(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
+def _find_cni_credential_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
     interface = f"arn:aws:ec2:{cluster.region}:{cluster.account}:network-interface/eni-0"
     addon = cluster.addons.get("vpc-cni")
-    association = next((candidate for candidate in list(cluster.associations.values()) if _account_of(candidate) == _CNI), None)
+    association = next(
+        (candidate for candidate in list(cluster.associations.values()) if _read_service_account(candidate) == _CNI), None
+    )
     if association is not None:
         if _AGENT not in cluster.addons:
             yield f"no credentials; the add-on {_AGENT} is not installed"
-        yield from _pod_identity(cluster, origin, role_arn)
-        yield from _lacks(cluster, association["roleArn"], ADDRESSES, interface)
+        yield from _find_pod_identity_problems(cluster, origin, role_arn)
+        yield from _find_permission_problem(cluster, association["roleArn"], ADDRESSES, interface)
     elif addon is not None and (own_role := addon.record.get("serviceAccountRoleArn")):
-        yield from _unreachable(cluster, origin, "sts")
-        yield from _lacks(cluster, own_role, ADDRESSES, interface)
+        yield from _find_connection_problem(cluster, origin, "sts")
+        yield from _find_permission_problem(cluster, own_role, ADDRESSES, interface)
     else:
-        yield from _lacks(cluster, role_arn, ADDRESSES, interface)
+        yield from _find_permission_problem(cluster, role_arn, ADDRESSES, interface)
 
 
-def _pod_identity(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
-    yield from _lacks(cluster, role_arn, POD_CREDENTIALS)
-    yield from _unreachable(cluster, origin, "eks-auth")
+def _find_pod_identity_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
+    yield from _find_permission_problem(cluster, role_arn, POD_CREDENTIALS)
+    yield from _find_connection_problem(cluster, origin, "eks-auth")
 
 
-def _account_of(association: Record) -> tuple[str, str]:
+def _read_service_account(association: Record) -> tuple[str, str]:
     return association["namespace"], association["serviceAccount"]
 
 
-def _lacks(cluster: Cluster, role_arn: str, action: str, resource: str = "*") -> Iterator[str]:
+def _find_permission_problem(cluster: Cluster, role_arn: str, action: str, resource: str = "*") -> Iterator[str]:
     """Yield a problem if the role's policies, or its permissions boundary, do not allow the action."""
-    role = next((candidate for candidate in list(_iam(cluster).roles.values()) if candidate.arn == role_arn), None)
+    role = next((candidate for candidate in list(_iam_backend(cluster).roles.values()) if candidate.arn == role_arn), None)
     if role is None:
         yield f"{role_arn} does not exist"
         return
-    policies = policies_of_role(_iam(cluster), role)
+    policies = find_role_policies(_iam_backend(cluster), role)
     request = Request(action, resource, {"aws:PrincipalAccount": cluster.account}, {"AWS": role_arn})
     limits = (policies.identity, *([policies.boundary] if policies.boundary else []))
     if not all(allows(request, *documents) for documents in limits):
         yield f"{role_arn} may not call {action}; attach {POLICY_WITH[action]}"
 
 
-def _iam(cluster: Cluster) -> Any:
+def _iam_backend(cluster: Cluster) -> Any:
     return backend_of("iam", cluster.account, cluster.region)
 
 
-def _unreachable(cluster: Cluster, origin: Origin, service: str) -> Iterator[str]:
-    yield from filter(None, [reachability.service_problem(origin, service, host(cluster.region, service))])
+def _find_connection_problem(cluster: Cluster, origin: Origin, service: str) -> Iterator[str]:
+    yield from filter(None, [reachability.find_service_problem(origin, service, service_host(cluster.region, service))])
 
 
-def host(region: str, service: str) -> str:
+def service_host(region: str, service: str) -> str:
     """Return the host name of a service: https://docs.aws.amazon.com/general/latest/gr/aws-service-information.html"""
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     names = {
@@ -227,18 +237,18 @@ def host(region: str, service: str) -> str:
     return names.get(service, f"{service}.{region}.{suffix}")
 
 
-def _api_problem(cluster: Cluster, origin: Origin) -> str:
+def _find_api_problem(cluster: Cluster, origin: Origin) -> str:
     """Return why the node cannot reach the Kubernetes API, or "" if it can.
 
     In the VPC, the name of a private endpoint resolves to the control plane's interfaces, even if the endpoint is also
     public: https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
     """
     vpc = cluster.record["resourcesVpcConfig"]
-    if vpc["endpointPrivateAccess"] and reachability.resolves_private_names(origin):
-        return "" if _reaches_control_plane(cluster, origin) else "security groups block port 443 of the control plane"
+    if vpc["endpointPrivateAccess"] and reachability.can_resolve_private_names(origin):
+        return "" if _can_reach_control_plane(cluster, origin) else "security groups block port 443 of the control plane"
     if not vpc["endpointPublicAccess"]:
         return f"{origin.vpc.id} needs DNS support and DNS hostnames to resolve the private endpoint of the Kubernetes API"
-    if problem := reachability.host_problem(origin, "the public endpoint of the Kubernetes API"):
+    if problem := reachability.find_host_problem(origin, "the public endpoint of the Kubernetes API"):
         return problem
     address = reachability.source_address(origin)
     cidrs = vpc["publicAccessCidrs"]
@@ -247,13 +257,13 @@ def _api_problem(cluster: Cluster, origin: Origin) -> str:
     return ""
 
 
-def _reaches_control_plane(cluster: Cluster, origin: Origin) -> bool:
+def _can_reach_control_plane(cluster: Cluster, origin: Origin) -> bool:
     """https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html"""
     vpc, ec2 = cluster.record["resourcesVpcConfig"], origin.ec2
     control_plane = [vpc["clusterSecurityGroupId"], *vpc["securityGroupIds"]]
     groups = [group for group_id in control_plane if (group := ec2.get_security_group_from_id(group_id)) is not None]
     addresses = [IPv4Address(ec2.enis[eni].private_ip_address) for eni in cluster.network_interfaces if eni in ec2.enis]
     let_in = [rule for group in groups for rule in list(group.ingress_rules)]
-    return reachability.permits(let_in, groups=origin.group_ids, addresses=[origin.address]) and reachability.permits(
-        reachability.egress(origin), groups=set(control_plane), addresses=addresses
-    )
+    return reachability.has_allowing_rule(
+        let_in, groups=origin.group_ids, addresses=[origin.address]
+    ) and reachability.has_allowing_rule(reachability.list_egress_rules(origin), groups=set(control_plane), addresses=addresses)

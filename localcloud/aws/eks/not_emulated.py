@@ -4,15 +4,15 @@ clusters."""
 from typing import NoReturn
 
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import not_emulated
+from localcloud.aws.eks.errors import not_emulated_error
 from localcloud.aws.patching import operation
 
 OPERATIONS = ("CreateFargateProfile", "DeleteFargateProfile", "DescribeFargateProfile", "ListFargateProfiles")
 
 
-def refuse(call: Call) -> NoReturn:
-    raise not_emulated(call.operation)
+def raise_not_emulated(call: Call) -> NoReturn:
+    raise not_emulated_error(call.operation)
 
 
 for _name in OPERATIONS:
-    operation("eks", _name)(refuse)
+    operation("eks", _name)(raise_not_emulated)

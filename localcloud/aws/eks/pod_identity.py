@@ -10,9 +10,9 @@ import uuid
 from moto.moto_api._internal import mock_random
 
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_found
-from localcloud.aws.eks.principals import IAM_PRINCIPAL, role_of, trusts
-from localcloud.aws.eks.state import Cluster, Record, check_tags, now, page, usable_cluster_of
+from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, invalid_request_error, not_found_error
+from localcloud.aws.eks.principals import IAM_PRINCIPAL, find_role, trusts
+from localcloud.aws.eks.state import Cluster, Record, check_tags, find_usable_cluster, now, page
 from localcloud.aws.patching import operation
 
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -21,21 +21,21 @@ _SUMMARY = ("clusterName", "namespace", "serviceAccount", "associationArn", "ass
 
 @operation("eks", "CreatePodIdentityAssociation")
 def create_pod_identity_association(call: Call) -> Record:
-    cluster, params = usable_cluster_of(call), call.params
+    cluster, params = find_usable_cluster(call), call.params
     for name, limit in (("namespace", 63), ("serviceAccount", 253)):
         if len(params[name]) > limit or not _KUBERNETES_NAME.fullmatch(params[name]):
-            raise invalid_parameter(f"The {name} {params[name]!r} is not a valid Kubernetes name", clusterName=cluster.name)
-    record = add(
+            raise invalid_parameter_error(f"The {name} {params[name]!r} is not a valid Kubernetes name", clusterName=cluster.name)
+    record = add_association(
         call, cluster, params["namespace"], params["serviceAccount"], params["roleArn"], check_tags(params.get("tags", {}))
     )
     record["disableSessionTags"] = params.get("disableSessionTags", False)
-    _set_optional(record, params)
+    _set_optional_members(record, params)
     return {"association": record}
 
 
 @operation("eks", "DescribePodIdentityAssociation")
 def describe_pod_identity_association(call: Call) -> Record:
-    return {"association": _association(call, usable_cluster_of(call))}
+    return {"association": _find_association(call, find_usable_cluster(call))}
 
 
 @operation("eks", "ListPodIdentityAssociations")
@@ -43,7 +43,7 @@ def list_pod_identity_associations(call: Call) -> Record:
     filters = {name: call.params[name] for name in ("namespace", "serviceAccount") if name in call.params}
     summaries = [
         {name: record[name] for name in _SUMMARY if name in record}
-        for record in usable_cluster_of(call).associations.values()
+        for record in find_usable_cluster(call).associations.values()
         if all(record[name] == value for name, value in filters.items())
     ]
     return page(call, "associations", summaries)
@@ -51,29 +51,29 @@ def list_pod_identity_associations(call: Call) -> Record:
 
 @operation("eks", "UpdatePodIdentityAssociation")
 def update_pod_identity_association(call: Call) -> Record:
-    cluster, params = usable_cluster_of(call), call.params
-    record = _association(call, cluster)
-    _refuse_owned(record)
+    cluster, params = find_usable_cluster(call), call.params
+    record = _find_association(call, cluster)
+    _check_not_owned_by_addon(record)
     if "roleArn" in params:
         check_role(call, params["roleArn"])
         record["roleArn"] = params["roleArn"]
     if "disableSessionTags" in params:
         record["disableSessionTags"] = params["disableSessionTags"]
-    _set_optional(record, params)
+    _set_optional_members(record, params)
     record["modifiedAt"] = now()
     return {"association": record}
 
 
 @operation("eks", "DeletePodIdentityAssociation")
 def delete_pod_identity_association(call: Call) -> Record:
-    cluster = usable_cluster_of(call)
-    record = _association(call, cluster)
-    _refuse_owned(record)
+    cluster = find_usable_cluster(call)
+    record = _find_association(call, cluster)
+    _check_not_owned_by_addon(record)
     del cluster.associations[record["associationId"]]
     return {"association": record}
 
 
-def add(
+def add_association(
     call: Call,
     cluster: Cluster,
     namespace: str,
@@ -86,7 +86,7 @@ def add(
     check_role(call, role_arn)
     for other in cluster.associations.values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):
-            raise in_use(f"Association already exists: {other['associationId']}", clusterName=cluster.name)
+            raise in_use_error(f"Association already exists: {other['associationId']}", clusterName=cluster.name)
     identifier = "a-" + mock_random.get_random_string(17, lower_case=True)
     record: Record = {
         "clusterName": cluster.name,
@@ -109,41 +109,41 @@ def add(
 def check_role(call: Call, arn: str) -> None:
     match = IAM_PRINCIPAL.fullmatch(arn)
     if match is None or match["kind"] != "role":
-        raise invalid_parameter(f"Role ARN {arn} is not valid")
+        raise invalid_parameter_error(f"Role ARN {arn} is not valid")
     if match["account"] != call.account:
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             "Role provided in the request must be in the cluster's account. For a role of another account, use targetRoleArn"
         )
-    role = role_of(call, arn)
+    role = find_role(call, arn)
     if role is None:
-        raise invalid_parameter("Role provided in the request does not exist.")
+        raise invalid_parameter_error("Role provided in the request does not exist.")
     if not trusts(role, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             "Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue."
         )
 
 
-def _association(call: Call, cluster: Cluster) -> Record:
+def _find_association(call: Call, cluster: Cluster) -> Record:
     record = cluster.associations.get(call.params["associationId"])
     if record is None:
-        raise not_found(f"No association found with id: {call.params['associationId']}", clusterName=cluster.name)
+        raise not_found_error(f"No association found with id: {call.params['associationId']}", clusterName=cluster.name)
     return record
 
 
-def _refuse_owned(record: Record) -> None:
+def _check_not_owned_by_addon(record: Record) -> None:
     if "ownerArn" in record:
-        raise invalid_request(
+        raise invalid_request_error(
             f"Association {record['associationId']} is owned by {record['ownerArn']}. Change it through its owner."
         )
 
 
-def _set_optional(record: Record, params: Record) -> None:
+def _set_optional_members(record: Record, params: Record) -> None:
     """Set the optional members of an association. An empty `targetRoleArn` removes the target role.
 
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html
     """
     if params.get("policy") and not record["disableSessionTags"]:
-        raise invalid_parameter("A session policy requires disableSessionTags to be true")
+        raise invalid_parameter_error("A session policy requires disableSessionTags to be true")
     if "policy" in params:
         record["policy"] = params["policy"]
     if "targetRoleArn" in params:
@@ -151,6 +151,6 @@ def _set_optional(record: Record, params: Record) -> None:
         record.pop("externalId", None)
         if params["targetRoleArn"]:
             if not IAM_PRINCIPAL.fullmatch(params["targetRoleArn"]):
-                raise invalid_parameter(f"Target role ARN {params['targetRoleArn']} is not valid")
+                raise invalid_parameter_error(f"Target role ARN {params['targetRoleArn']} is not valid")
             record["targetRoleArn"] = params["targetRoleArn"]
             record["externalId"] = f"{record['clusterName']}/{record['namespace']}/{record['serviceAccount']}/{uuid.uuid4()}"

@@ -13,7 +13,7 @@ IAM_PRINCIPAL = re.compile(
 )
 
 
-def role_of(call: Call, arn: str) -> Any | None:
+def find_role(call: Call, arn: str) -> Any | None:
     """Return moto's role with this ARN, if any."""
     return next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
 
@@ -29,7 +29,7 @@ def exists(call: Call, arn: str) -> bool:
     if match["account"] != call.account:
         return True
     if match["kind"] == "role":
-        return role_of(call, arn) is not None
+        return find_role(call, arn) is not None
     return any(user.arn == arn for user in call.backend_of("iam").users.values())
 
 
@@ -38,24 +38,24 @@ def trusts(role: Any, service: str, *actions: str) -> bool:
     document = role.assume_role_policy_document
     policy = json.loads(document) if isinstance(document, str) else document
     allowed: set[str] = set()
-    for statement in _list(policy.get("Statement", [])):
-        if statement.get("Effect") == "Allow" and _names_service(statement.get("Principal", {}), service):
-            allowed.update(action.lower() for action in _list(statement.get("Action", [])))
+    for statement in _as_list(policy.get("Statement", [])):
+        if statement.get("Effect") == "Allow" and _matches_service(statement.get("Principal", {}), service):
+            allowed.update(action.lower() for action in _as_list(statement.get("Action", [])))
     return all(allowed & {action.lower(), "sts:*", "*"} for action in actions)
 
 
-def creator(call: Call) -> str:
+def find_creator_arn(call: Call) -> str:
     """Return the ARN of the calling IAM user or role, which EKS makes the cluster's first admin."""
-    session = identity.session_of(call)
+    session = identity.find_session(call)
     if session is not None:
         return str(session.role_arn)
     arn = identity.caller_arn(call)
     return arn if IAM_PRINCIPAL.fullmatch(arn) else USER_ARN
 
 
-def _names_service(principal: Any, service: str) -> bool:
-    return isinstance(principal, dict) and service in _list(principal.get("Service", []))
+def _matches_service(principal: Any, service: str) -> bool:
+    return isinstance(principal, dict) and service in _as_list(principal.get("Service", []))
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]

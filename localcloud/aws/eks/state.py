@@ -9,8 +9,8 @@ from typing import Any
 from localcloud.aws import events
 from localcloud.aws.call import Call
 from localcloud.aws.eks.endpoints import Endpoint
-from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_found
-from localcloud.aws.patching import state_of
+from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, invalid_request_error, not_found_error
+from localcloud.aws.patching import get_state
 
 Record = dict[str, Any]
 
@@ -138,39 +138,39 @@ class Eks:
 
 
 def clusters(call: Call) -> dict[str, Cluster]:
-    return state_of(call.backend, Eks).clusters
+    return get_state(call.backend, Eks).clusters
 
 
-def cluster_of(call: Call) -> Cluster:
+def find_cluster(call: Call) -> Cluster:
     """Return the cluster specified in the call."""
     name = call.params.get("clusterName") or call.params.get("name") or ""
     cluster = clusters(call).get(name)
     if cluster is None:
-        raise not_found(f"No cluster found for name: {name}.", clusterName=name)
+        raise not_found_error(f"No cluster found for name: {name}.", clusterName=name)
     return cluster
 
 
-def usable_cluster_of(call: Call) -> Cluster:
+def find_usable_cluster(call: Call) -> Cluster:
     """Return the cluster specified in the call. Raise EKS's error if the cluster is being created or deleted."""
-    cluster = cluster_of(call)
+    cluster = find_cluster(call)
     if cluster.status not in ("ACTIVE", "UPDATING"):
-        raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+        raise invalid_request_error(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
     return cluster
 
 
-def node_group_of(call: Call, cluster: Cluster) -> NodeGroup:
+def find_node_group(call: Call, cluster: Cluster) -> NodeGroup:
     name = call.params["nodegroupName"]
     group = cluster.node_groups.get(name)
     if group is None:
-        raise not_found(f"No node group found for name: {name}.", clusterName=cluster.name, nodegroupName=name)
+        raise not_found_error(f"No node group found for name: {name}.", clusterName=cluster.name, nodegroupName=name)
     return group
 
 
-def addon_of(call: Call, cluster: Cluster) -> Addon:
+def find_addon(call: Call, cluster: Cluster) -> Addon:
     name = call.params["addonName"]
     addon = cluster.addons.get(name)
     if addon is None:
-        raise not_found(f"No addon: {name} found in cluster: {cluster.name}", clusterName=cluster.name, addonName=name)
+        raise not_found_error(f"No addon: {name} found in cluster: {cluster.name}", clusterName=cluster.name, addonName=name)
     return addon
 
 
@@ -183,7 +183,7 @@ def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100)
     everything = list(items)
     token = call.params.get("nextToken") or "0"
     if not token.isdigit() or int(token) > len(everything):
-        raise invalid_parameter("Invalid nextToken provided")
+        raise invalid_parameter_error("Invalid nextToken provided")
     start = int(token)
     end = start + int(call.params.get("maxResults") or default_size)
     answer: Record = {member: everything[start:end]}
@@ -195,23 +195,23 @@ def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100)
 def check_tags(tags: dict[str, str]) -> dict[str, str]:
     """https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html#tag-restrictions"""
     if len(tags) > 50:
-        raise invalid_parameter("Too many tags: a resource can have at most 50")
+        raise invalid_parameter_error("Too many tags: a resource can have at most 50")
     for key, value in tags.items():
         if key.lower().startswith("aws:"):
-            raise invalid_parameter(f"Tag key {key} is invalid: the prefix aws: is reserved")
+            raise invalid_parameter_error(f"Tag key {key} is invalid: the prefix aws: is reserved")
         if not 1 <= len(key) <= 128 or len(value) > 256:
-            raise invalid_parameter(f"Tag {key} is invalid: keys have 1 to 128 characters, values at most 256")
+            raise invalid_parameter_error(f"Tag {key} is invalid: keys have 1 to 128 characters, values at most 256")
     return dict(tags)
 
 
-def refuse_while_updating(owner: str, updates: dict[str, Record], update_type: str) -> None:
+def check_not_updating(owner: str, updates: dict[str, Record], update_type: str) -> None:
     """Raise ResourceInUseException while an update is in progress.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
     """
     for update in updates.values():
         if update["status"] == "InProgress":
-            raise in_use(f"Cannot {update_type} because {owner} currently has update {update['id']} in progress")
+            raise in_use_error(f"Cannot {update_type} because {owner} currently has update {update['id']} in progress")
 
 
 def publish_cluster(cluster: Cluster, action: events.Action) -> None:

@@ -13,7 +13,7 @@ from localcloud.aws.patching import operation
 
 @operation("eks", "TagResource")
 def tag_resource(call: Call) -> Record:
-    tags = _tags_of(call)
+    tags = _find_tags(call)
     try:
         check_tags({**tags, **call.params["tags"]})
     except AwsError as error:
@@ -24,7 +24,7 @@ def tag_resource(call: Call) -> Record:
 
 @operation("eks", "UntagResource")
 def untag_resource(call: Call) -> Record:
-    tags = _tags_of(call)
+    tags = _find_tags(call)
     for key in call.params["tagKeys"]:
         tags.pop(key, None)
     return {}
@@ -32,22 +32,22 @@ def untag_resource(call: Call) -> Record:
 
 @operation("eks", "ListTagsForResource")
 def list_tags_for_resource(call: Call) -> Record:
-    return {"tags": _tags_of(call)}
+    return {"tags": _find_tags(call)}
 
 
-def _tags_of(call: Call) -> dict[str, str]:
+def _find_tags(call: Call) -> dict[str, str]:
     arn = call.params["resourceArn"]
     if not arn.startswith("arn:") or ":eks:" not in arn:
         raise AwsError("BadRequestException", f"Invalid ARN: {arn}")
     for cluster in clusters(call).values():
-        for resource_arn, record in _resources(cluster):
+        for resource_arn, record in _list_resources(cluster):
             if resource_arn == arn:
                 tags: dict[str, str] = record["tags"]
                 return tags
     raise AwsError("NotFoundException", "Resource was not found")
 
 
-def _resources(cluster: Cluster) -> Iterator[tuple[str, Record]]:
+def _list_resources(cluster: Cluster) -> Iterator[tuple[str, Record]]:
     yield cluster.record["arn"], cluster.record
     for group in cluster.node_groups.values():
         yield group.record["nodegroupArn"], group.record

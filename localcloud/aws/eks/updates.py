@@ -7,8 +7,8 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import not_found
-from localcloud.aws.eks.state import Record, addon_of, cluster_of, node_group_of, now, page
+from localcloud.aws.eks.errors import not_found_error
+from localcloud.aws.eks.state import Record, find_addon, find_cluster, find_node_group, now, page
 from localcloud.aws.patching import operation
 
 
@@ -18,7 +18,7 @@ def create(updates: dict[str, Record], update_type: str, params: dict[str, Any])
         "id": str(uuid.uuid4()),
         "status": "InProgress",
         "type": update_type,
-        "params": [{"type": name, "value": _text(value)} for name, value in params.items() if value is not None],
+        "params": [{"type": name, "value": _to_text(value)} for name, value in params.items() if value is not None],
         "createdAt": now(),
         "errors": [],
     }
@@ -43,15 +43,15 @@ def start(
     """
     update = create(updates, update_type, params)
 
-    def end() -> str:
+    def end_update() -> str:
         apply(update)
         return "Failed" if update["errors"] else "Successful"
 
-    def report_failure(reason: str) -> None:
+    def report_update_failure(reason: str) -> None:
         fail(update, "Unknown", reason, [])
         failed()
 
-    durations.schedule(update, "status", "InProgress", end, duration, gate=gate, fail=report_failure)
+    durations.schedule(update, "status", "InProgress", end_update, duration, gate=gate, fail=report_update_failure)
     return update
 
 
@@ -60,29 +60,29 @@ def fail(update: Record, code: str, message: str, resource_ids: list[str]) -> No
     update["errors"].append({"errorCode": code, "errorMessage": message, "resourceIds": resource_ids})
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _selected_updates(call: Call) -> dict[str, Record]:
+def _find_updates(call: Call) -> dict[str, Record]:
     """Return the updates of the node group or add-on specified in the call or, if the call specifies neither, of the
     cluster."""
-    cluster = cluster_of(call)
+    cluster = find_cluster(call)
     if call.params.get("nodegroupName"):
-        return node_group_of(call, cluster).updates
+        return find_node_group(call, cluster).updates
     if call.params.get("addonName"):
-        return addon_of(call, cluster).updates
+        return find_addon(call, cluster).updates
     return cluster.updates
 
 
 @operation("eks", "DescribeUpdate")
 def describe_update(call: Call) -> Record:
-    update = _selected_updates(call).get(call.params["updateId"])
+    update = _find_updates(call).get(call.params["updateId"])
     if update is None:
-        raise not_found(f"No update found for ID: {call.params['updateId']}")
+        raise not_found_error(f"No update found for ID: {call.params['updateId']}")
     return {"update": update}
 
 
 @operation("eks", "ListUpdates")
 def list_updates(call: Call) -> Record:
-    return page(call, "updateIds", _selected_updates(call))
+    return page(call, "updateIds", _find_updates(call))

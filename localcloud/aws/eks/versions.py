@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 
 from localcloud.aws import images
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import invalid_parameter
+from localcloud.aws.eks.errors import invalid_parameter_error
 from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
@@ -63,19 +63,19 @@ VERSIONS = {
 }
 
 
-def require_offered(name: str) -> KubernetesVersion:
+def find_offered_version(name: str) -> KubernetesVersion:
     """Return the version. Raise EKS's error if EKS does not offer the version for new clusters and updates."""
     version = VERSIONS.get(name)
     if version is None or version.support == "UNSUPPORTED":
-        raise invalid_parameter("unsupported Kubernetes version")
+        raise invalid_parameter_error("unsupported Kubernetes version")
     return version
 
 
-def minor(name: str) -> int:
+def parse_minor_version(name: str) -> int:
     return int(name.split(".")[1])
 
 
-def _midnight(day: date) -> datetime:
+def _to_midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
@@ -94,7 +94,7 @@ def _describe(version: KubernetesVersion) -> Record:
         "endOfStandardSupportDate": version.standard_until,
         "endOfExtendedSupportDate": version.extended_until,
     }
-    return answer | {name: _midnight(day) for name, day in dates.items() if day is not None}
+    return answer | {name: _to_midnight(day) for name, day in dates.items() if day is not None}
 
 
 @operation("eks", "DescribeClusterVersions")
@@ -102,7 +102,7 @@ def describe_cluster_versions(call: Call) -> Record:
     params = call.params
     unknown = [name for name in params.get("clusterVersions", []) if name not in VERSIONS]
     if unknown:
-        raise invalid_parameter(f"Invalid cluster version(s): {', '.join(unknown)}")
+        raise invalid_parameter_error(f"Invalid cluster version(s): {', '.join(unknown)}")
     support_status = params.get("versionStatus") or (params.get("status") or "").upper().replace("-", "_")
     chosen = [
         version

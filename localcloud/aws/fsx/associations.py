@@ -15,12 +15,12 @@ from localcloud.aws.fsx.states import (
     Association,
     Record,
     associations,
-    bad_request,
+    bad_request_error,
+    check_all_emulated,
     find_file_system,
-    not_emulated,
+    list_tags,
+    not_emulated_error,
     now,
-    refuse_others,
-    tags_of,
 )
 from localcloud.aws.patching import operation
 
@@ -36,13 +36,13 @@ _CHUNK_MIB = 1024
 
 
 @operation("fsx", "CreateDataRepositoryAssociation")
-def _create(call: Call) -> Record:
+def _create_association(call: Call) -> Record:
     params, by_id = call.params, associations(call.backend)
     token = params.get("ClientRequestToken", "")
     for association in by_id.values():
         if token and association.token == token:
-            return {"Association": association.describe(tags_of(call, association.resource_arn))}
-    refuse_others(params, _CREATE)
+            return {"Association": association.describe(list_tags(call, association.resource_arn))}
+    check_all_emulated(params, _CREATE)
     system = find_file_system(call, params["FileSystemId"], ready=True)
     if system.record["FileSystemTypeVersion"] == "2.10":
         raise AwsError("UnsupportedOperation", "Data repository associations need Lustre version 2.12 or newer.")
@@ -53,7 +53,7 @@ def _create(call: Call) -> Record:
     for association in siblings:
         _check_overlap("file system path", association.record["FileSystemPath"], directory)
         _check_overlap("data repository path", association.record["DataRepositoryPath"], path)
-    _check_events(params.get("S3", {}))
+    _check_event_policies(params.get("S3", {}))
     name = f"dra-{secrets.token_hex(9)[1:]}"
     arn = f"arn:aws:fsx:{call.region}:{call.account}:association/{system.file_system_id}/{name}"
     record = {
@@ -71,15 +71,15 @@ def _create(call: Call) -> Record:
     by_id[name] = created
     if params.get("Tags"):
         call.backend.tagger.tag_resource(arn, params["Tags"])
-    final = _link_later(created)
+    final = _make_link_action(created)
     durations.schedule(created, "lifecycle", "CREATING", final, "fsx-data-repository-association")
-    return {"Association": created.describe(tags_of(call, arn))}
+    return {"Association": created.describe(list_tags(call, arn))}
 
 
-def _link_later(created: Association) -> Any:
+def _make_link_action(created: Association) -> Any:
     def link_directory() -> str:
         """Link the directory and return the association's state, which is FAILED if FSx cannot use the bucket."""
-        created.failure = repository.problem(created)
+        created.failure = repository.find_bucket_problem(created)
         if created.failure:
             return "FAILED"
         repository.link(created)
@@ -89,76 +89,76 @@ def _link_later(created: Association) -> Any:
 
 
 @operation("fsx", "DescribeDataRepositoryAssociations")
-def _describe(call: Call) -> Record:
+def _describe_associations(call: Call) -> Record:
     ids = call.params.get("AssociationIds")
-    selected = [_association(call, name) for name in ids] if ids else list(associations(call.backend).values())
+    selected = [_find_association(call, name) for name in ids] if ids else list(associations(call.backend).values())
     for item_filter in call.params.get("Filters", ()):
         if item_filter["Name"] != "file-system-id":
-            raise not_emulated(f"the filter {item_filter['Name']}")
+            raise not_emulated_error(f"the filter {item_filter['Name']}")
         selected = [association for association in selected if association.record["FileSystemId"] in item_filter["Values"]]
-    return {"Associations": [association.describe(tags_of(call, association.resource_arn)) for association in selected]}
+    return {"Associations": [association.describe(list_tags(call, association.resource_arn)) for association in selected]}
 
 
 @operation("fsx", "UpdateDataRepositoryAssociation")
-def _update(call: Call) -> Record:
-    association = _association(call, call.params["AssociationId"], ready=True)
-    refuse_others(call.params, frozenset({"AssociationId", "ClientRequestToken", "ImportedFileChunkSize", "S3"}))
+def _update_association(call: Call) -> Record:
+    association = _find_association(call, call.params["AssociationId"], ready=True)
+    check_all_emulated(call.params, frozenset({"AssociationId", "ClientRequestToken", "ImportedFileChunkSize", "S3"}))
     if "S3" in call.params:
-        _check_events(call.params["S3"])
+        _check_event_policies(call.params["S3"])
         association.record["S3"] = {**association.record["S3"], **call.params["S3"]}
     if "ImportedFileChunkSize" in call.params:
         association.record["ImportedFileChunkSize"] = call.params["ImportedFileChunkSize"]
     durations.schedule(association, "lifecycle", "UPDATING", "AVAILABLE", "fsx-data-repository-association-update")
-    return {"Association": association.describe(tags_of(call, association.resource_arn))}
+    return {"Association": association.describe(list_tags(call, association.resource_arn))}
 
 
 @operation("fsx", "DeleteDataRepositoryAssociation")
-def _delete(call: Call) -> Record:
-    association = _association(call, call.params["AssociationId"])
+def _delete_association(call: Call) -> Record:
+    association = _find_association(call, call.params["AssociationId"])
     deletes_data = bool(call.params.get("DeleteDataInFileSystem"))
 
-    def remove() -> None:
+    def remove_association() -> None:
         repository.unlink(association)
         if deletes_data:
-            repository.clear(association)
+            repository.delete_directory(association)
         associations(call.backend).pop(association.association_id, None)
         call.backend.tagger.delete_all_tags_for_resource(association.resource_arn)
 
-    failed = durations.fails_as(association, "lifecycle", "FAILED")
+    failed = durations.make_failure_handler(association, "lifecycle", "FAILED")
     kind = "fsx-data-repository-association-delete"
-    durations.schedule(association, "lifecycle", "DELETING", "DELETED", kind, then=remove, fail=failed)
+    durations.schedule(association, "lifecycle", "DELETING", "DELETED", kind, then=remove_association, fail=failed)
     return {"AssociationId": association.association_id, "Lifecycle": "DELETING", "DeleteDataInFileSystem": deletes_data}
 
 
-def _association(call: Call, name: str, *, ready: bool = False) -> Association:
+def _find_association(call: Call, name: str, *, ready: bool = False) -> Association:
     association = associations(call.backend).get(name)
     if association is None:
         raise AwsError("DataRepositoryAssociationNotFound", f"Data repository association '{name}' does not exist.")
     if ready and association.lifecycle != "AVAILABLE":
-        raise bad_request(f"Data repository association '{name}' is {association.lifecycle}.")
+        raise bad_request_error(f"Data repository association '{name}' is {association.lifecycle}.")
     return association
 
 
 def _check_path(path: str) -> str:
     if not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", path):
-        raise bad_request(f"The data repository path '{path}' must have the form s3://bucket/prefix.")
+        raise bad_request_error(f"The data repository path '{path}' must have the form s3://bucket/prefix.")
     return path
 
 
 def _check_directory(path: str) -> str:
     if not path.startswith("/") or ".." in path.split("/"):
-        raise bad_request(f"The file system path '{path}' must be absolute.")
+        raise bad_request_error(f"The file system path '{path}' must be absolute.")
     return path.rstrip("/") or "/"
 
 
 def _check_overlap(what: str, path: str, other: str) -> None:
     first, second = f"{path.rstrip('/')}/", f"{other.rstrip('/')}/"
     if first.startswith(second) or second.startswith(first):
-        raise bad_request(f"The {what} '{other}' overlaps with '{path}' of another data repository association.")
+        raise bad_request_error(f"The {what} '{other}' overlaps with '{path}' of another data repository association.")
 
 
-def _check_events(policies: Record) -> None:
+def _check_event_policies(policies: Record) -> None:
     for name, policy in policies.items():
         events = policy.get("Events", [])
         if name not in ("AutoImportPolicy", "AutoExportPolicy") or set(events) - _EVENTS or len(events) != len(set(events)):
-            raise bad_request(f"{name}.Events must be distinct values from NEW, CHANGED and DELETED.")
+            raise bad_request_error(f"{name}.Events must be distinct values from NEW, CHANGED and DELETED.")

@@ -14,14 +14,14 @@ from localcloud.aws.fsx.states import (
     FileSystem,
     Record,
     associations,
-    bad_request,
+    bad_request_error,
+    check_all_emulated,
     find_file_system,
-    not_emulated,
+    list_tags,
+    not_emulated_error,
     now,
-    refuse_others,
-    tags_of,
 )
-from localcloud.aws.kms_keys import arn_of_enabled_key
+from localcloud.aws.kms_keys import find_enabled_key_arn
 from localcloud.aws.patching import operation
 
 _CREATE = frozenset(
@@ -47,39 +47,39 @@ def _create_file_system(call: Call) -> Record:
     token = params.get("ClientRequestToken", "")
     for existing in call.backend.file_systems.values():
         if token and getattr(existing, "token", None) == token:
-            return {"FileSystem": existing.describe(tags_of(call, existing.resource_arn))}
-    _check(params, lustre)
-    key = _key_arn(call, lustre["DeploymentType"])
-    subnet = network.subnet_of(call, params.get("SubnetIds", ()))
-    groups = network.groups_of(call, subnet, params.get("SecurityGroupIds", ()))
+            return {"FileSystem": existing.describe(list_tags(call, existing.resource_arn))}
+    _check_params(params, lustre)
+    key = _choose_key_arn(call, lustre["DeploymentType"])
+    subnet = network.find_subnet(call, params.get("SubnetIds", ()))
+    groups = network.find_security_groups(call, subnet, params.get("SecurityGroupIds", ()))
     name = f"fs-{secrets.token_hex(9)[1:]}"
     interfaces = network.create_interfaces(
-        call.backend_of("ec2"), subnet, groups, capacity.servers(params["StorageCapacity"]), name
+        call.backend_of("ec2"), subnet, groups, capacity.count_network_interfaces(params["StorageCapacity"]), name
     )
     created = FileSystem(name, f"arn:aws:fsx:{call.region}:{call.account}:file-system/{name}", {}, token)
-    created.record = _record(call, created, subnet, interfaces, key)
+    created.record = _build_record(call, created, subnet, interfaces, key)
     call.backend.file_systems[name] = created
     if params.get("Tags"):
         call.backend.tagger.tag_resource(created.resource_arn, params["Tags"])
     durations.schedule(created, "lifecycle", "CREATING", "AVAILABLE", "fsx-file-system")
-    return {"FileSystem": created.describe(tags_of(call, created.resource_arn))}
+    return {"FileSystem": created.describe(list_tags(call, created.resource_arn))}
 
 
-def _check(params: Mapping[str, Any], lustre: Mapping[str, Any]) -> None:
+def _check_params(params: Mapping[str, Any], lustre: Mapping[str, Any]) -> None:
     if params.get("FileSystemType") != "LUSTRE":
-        raise not_emulated(f"the file system type {params.get('FileSystemType')}")
-    refuse_others(params, _CREATE)
-    refuse_others(lustre, _LUSTRE)
+        raise not_emulated_error(f"the file system type {params.get('FileSystemType')}")
+    check_all_emulated(params, _CREATE)
+    check_all_emulated(lustre, _LUSTRE)
     if params.get("StorageType", "SSD") != "SSD":
-        raise not_emulated(f"the storage type {params['StorageType']}")
+        raise not_emulated_error(f"the storage type {params['StorageType']}")
     if lustre.get("AutomaticBackupRetentionDays"):
-        raise not_emulated("automatic backups")
-    capacity.check_new(params.get("StorageCapacity"), lustre, params.get("FileSystemTypeVersion"))
+        raise not_emulated_error("automatic backups")
+    capacity.check_new_file_system(params.get("StorageCapacity"), lustre, params.get("FileSystemTypeVersion"))
     if lustre["DeploymentType"] == "SCRATCH_2" and "KmsKeyId" in params:
-        raise bad_request("KmsKeyId is only supported for PERSISTENT_1 and PERSISTENT_2 file systems.")
+        raise bad_request_error("KmsKeyId is only supported for PERSISTENT_1 and PERSISTENT_2 file systems.")
 
 
-def _record(call: Call, created: FileSystem, subnet: Any, interfaces: list[str], key: str | None) -> Record:
+def _build_record(call: Call, created: FileSystem, subnet: Any, interfaces: list[str], key: str | None) -> Record:
     params, configuration = call.params, call.params["LustreConfiguration"]
     deployment = configuration["DeploymentType"]
     persistent = deployment == "PERSISTENT_2"
@@ -115,7 +115,7 @@ def _describe_file_systems(call: Call) -> Record:
     ids = call.params.get("FileSystemIds")
     every = [file_system for file_system in call.backend.file_systems.values() if isinstance(file_system, FileSystem)]
     selected = [find_file_system(call, name) for name in ids] if ids else every
-    return {"FileSystems": [file_system.describe(tags_of(call, file_system.resource_arn)) for file_system in selected]}
+    return {"FileSystems": [file_system.describe(list_tags(call, file_system.resource_arn)) for file_system in selected]}
 
 
 @operation("fsx", "UpdateFileSystem")
@@ -123,16 +123,16 @@ def _update_file_system(call: Call) -> Record:
     """https://docs.aws.amazon.com/fsx/latest/APIReference/API_UpdateFileSystem.html"""
     params, changes = call.params, call.params.get("LustreConfiguration", {})
     file_system = find_file_system(call, params["FileSystemId"], ready=True)
-    refuse_others(params, _UPDATE)
-    refuse_others(changes, _LUSTRE - {"DeploymentType", "CopyTagsToBackups"})
+    check_all_emulated(params, _UPDATE)
+    check_all_emulated(changes, _LUSTRE - {"DeploymentType", "CopyTagsToBackups"})
     if changes.get("AutomaticBackupRetentionDays"):
-        raise not_emulated("automatic backups")
+        raise not_emulated_error("automatic backups")
     if (throughput := changes.get("PerUnitStorageThroughput")) is not None:
         if file_system.lustre["DeploymentType"] != "PERSISTENT_2":
-            raise bad_request("PerUnitStorageThroughput cannot be updated for scratch file systems.")
+            raise bad_request_error("PerUnitStorageThroughput cannot be updated for scratch file systems.")
         capacity.check_throughput(throughput)
     if (size := params.get("StorageCapacity")) is not None:
-        _grow(file_system, size)
+        _increase_storage(file_system, size)
     if (version := params.get("FileSystemTypeVersion")) is not None:
         capacity.check_upgrade(file_system.record["FileSystemTypeVersion"], version)
         file_system.record["FileSystemTypeVersion"] = version
@@ -141,14 +141,14 @@ def _update_file_system(call: Call) -> Record:
     file_system.record["AdministrativeActions"] = [action]
     durations.schedule(action, "Status", "IN_PROGRESS", "COMPLETED", "fsx-file-system-update")
     durations.schedule(file_system, "lifecycle", "UPDATING", "AVAILABLE", "fsx-file-system-update")
-    return {"FileSystem": file_system.describe(tags_of(call, file_system.resource_arn))}
+    return {"FileSystem": file_system.describe(list_tags(call, file_system.resource_arn))}
 
 
-def _grow(file_system: FileSystem, size: int) -> None:
-    capacity.check_growth(file_system.record["StorageCapacity"], size)
-    moment = durations.current()
-    if file_system.grown is not None and moment < file_system.grown + durations.seconds(_GROWTH_PAUSE_SECONDS):
-        raise bad_request("The storage capacity was increased less than 6 hours ago. Increase it again later.")
+def _increase_storage(file_system: FileSystem, size: int) -> None:
+    capacity.check_size_increase(file_system.record["StorageCapacity"], size)
+    moment = durations.current_time()
+    if file_system.grown is not None and moment < file_system.grown + durations.scaled_seconds(_GROWTH_PAUSE_SECONDS):
+        raise bad_request_error("The storage capacity was increased less than 6 hours ago. Increase it again later.")
     file_system.grown, file_system.record["StorageCapacity"] = moment, size
 
 
@@ -158,12 +158,12 @@ def _delete_file_system(call: Call) -> Record:
     file_system = find_file_system(call, call.params["FileSystemId"])
     name = file_system.file_system_id
     if file_system.lifecycle == "CREATING":
-        raise bad_request(f"File system '{name}' is CREATING and cannot be deleted yet.")
+        raise bad_request_error(f"File system '{name}' is CREATING and cannot be deleted yet.")
     skips = call.params.get("LustreConfiguration", {}).get("SkipFinalBackup")
     if file_system.lustre["DeploymentType"] == "PERSISTENT_2" and not skips:
-        raise not_emulated("the final backup")
+        raise not_emulated_error("the final backup")
 
-    def remove() -> None:
+    def remove_file_system() -> None:
         linked = associations(call.backend)
         for association in [candidate for candidate in linked.values() if candidate.file_system is file_system]:
             repository.unlink(association)
@@ -171,15 +171,17 @@ def _delete_file_system(call: Call) -> Record:
         network.delete_interfaces(call, file_system.record["NetworkInterfaceIds"])
         del call.backend.file_systems[name]
         call.backend.tagger.delete_all_tags_for_resource(file_system.resource_arn)
-        contents.remove(name)
+        contents.remove_files(name)
 
-    failed = durations.fails_as(file_system, "lifecycle", "FAILED")
-    durations.schedule(file_system, "lifecycle", "DELETING", "DELETED", "fsx-file-system-delete", then=remove, fail=failed)
+    failed = durations.make_failure_handler(file_system, "lifecycle", "FAILED")
+    durations.schedule(
+        file_system, "lifecycle", "DELETING", "DELETED", "fsx-file-system-delete", then=remove_file_system, fail=failed
+    )
     return {"FileSystemId": name, "Lifecycle": "DELETING", "LustreResponse": {}}
 
 
-def _key_arn(call: Call, deployment: str) -> str | None:
+def _choose_key_arn(call: Call, deployment: str) -> str | None:
     """Return the ARN of the requested encryption key or of FSx's AWS managed key; None for scratch file systems."""
     if deployment == "SCRATCH_2":
         return None
-    return arn_of_enabled_key(call, "alias/aws/fsx", bad_request)
+    return find_enabled_key_arn(call, "alias/aws/fsx", bad_request_error)

@@ -41,10 +41,10 @@ def mount(region: str, instance: str, source: str) -> Path:
         raise MountRefused(f"mount.lustre: Can't parse NID '{source}': the name does not resolve to a file system")
     if file_system.lifecycle not in ("AVAILABLE", "UPDATING"):
         raise MountRefused(f"mount.lustre: mount {source} failed: Input/output error: the file system is {file_system.lifecycle}")
-    _check_network(ec2, file_system, client, source)
+    _check_network_access(ec2, file_system, client, source)
     folder = (
-        contents.directory_of(file_system.file_system_id, parsed["path"] or "/")
-        if _is_name(file_system, parsed["name"])
+        contents.find_directory(file_system.file_system_id, parsed["path"] or "/")
+        if _is_mount_name(file_system, parsed["name"])
         else None
     )
     if folder is None:
@@ -53,11 +53,11 @@ def mount(region: str, instance: str, source: str) -> Path:
     return folder
 
 
-def _is_name(file_system: FileSystem, name: str) -> bool:
+def _is_mount_name(file_system: FileSystem, name: str) -> bool:
     return str(file_system.lustre["MountName"]) == name
 
 
-def _check_network(ec2: Any, file_system: FileSystem, client: Any, source: str) -> None:
+def _check_network_access(ec2: Any, file_system: FileSystem, client: Any, source: str) -> None:
     groups = [group.id for group in ec2.get_network_interface(file_system.record["NetworkInterfaceIds"][0]).group_set]
     failed = f"mount.lustre: mount {source} failed: Input/output error. Is the MGS running?"
     if client.vpc_id != file_system.record["VpcId"]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
-from localcloud.aws.fsx.states import bad_request
+from localcloud.aws.fsx.states import bad_request_error
 
 LUSTRE_PORT = 988
 PORTS = ((988, 988), (1018, 1023))
@@ -19,16 +19,16 @@ _CLOSED = (
 )
 
 
-def subnet_of(call: Call, ids: Sequence[str]) -> Any:
+def find_subnet(call: Call, ids: Sequence[str]) -> Any:
     if len(ids) != 1:
-        raise bad_request("Exactly 1 subnet ID should be provided for a file system of type LUSTRE.")
+        raise bad_request_error("Exactly 1 subnet ID should be provided for a file system of type LUSTRE.")
     for zone in call.backend_of("ec2").subnets.values():
         if ids[0] in zone:
             return zone[ids[0]]
     raise AwsError("InvalidNetworkSettings", f"The subnet ID '{ids[0]}' does not exist.", InvalidSubnetId=ids[0])
 
 
-def groups_of(call: Call, subnet: Any, ids: Sequence[str]) -> list[str]:
+def find_security_groups(call: Call, subnet: Any, ids: Sequence[str]) -> list[str]:
     """Return the IDs of the file servers' security groups.
 
     Like FSx, raise AwsError if a group does not exist or the groups prevent the file servers from reaching each other.
@@ -42,15 +42,17 @@ def groups_of(call: Call, subnet: Any, ids: Sequence[str]) -> list[str]:
             raise AwsError("InvalidNetworkSettings", message, InvalidSecurityGroupId=group)
     ingress = [rule for name in chosen for rule in groups_by_id[name].ingress_rules]
     egress = [rule for name in chosen for rule in groups_by_id[name].egress_rules]
-    if not (_covers(ingress, chosen, subnet.cidr_block) and _covers(egress, chosen, subnet.cidr_block)):
+    if not (
+        _allows_lustre_traffic(ingress, chosen, subnet.cidr_block) and _allows_lustre_traffic(egress, chosen, subnet.cidr_block)
+    ):
         raise AwsError("InvalidNetworkSettings", _CLOSED)
     return chosen
 
 
-def _covers(rules: Sequence[Any], groups: Sequence[str], cidr: str) -> bool:
+def _allows_lustre_traffic(rules: Sequence[Any], groups: Sequence[str], cidr: str) -> bool:
     """Return whether one of the rules allows the file servers in this subnet to reach each other."""
     network = ipaddress.ip_network(cidr)
-    for rule in filter_by_port(rules):
+    for rule in filter_rules_by_lustre_port(rules):
         other = (rule.ip_range or {}).get("CidrIp")
         if (rule.source_group or {}).get("GroupId") in groups:
             return True
@@ -59,7 +61,7 @@ def _covers(rules: Sequence[Any], groups: Sequence[str], cidr: str) -> bool:
     return False
 
 
-def filter_by_port(rules: Sequence[Any]) -> Iterator[Any]:
+def filter_rules_by_lustre_port(rules: Sequence[Any]) -> Iterator[Any]:
     for rule in rules:
         if rule.ip_protocol == "-1" or (
             rule.ip_protocol in ("tcp", "6") and int(rule.from_port) <= LUSTRE_PORT <= int(rule.to_port)

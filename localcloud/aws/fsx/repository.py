@@ -32,7 +32,7 @@ _stopping: threading.Event | None = None
 """Event that stops the running thread; None if no thread is running."""
 
 
-def problem(association: Association) -> str:
+def find_bucket_problem(association: Association) -> str:
     """Return the reason why FSx cannot use the bucket, or "" if FSx can use the bucket."""
     s3 = backend_of("s3", association.account, association.region)
     bucket = s3.buckets.get(association.bucket)
@@ -47,12 +47,12 @@ def link(association: Association) -> None:
     """Create the directory, import the objects if the association requests it, and keep the directory and the bucket in
     sync.
     """
-    if contents.root() is None:
+    if contents.root_folder() is None:
         return
-    folder_of(association).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    linked_folder(association).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     _linked[association.association_id] = association
     synchronize(association, importing=bool(association.record["BatchImportMetaDataOnCreate"]))
-    _start()
+    _start_sync_thread()
 
 
 def unlink(association: Association) -> None:
@@ -61,14 +61,14 @@ def unlink(association: Association) -> None:
         synchronize(association)
 
 
-def clear(association: Association) -> None:
+def delete_directory(association: Association) -> None:
     """Delete the files of the linked directory."""
-    if contents.root() is not None:
-        shutil.rmtree(folder_of(association), ignore_errors=True)
+    if contents.root_folder() is not None:
+        shutil.rmtree(linked_folder(association), ignore_errors=True)
 
 
-def folder_of(association: Association) -> Path:
-    return contents.folder_of(association.record["FileSystemId"]) / str(association.record["FileSystemPath"]).strip("/")
+def linked_folder(association: Association) -> Path:
+    return contents.file_system_root(association.record["FileSystemId"]) / str(association.record["FileSystemPath"]).strip("/")
 
 
 def synchronize(association: Association, *, importing: bool = False) -> None:
@@ -77,18 +77,18 @@ def synchronize(association: Association, *, importing: bool = False) -> None:
     With `importing`, import new objects even if the import policy does not include them.
     """
     bucket = backend_of("s3", association.account, association.region).buckets.get(association.bucket)
-    folder = folder_of(association)
+    folder = linked_folder(association)
     if bucket is None or not folder.is_dir():
         association.lifecycle = "MISCONFIGURED" if bucket is None else association.lifecycle
         return
     imports = association.events(_IMPORT) | ({"NEW"} if importing else set())
-    objects, files = _objects(association, bucket), dict(_files(folder))
+    objects, files = _list_objects(association, bucket), dict(_list_files(folder))
     for path in sorted(objects.keys() | files.keys() | association.synced.keys()):
         with suppress(FileNotFoundError):  # a job may delete a file during this loop
-            _reconcile(association, path, objects.get(path), files.get(path), imports)
+            _synchronize_path(association, path, objects.get(path), files.get(path), imports)
 
 
-def _reconcile(
+def _synchronize_path(
     association: Association, path: str, s3_object: Any | None, file: str | None, imports: frozenset[str] | set[str]
 ) -> None:
     """Synchronize one path for the events that the association's policies include.
@@ -99,16 +99,16 @@ def _reconcile(
     etag = s3_object.etag if s3_object is not None else None
     changed = etag is not None and (before is None or before[0] != etag)
     if changed and ("NEW" if before is None else "CHANGED") in imports:
-        association.synced[path] = (str(etag), _import(folder_of(association) / path, s3_object))
+        association.synced[path] = (str(etag), _import(linked_folder(association) / path, s3_object))
         return
     if etag is None and before is not None and file == before[1] and "DELETED" in imports:
-        _delete(folder_of(association) / path)
+        _delete(linked_folder(association) / path)
         del association.synced[path]
         return
     exports = association.events(_EXPORT)
     if file is not None and (before is None or before[1] != file):
         if (before is None and s3_object is None and "NEW" in exports) or (before is not None and "CHANGED" in exports):
-            association.synced[path] = (_export(association, folder_of(association) / path, path), file)
+            association.synced[path] = (_export(association, linked_folder(association) / path, path), file)
     elif file is None and before is not None and etag == before[0] and "DELETED" in exports:
         s3 = backend_of("s3", association.account, association.region)
         s3.delete_object(association.bucket, f"{association.prefix}{path}")
@@ -117,7 +117,7 @@ def _reconcile(
         association.synced.pop(path, None)
 
 
-def _objects(association: Association, bucket: Any) -> dict[str, Any]:
+def _list_objects(association: Association, bucket: Any) -> dict[str, Any]:
     """Return the objects, keyed by their path below the linked directory."""
     from moto.s3.models import FakeDeleteMarker  # slow to import
 
@@ -125,16 +125,16 @@ def _objects(association: Association, bucket: Any) -> dict[str, Any]:
     return {
         key.removeprefix(prefix): version
         for key, version in bucket.keys.items()
-        if key.startswith(prefix) and _is_path(key.removeprefix(prefix)) and not isinstance(version, FakeDeleteMarker)
+        if key.startswith(prefix) and _is_valid_path(key.removeprefix(prefix)) and not isinstance(version, FakeDeleteMarker)
     }
 
 
-def _is_path(name: str) -> bool:
+def _is_valid_path(name: str) -> bool:
     """Return whether an object's key is a valid file path. FSx ignores objects with other keys."""
     return bool(name) and not any(part in ("", ".", "..") for part in name.rstrip("/").split("/"))
 
 
-def _files(folder: Path) -> Iterator[tuple[str, str]]:
+def _list_files(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the path and version of each file and empty directory below the folder; directories end with a slash."""
     for parent, directories, names in os.walk(folder):
         for name in directories:
@@ -196,15 +196,15 @@ def _delete(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _start() -> None:
+def _start_sync_thread() -> None:
     """Start the thread that keeps linked directories and buckets in sync. The caller holds the gateway's lock."""
     global _stopping
     if _stopping is None:
         _stopping = threading.Event()
-        threading.Thread(target=_run, args=[_stopping], name="fsx-repository", daemon=True).start()
+        threading.Thread(target=_run_sync_loop, args=[_stopping], name="fsx-repository", daemon=True).start()
 
 
-def _run(stopping: threading.Event) -> None:
+def _run_sync_loop(stopping: threading.Event) -> None:
     global _stopping
     from localcloud.aws import gateway
 
@@ -223,7 +223,7 @@ def _run(stopping: threading.Event) -> None:
 
 
 @patching.on_reset
-def _forget_all() -> None:
+def _stop_and_unlink_all() -> None:
     global _stopping
     _linked.clear()
     if _stopping is not None:

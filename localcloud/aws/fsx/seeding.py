@@ -11,14 +11,14 @@ from localcloud.aws.fsx.states import FileSystem, now
 _GIB = 1200
 
 
-def seed(region: str, file_system_id: str, subnet_id: str, cidr: str) -> None:
+def seed_file_system(region: str, file_system_id: str, subnet_id: str, cidr: str) -> None:
     """Create a SCRATCH_2 file system that clients in the CIDR can mount."""
     ec2, fsx = backend_of("ec2", ACCOUNT, region), backend_of("fsx", ACCOUNT, region)
     subnet = next(zone[subnet_id] for zone in ec2.subnets.values() if subnet_id in zone)
     group = ec2.create_security_group(f"lustre-{file_system_id}", "Lustre file system", vpc_id=subnet.vpc_id)
     for first, last in network.PORTS:
         ec2.authorize_security_group_ingress(group.id, "tcp", str(first), str(last), [{"CidrIp": cidr}])
-    interfaces = network.create_interfaces(ec2, subnet, [group.id], capacity.servers(_GIB), file_system_id)
+    interfaces = network.create_interfaces(ec2, subnet, [group.id], capacity.count_network_interfaces(_GIB), file_system_id)
     arn = f"arn:aws:fsx:{region}:{ACCOUNT}:file-system/{file_system_id}"
     record: dict[str, Any] = {
         "OwnerId": ACCOUNT,

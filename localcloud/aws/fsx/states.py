@@ -7,7 +7,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import state_of
+from localcloud.aws.patching import get_state
 
 Record = dict[str, Any]
 
@@ -78,20 +78,20 @@ class Associations:
 
 
 def associations(backend: Any) -> dict[str, Association]:
-    return state_of(backend, Associations).by_id
+    return get_state(backend, Associations).by_id
 
 
-def bad_request(message: str) -> AwsError:
+def bad_request_error(message: str) -> AwsError:
     return AwsError("BadRequest", message)
 
 
-def not_emulated(what: str) -> AwsError:
+def not_emulated_error(what: str) -> AwsError:
     return AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {what} of FSx for Lustre.", status=400)
 
 
-def refuse_others(parameters: Mapping[str, Any], emulated: frozenset[str]) -> None:
+def check_all_emulated(parameters: Mapping[str, Any], emulated: frozenset[str]) -> None:
     for name in sorted(parameters.keys() - emulated):
-        raise not_emulated(name)
+        raise not_emulated_error(name)
 
 
 def find_file_system(call: Call, name: str, *, ready: bool = False) -> FileSystem:
@@ -100,11 +100,11 @@ def find_file_system(call: Call, name: str, *, ready: bool = False) -> FileSyste
     if not isinstance(file_system, FileSystem):
         raise AwsError("FileSystemNotFound", f"File system '{name}' does not exist.")
     if ready and file_system.lifecycle != "AVAILABLE":
-        raise bad_request(f"File system '{name}' is {file_system.lifecycle}.")
+        raise bad_request_error(f"File system '{name}' is {file_system.lifecycle}.")
     return file_system
 
 
-def tags_of(call: Call, arn: str) -> list[dict[str, str]]:
+def list_tags(call: Call, arn: str) -> list[dict[str, str]]:
     tags: list[dict[str, str]] = call.backend.list_tags_for_resource(arn)
     return tags
 

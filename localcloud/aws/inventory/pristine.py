@@ -16,16 +16,16 @@ def install() -> None:
     original = AccountSpecificBackend.__getitem__
 
     @functools.wraps(original)
-    def getitem(self: Any, region_name: str) -> Any:
+    def get_region_backend(self: Any, region_name: str) -> Any:
         if dict.__contains__(self, region_name):
             return dict.__getitem__(self, region_name)
         with _OwnRandomNumbers(self.service_name, self.account_id, region_name):
             return original(self, region_name)
 
-    AccountSpecificBackend.__getitem__ = getitem  # type: ignore[method-assign]
+    AccountSpecificBackend.__getitem__ = get_region_backend  # type: ignore[method-assign]
 
 
-def twin_of(service: str, backend: Any) -> Any:
+def create_fresh_copy(service: str, backend: Any) -> Any:
     """Return a fresh copy of the given backend that is not registered with moto."""
     with _OwnRandomNumbers(service, backend.account_id, backend.region_name):
         return type(backend)(backend.region_name, backend.account_id)

@@ -43,7 +43,7 @@ class State:
         self.things: dict[Path, Any] = {}
         """Path -> object, dict or list at that path."""
 
-    def prefixes(self) -> set[Path]:
+    def list_prefixes(self) -> set[Path]:
         """Return the paths of all values, and their prefixes."""
         prefixes: set[Path] = set()
         for path in self.leaves:
@@ -53,7 +53,7 @@ class State:
         return prefixes
 
 
-def walk(backend: Any) -> State:
+def read_state(backend: Any) -> State:
     """Return the state of a backend.
 
     The walk is breadth-first, so an object with several references is found where it is stored, not where it is used.
@@ -65,7 +65,7 @@ def walk(backend: Any) -> State:
         path, value = queue.popleft()
         if isinstance(value, _NOT_STATE) or value is None:
             continue
-        leaf = _leaf(value)
+        leaf = _format_scalar(value)
         if leaf is not None:
             if leaf:
                 state.leaves[path] = leaf
@@ -74,7 +74,7 @@ def walk(backend: Any) -> State:
             continue
         visited.add(id(value))
         state.things[path] = value
-        children = _children(value)
+        children = _list_children(value)
         if children is None:
             state.leaves[path] = f"«{type(value).__name__}»"
             continue
@@ -84,7 +84,7 @@ def walk(backend: Any) -> State:
     return state
 
 
-def _leaf(value: Any) -> str | None:
+def _format_scalar(value: Any) -> str | None:
     """Return a scalar value as text ("" for an empty value), or None for a container or other object."""
     if isinstance(value, enum.Enum):
         return str(value.value)
@@ -99,13 +99,13 @@ def _leaf(value: Any) -> str | None:
     return None
 
 
-def _children(value: Any) -> Iterator[tuple[str, Any]] | None:
+def _list_children(value: Any) -> Iterator[tuple[str, Any]] | None:
     if isinstance(value, Mapping):
-        return ((_name(key), child) for key, child in list(value.items()))
+        return ((_to_name(key), child) for key, child in list(value.items()))
     if isinstance(value, (list, tuple, deque)):
         return ((str(index), child) for index, child in enumerate(list(value)))
     if isinstance(value, (set, frozenset)):
-        return ((_name(child), child) for child in sorted(value, key=str))
+        return ((_to_name(child), child) for child in sorted(value, key=str))
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         inherited = value.items() if isinstance(value, dict) else ()
@@ -113,5 +113,5 @@ def _children(value: Any) -> Iterator[tuple[str, Any]] | None:
     return None
 
 
-def _name(key: Any) -> str:
+def _to_name(key: Any) -> str:
     return key if isinstance(key, str) else str(key)

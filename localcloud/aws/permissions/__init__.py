@@ -23,13 +23,13 @@ def check(call: Call) -> None:
         return
     principal = {"AWS": identity.principal_arn(call)} if call.access_key else {}
     context = keys.read_request_keys(call)
-    needed = list(needs.find_needs(call))
+    needed = list(needs.find_required_permissions(call))
     for need in needed:
         for resource in need.resources:
             condition_keys = {**context, **keys.read_resource_keys(call, need.action, resource), **need.keys}
             request = Request(need.action, resource, condition_keys, principal)
             try:
-                reason = decisions.refusal(call, request, resource_policies.find_resource_policy(call, request))
+                reason = decisions.find_denial_reason(call, request, resource_policies.find_resource_policy(call, request))
             except UnknownPolicyElement as error:  # be at least as strict as AWS: an unsupported element never allows a request
                 reason = f"because a policy contains an element that the local cloud does not support: {error}"
             if reason:
@@ -38,4 +38,4 @@ def check(call: Call) -> None:
         if need.action == "iam:CreateServiceLinkedRole" and call.operation != "CreateServiceLinkedRole":
             service = str(need.keys["iam:AWSServiceName"])
             if service in service_linked_roles.NAMES:  # the role that FSx creates for each linked file system is not emulated
-                service_linked_roles.ensure(call.account, service)
+                service_linked_roles.ensure_role_exists(call.account, service)

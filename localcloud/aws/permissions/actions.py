@@ -35,13 +35,13 @@ _RENAMED = {
 """Operation -> name of its action, where they differ. S3's names are in localcloud/aws/s3/actions.py."""
 
 
-def prefix_of(service: str) -> str:
+def action_prefix(service: str) -> str:
     return _PREFIXES.get(service, service)
 
 
-def name_of(call: Call) -> str:
+def action_name(call: Call) -> str:
     """Return the action of a call, such as `elasticfilesystem:CreateFileSystem`."""
-    return f"{prefix_of(call.service)}:{_RENAMED.get((call.service, call.operation), call.operation)}"
+    return f"{action_prefix(call.service)}:{_RENAMED.get((call.service, call.operation), call.operation)}"
 
 
 @cache

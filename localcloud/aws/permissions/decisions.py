@@ -11,33 +11,35 @@ from typing import Any
 from localcloud.aws import identity
 from localcloud.aws.call import Call
 from localcloud.aws.permissions import organization
-from localcloud.aws.permissions.actions import prefix_of
+from localcloud.aws.permissions.actions import action_prefix
 from localcloud.aws.permissions.resource_policies import ResourcePolicy
-from localcloud.aws.policy_evaluation import Decision, Policy, Request, decide, document
+from localcloud.aws.policy_evaluation import Decision, Policy, Request, decide, parse_document
 
 
-def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | None:
+def find_denial_reason(call: Call, request: Request, of_resource: ResourcePolicy) -> str | None:
     """Return the reason why AWS denies the request, in AWS's wording, or None if the policies allow it.
 
     Reasons: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
     """
-    policies = identity.policies_of(call)
+    policies = identity.find_caller_policies(call)
     by_kind: dict[str, tuple[Policy, ...]] = {
         organization.KIND: organization.policies() if call.access_key else (),
         "identity-based policy": policies.identity,
         "permissions boundary": policies.boundary,
         "session policy": policies.session,
         "resource-based policy": (of_resource.policy,) if of_resource.policy else (),
-        "VPC endpoint policy": tuple(_endpoint_policies(call)) if request.action.startswith(_action_prefix(call)) else (),
+        "VPC endpoint policy": tuple(_find_endpoint_policies(call)) if request.action.startswith(_action_prefix(call)) else (),
     }
     decisions = {kind: decide(request, *policies) for kind, policies in by_kind.items() if policies}
     for kind, decision in decisions.items():
         if decision == "explicit deny":
             return f"with an explicit deny in {_add_article(kind)}"
-    return _missing(request, of_resource, decisions, bool(call.access_key))
+    return _find_implicit_denial_reason(request, of_resource, decisions, bool(call.access_key))
 
 
-def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool) -> str | None:
+def _find_implicit_denial_reason(
+    request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool
+) -> str | None:
     """Return the reason why the request is implicitly denied: no policy of a required kind allows it. None if it is
     allowed.
 
@@ -62,7 +64,7 @@ def _action_prefix(call: Call) -> str:
 
     Other actions belong to requests between services, which do not pass through VPC endpoints.
     """
-    return f"{prefix_of(call.service)}:"
+    return f"{action_prefix(call.service)}:"
 
 
 def _explain_missing_allow(kind: str, request: Request) -> str:
@@ -73,22 +75,26 @@ def _add_article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _endpoint_policies(call: Call) -> Iterator[Policy]:
+def _find_endpoint_policies(call: Call) -> Iterator[Policy]:
     """Yield the policies of the VPC endpoints through which the request reaches its service.
 
     The local AWS knows the subnet only for sessions of instances and pods.
     """
-    session = identity.session_of(call)
-    if session is None or not (subnets := identity.subnets_of(session)):
+    session = identity.find_session(call)
+    if session is None or not (subnets := identity.read_session_subnets(session)):
         return
     ec2 = call.backend_of("ec2")
     for endpoint in ec2.vpc_end_points.values():
         is_its_service = endpoint.service_name == f"com.amazonaws.{call.region}.{call.service}"
-        if is_its_service and endpoint.state == "available" and any(_passes(ec2, endpoint, subnet) for subnet in subnets):
-            yield document(endpoint.policy_document)
+        if (
+            is_its_service
+            and endpoint.state == "available"
+            and any(_is_routed_through(ec2, endpoint, subnet) for subnet in subnets)
+        ):
+            yield parse_document(endpoint.policy_document)
 
 
-def _passes(ec2: Any, endpoint: Any, subnet_id: str) -> bool:
+def _is_routed_through(ec2: Any, endpoint: Any, subnet_id: str) -> bool:
     """Return whether requests from the subnet reach the endpoint's service through the endpoint.
 
     An interface endpoint needs private DNS; a gateway endpoint needs a route.
@@ -98,10 +104,10 @@ def _passes(ec2: Any, endpoint: Any, subnet_id: str) -> bool:
         return False
     if endpoint.vpc_endpoint_type == "Interface":
         return bool(endpoint.private_dns_enabled)
-    return _route_table(ec2, subnet) in endpoint.route_table_ids
+    return _find_route_table_id(ec2, subnet) in endpoint.route_table_ids
 
 
-def _route_table(ec2: Any, subnet: Any) -> str | None:
+def _find_route_table_id(ec2: Any, subnet: Any) -> str | None:
     """Return the ID of the subnet's route table: its own, or the main table of its VPC."""
     tables = [table for table in ec2.route_tables.values() if table.vpc_id == subnet.vpc_id]
     own = [table.id for table in tables if subnet.id in table._associations.values()]

@@ -24,8 +24,8 @@ def denial_error(call: Call, request: Request, need: Need, reason: str) -> AwsEr
     """
     where = f" on resource: {request.resource}" if request.resource else ""
     if call.service == "s3":
-        return _s3(call, request, reason)
-    sentence = f"User: {_caller(call)} is not authorized to perform: {request.action}{where} {reason}"
+        return _s3_denial_error(call, request, reason)
+    sentence = f"User: {_format_caller(call)} is not authorized to perform: {request.action}{where} {reason}"
     if need.error is not None:
         code, message = need.error
         return AwsError(code, f"{message} Encoded authorization failure message: {encode_details(call, request)}", 400)
@@ -60,7 +60,7 @@ def encode_details(call: Call, request: Request) -> str:
     details = {
         "allowed": False,
         "context": {
-            "principal": {"arn": _caller(call)},
+            "principal": {"arn": _format_caller(call)},
             "action": request.action,
             "resource": request.resource or "",
             "conditions": {"items": conditions},
@@ -77,12 +77,14 @@ def decode_details(text: str) -> str:
         raise AwsError("InvalidAuthorizationMessageException", "The encoded authorization message is not valid.", 400) from None
 
 
-def _s3(call: Call, request: Request, reason: str) -> AwsError:
+def _s3_denial_error(call: Call, request: Request, reason: str) -> AwsError:
     if call.request.method == "HEAD":
         return AwsError("403", "Forbidden", 403)
-    sentence = f'User: {_caller(call)} is not authorized to perform: {request.action} on resource: "{request.resource}" {reason}'
+    sentence = (
+        f'User: {_format_caller(call)} is not authorized to perform: {request.action} on resource: "{request.resource}" {reason}'
+    )
     return AwsError("AccessDenied", sentence, 403)
 
 
-def _caller(call: Call) -> str:
+def _format_caller(call: Call) -> str:
     return identity.caller_arn(call) if call.access_key else "anonymous"

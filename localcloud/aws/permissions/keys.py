@@ -12,7 +12,7 @@ from moto.s3.models import s3_backends
 from localcloud.aws import identity
 from localcloud.aws.call import Call
 from localcloud.aws.eks.state import Eks
-from localcloud.aws.patching import state_of
+from localcloud.aws.patching import get_state
 from localcloud.aws.policy_evaluation import Values
 
 
@@ -22,19 +22,19 @@ def read_request_keys(call: Call) -> dict[str, Values]:
     Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure.
     """
     secure = call.request.scheme == "https" or call.request.from_wsgi_server
-    tags = dict(_tags(call.params))
+    tags = dict(_read_tags(call.params))
     return {
         "aws:SecureTransport": str(secure).lower(),
         "aws:SourceIp": call.request.remote_addr or "127.0.0.1",
         "aws:RequestedRegion": call.region,
-        **(identity.context_of(call) if call.access_key else {}),
+        **(identity.caller_condition_keys(call) if call.access_key else {}),
         **({"sts:ExternalId": str(external)} if (external := call.params.get("ExternalId")) else {}),
         **{f"aws:RequestTag/{key}": value for key, value in tags.items()},
         **({"aws:TagKeys": tuple(tags)} if tags else {}),
     }
 
 
-def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _read_tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the tags in a request, which may be a list of keys and values, a map, or EC2's TagSpecifications."""
     for name in ("Tags", "tags", "TagList", "TagSpecifications"):
         tags = params.get(name) or ()
@@ -43,7 +43,7 @@ def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             continue
         for tag in tags:
             if "ResourceType" in tag and "Tags" in tag:
-                yield from _tags({"Tags": tag["Tags"]})
+                yield from _read_tags({"Tags": tag["Tags"]})
             else:
                 yield str(tag.get("Key", tag.get("TagKey"))), str(tag.get("Value", tag.get("TagValue", "")))
 
@@ -55,10 +55,10 @@ def read_resource_keys(call: Call, action: str, resource: str | None) -> dict[st
         return {}
     tags = _TAGS[prefix](call, resource) if prefix in _TAGS else {}
     of_tags = {f"{name}:ResourceTag/{key}": value for key, value in tags.items() for name in ("aws", prefix)}
-    return {**of_tags, **({"aws:ResourceAccount": _owner_of_bucket(call, resource)} if prefix == "s3" else {})}
+    return {**of_tags, **({"aws:ResourceAccount": _find_bucket_owner(call, resource)} if prefix == "s3" else {})}
 
 
-def _owner_of_bucket(call: Call, arn: str) -> str:
+def _find_bucket_owner(call: Call, arn: str) -> str:
     """Return the account of a bucket, which its ARN does not contain."""
     bucket = arn.rpartition(":")[2].partition("/")[0]
     return s3_backends.bucket_accounts.get(bucket, ("", call.account))[1]
@@ -84,7 +84,7 @@ def _read_fsx_tags(call: Call, arn: str) -> Mapping[str, str]:
 
 
 def _read_eks_tags(call: Call, arn: str) -> Mapping[str, str]:
-    cluster = state_of(call.backend_of("eks"), Eks).clusters.get(arn.split("/")[1])
+    cluster = get_state(call.backend_of("eks"), Eks).clusters.get(arn.split("/")[1])
     if cluster is None:
         return {}
     records = [cluster.record, *(group.record for group in cluster.node_groups.values())]
@@ -93,7 +93,7 @@ def _read_eks_tags(call: Call, arn: str) -> Mapping[str, str]:
 
 def _read_role_tags(call: Call, arn: str) -> Mapping[str, str]:
     role = next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
-    return identity.tags_of_entity(role)
+    return identity.read_role_tags(role)
 
 
 _TAGS = {

@@ -10,10 +10,10 @@ from localcloud.aws.permissions.need import Need
 from localcloud.aws.s3 import actions as s3
 
 
-def find_needs(call: Call) -> Iterator[Need]:
+def find_required_permissions(call: Call) -> Iterator[Need]:
     if call.service in ("s3", "s3control"):
         yield from s3.needs(call)
         return
-    action = actions.name_of(call)
+    action = actions.action_name(call)
     yield Need(action, resources.find_arns(call, action))
-    yield from dependent.find_dependent_needs(call)
+    yield from dependent.find_dependent_permissions(call)

@@ -41,11 +41,11 @@ def _deny(body: dict[str, str]) -> list[str]:
 
 
 @control_actions.action("DELETE", "denials")
-def _clear(_: object) -> list[str]:
-    _forget()
+def _clear_denied_actions(_: object) -> list[str]:
+    _reset_denied_actions()
     return []
 
 
 @patching.on_reset
-def _forget() -> None:
+def _reset_denied_actions() -> None:
     _denied.clear()

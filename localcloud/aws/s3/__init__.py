@@ -21,9 +21,9 @@ def install() -> None:
     access.install()
     for name in _CONFUSED:
         for operation_name in (f"PutBucket{name}", f"CreateBucket{name}", f"DeleteBucket{name}"):
-            operation("s3", operation_name)(_not_implemented)
+            operation("s3", operation_name)(_reject_unsupported_call)
 
 
-def _not_implemented(call: Call) -> None:
+def _reject_unsupported_call(call: Call) -> None:
     """Reject an operation that moto would mistake for creating or deleting the bucket."""
     raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support s3.{call.operation}.", status=400)

@@ -60,7 +60,7 @@ def needs(call: Call) -> Iterator[Need]:
     if call.operation in _OF_NO_BUCKET:
         yield Need(action)
         return
-    arn, keys = f"arn:aws:s3:::{call.params['Bucket']}", _keys(call)
+    arn, keys = f"arn:aws:s3:::{call.params['Bucket']}", _read_condition_keys(call)
     if call.operation == "DeleteObjects":
         yield Need(action, tuple(f"{arn}/{item['Key']}" for item in call.params["Delete"]["Objects"]), keys)
     else:
@@ -73,7 +73,7 @@ def needs(call: Call) -> Iterator[Need]:
         yield Need("s3:TagResource", (arn,), keys)
 
 
-def _keys(call: Call) -> dict[str, Values]:
+def _read_condition_keys(call: Call) -> dict[str, Values]:
     """Return the condition keys of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html"""
     keys: dict[str, Values] = {}
     if call.request.scheme == "https" or call.request.from_wsgi_server:

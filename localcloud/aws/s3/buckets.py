@@ -27,13 +27,13 @@ def install() -> None:
     original = FakeBucket.__init__
 
     @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init_bucket(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         self.public_access_block = PublicAccessBlock(True, True, True, True)
         self.ownership_rule = "BucketOwnerEnforced"
         self.encryption = default_encryption()
 
-    FakeBucket.__init__ = init  # type: ignore[method-assign]
+    FakeBucket.__init__ = init_bucket  # type: ignore[method-assign]
 
 
 def default_encryption() -> dict[str, Any]:
@@ -41,7 +41,7 @@ def default_encryption() -> dict[str, Any]:
     return {"Rule": {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": "false"}}
 
 
-def bucket(call: Call) -> Any | None:
+def find_bucket(call: Call) -> Any | None:
     """Return the bucket specified in the call, or None if it does not exist (moto then returns AWS's error)."""
     return call.backend.buckets.get(call.params.get("Bucket"))
 
@@ -97,6 +97,6 @@ def _put_object_acl(call: Call) -> dict[str, Any]:
 
 def _check_acls_are_on(call: Call) -> None:
     """https://docs.aws.amazon.com/AmazonS3/latest/userguide/about-object-ownership.html"""
-    s3_bucket = bucket(call)
+    s3_bucket = find_bucket(call)
     if s3_bucket is not None and s3_bucket.ownership_rule == "BucketOwnerEnforced":
         raise AwsError("AccessControlListNotSupported", "The bucket does not allow ACLs", 400)

@@ -9,7 +9,7 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.iam import check_principals
 from localcloud.aws.patching import operation
 from localcloud.aws.policy_documents import InvalidPolicy
-from localcloud.aws.s3.buckets import bucket
+from localcloud.aws.s3.buckets import find_bucket
 
 _MOST_BYTES = 20 * 1024
 _OF_OBJECTS = re.compile(r"s3:(Abort|ListMultipartUploadParts|\w*Object(?!LockConfiguration)\w*)")
@@ -34,7 +34,7 @@ _FIXING = {
 @operation("s3", "PutBucketPolicy")
 def _put_bucket_policy(call: Call) -> dict[str, Any]:
     name, text = call.params["Bucket"], str(call.params["Policy"])
-    s3_bucket = bucket(call)
+    s3_bucket = find_bucket(call)
     if s3_bucket is None:
         return call.moto()
     if len(text.encode()) > _MOST_BYTES:
@@ -70,7 +70,7 @@ def _check_statement(call: Call, statement: dict[str, Any], name: str) -> None:
     for action in policy_documents.actions(statement):
         if action != "*" and not action.startswith("s3:"):
             raise InvalidPolicy("Policy has invalid action")
-        if "*" not in action and "?" not in action and not any(_can_match(action, resource) for resource in resources):
+        if "*" not in action and "?" not in action and not any(_can_action_match(action, resource) for resource in resources):
             raise InvalidPolicy("Action does not apply to any resource(s) in statement")
     try:
         check_principals(call, statement)
@@ -78,7 +78,7 @@ def _check_statement(call: Call, statement: dict[str, Any], name: str) -> None:
         raise InvalidPolicy("Invalid principal in policy") from None
 
 
-def _can_match(action: str, resource: str) -> bool:
+def _can_action_match(action: str, resource: str) -> bool:
     if resource.endswith("*") and "/" not in resource:
         return True
     return ("/" in resource) == bool(_OF_OBJECTS.match(action))
@@ -89,19 +89,19 @@ def is_public(document: dict[str, Any]) -> bool:
     return any(
         statement["Effect"] == "Allow"
         and any(name == "*" for _, name in policy_documents.principals(statement))
-        and not _is_fixed(statement.get("Condition", {}))
+        and not _restricts_access(statement.get("Condition", {}))
         for statement in policy_documents.statements(document)
     )
 
 
-def _is_fixed(condition: dict[str, Any]) -> bool:
+def _restricts_access(condition: dict[str, Any]) -> bool:
     return any(
-        key.lower() in _FIXING and not any("*" in str(value) or "${" in str(value) for value in _values(tested))
+        key.lower() in _FIXING and not any("*" in str(value) or "${" in str(value) for value in _as_list(tested))
         for operator, tests in condition.items()
         if "Not" not in operator
         for key, tested in tests.items()
     )
 
 
-def _values(tested: Any) -> list[Any]:
+def _as_list(tested: Any) -> list[Any]:
     return tested if isinstance(tested, list) else [tested]

@@ -20,7 +20,7 @@ def tag_new_bucket(call: Call) -> None:
         call.backend.put_bucket_tagging(call.params["Bucket"], {tag["Key"]: tag.get("Value", "") for tag in tags})
 
 
-def _call_for_bucket(call: Call) -> dict[str, Any]:
+def _check_bucket_and_call_moto(call: Call) -> dict[str, Any]:
     arn = str(call.params.get("ResourceArn", ""))
     name = arn.removeprefix(_BUCKET)
     if not arn.startswith(_BUCKET) or "/" in name:
@@ -30,4 +30,4 @@ def _call_for_bucket(call: Call) -> dict[str, Any]:
 
 
 for _name in OPERATIONS:
-    operation("s3control", _name)(_call_for_bucket)
+    operation("s3control", _name)(_check_bucket_and_call_moto)

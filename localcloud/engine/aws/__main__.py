@@ -11,10 +11,10 @@ PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
 
 
 def main() -> int:
-    options = process.options("localcloud.engine.aws", __doc__)
+    options = process.parse_options("localcloud.engine.aws", __doc__)
     for name in PROFILES:
         os.environ.pop(name, None)
-    return process.serve(options, lambda port: start(port, endpoint()))
+    return process.serve_until_terminated(options, lambda port: start(port, endpoint()))
 
 
 if __name__ == "__main__":

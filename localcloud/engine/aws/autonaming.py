@@ -30,7 +30,7 @@ class Wish:
     disabled: bool = False
 
 
-def name_for(rule: AutoName, logical: str, inputs: Mapping[str, Any], previous: str | None, wish: Wish) -> str | None:
+def generate_name(rule: AutoName, logical: str, inputs: Mapping[str, Any], previous: str | None, wish: Wish) -> str | None:
     """Return the generated name, or None if the program sets a name or auto-naming is disabled.
 
     `previous` is the name that an earlier run generated, if any. It is reused.

@@ -65,7 +65,7 @@ class Cancelled(Exception):
 
 
 @contextmanager
-def stop_requests_after(over: threading.Event) -> Iterator[None]:
+def block_requests_after(over: threading.Event) -> Iterator[None]:
     """Block new AWS requests and retries in this thread once `over` is set. Requests in flight are not interrupted."""
     token = _over.set(over)
     try:
@@ -74,42 +74,42 @@ def stop_requests_after(over: threading.Event) -> Iterator[None]:
         _over.reset(token)
 
 
-def client(service: str, region: str, endpoint: str | None) -> Any:
+def get_client(service: str, region: str, endpoint: str | None) -> Any:
     """Return the client for the credentials currently in the environment. Thread-safe."""
-    key = _key(service, region, endpoint)
+    key = _build_key(service, region, endpoint)
     cached = _clients.get(key)
     if cached is None:
         with _lock:
             cached = _clients.get(key)
             if cached is None:
-                cached = _clients[key] = _make(key)
+                cached = _clients[key] = _create_client(key)
     return cached
 
 
-def prepare(services: Iterable[str], region: str, endpoint: str | None) -> None:
+def create_clients_in_background(services: Iterable[str], region: str, endpoint: str | None) -> None:
     """Create clients in the background: loading the EC2 model alone takes botocore half a second."""
 
-    def create() -> None:
+    def create_all() -> None:
         for service in services:
-            client(service, region, endpoint)
+            get_client(service, region, endpoint)
 
-    threading.Thread(target=create, daemon=True, name=f"clients-{region}").start()
+    threading.Thread(target=create_all, daemon=True, name=f"clients-{region}").start()
 
 
-def identity(region: str, endpoint: str | None) -> dict[str, str]:
+def get_caller_identity(region: str, endpoint: str | None) -> dict[str, str]:
     """Return the STS caller identity, cached after the first query."""
-    key = _key("sts", region, endpoint)
+    key = _build_key("sts", region, endpoint)
     if key not in _identities:
-        _identities[key] = client("sts", region, endpoint).get_caller_identity()
+        _identities[key] = get_client("sts", region, endpoint).get_caller_identity()
     return _identities[key]
 
 
-def _key(service: str, region: str, endpoint: str | None) -> ClientKey:
+def _build_key(service: str, region: str, endpoint: str | None) -> ClientKey:
     access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
     return ClientKey(service, region, endpoint, access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN") or None)
 
 
-def _make(key: ClientKey) -> Any:
+def _create_client(key: ClientKey) -> Any:
     session = botocore.session.Session()
     session.register_component("data_loader", _loader)  # parse each service model only once for all regions and users
     new = boto3.session.Session(botocore_session=session).client(
@@ -131,25 +131,25 @@ def _make(key: ClientKey) -> Any:
     )
     service_id = new.meta.service_model.service_id.hyphenize()
     new.meta.events.unregister(f"needs-retry.{service_id}", unique_id=f"retry-config-{service_id}")
-    new.meta.events.register("needs-retry", _retry_pause)
-    new.meta.events.register("before-send", _refuse_when_over)
-    new.meta.events.register("after-call", _add_service)
+    new.meta.events.register("needs-retry", _choose_retry_delay)
+    new.meta.events.register("before-send", _raise_if_cancelled)
+    new.meta.events.register("after-call", _add_service_id)
     _ = new.exceptions  # botocore creates the exception classes on first use, without a lock
     return new
 
 
-def _refuse_when_over(**_: Any) -> None:
+def _raise_if_cancelled(**_: Any) -> None:
     over = _over.get()
     if over is not None and over.is_set():
         raise Cancelled("request canceled, context canceled")
 
 
-def _add_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+def _add_service_id(parsed: dict[str, Any], model: Any, **_: Any) -> None:
     """Add the service id to responses, because botocore's exceptions contain only the operation name."""
     parsed.setdefault("ResponseMetadata", {})["ServiceId"] = model.service_model.service_id
 
 
-def _retry_pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
+def _choose_retry_delay(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
     """botocore's retry hook: return the seconds until the next attempt, or None to stop retrying."""
     if caught_exception is not None or response is None:
         return None

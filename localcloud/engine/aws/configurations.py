@@ -41,7 +41,7 @@ class Stack:
         return cls(parts[0].removeprefix("urn:pulumi:"), parts[1] if len(parts) > 1 else "")
 
 
-def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+def find_unsupported_settings(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the unsupported settings of a provider configuration as (property, reason) pairs."""
     refusals = [
         (name, f"the local provider does not support the provider setting {name}; it accepts only region")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from localcloud.engine.aws.documents import equivalent
+from localcloud.engine.aws.documents import is_equivalent_json
 from localcloud.engine.aws.resource import Prop
 from localcloud.engine.codec import Unknown, has_unknowns
 from localcloud.engine.paths import Path, covers
@@ -41,7 +41,7 @@ class Difference:
         """Names of the changed top-level properties."""
         return frozenset(str(change.path[0]) for change in self.changes)
 
-    def forcing(self, keys: frozenset[str]) -> "Difference":
+    def with_forced_replacement(self, keys: frozenset[str]) -> "Difference":
         """Return a copy in which changes of the properties in `keys` require a replacement."""
         return Difference(tuple(replace(change, replace=change.replace or change.path[0] in keys) for change in self.changes))
 
@@ -56,65 +56,69 @@ def compare(
 ) -> Difference:
     """Return the changes between `state` and `inputs`, except at the `ignored` paths."""
     patterns = tuple(ignored)
-    changes = _members(props, state, inputs, (), replace=False)
+    changes = _compare_members(props, state, inputs, (), replace=False)
     return Difference(tuple(change for change in changes if not any(covers(pattern, change.path) for pattern in patterns)))
 
 
 def is_same(prop: Prop, old: object, new: object) -> bool:
     """Return whether the value `old` in AWS already matches the input `new`."""
-    return next(_value(prop, old, new, (), replace=False), None) is None
+    return next(_compare_values(prop, old, new, (), replace=False), None) is None
 
 
-def _members(
+def _compare_members(
     props: Mapping[str, Prop], old: Mapping[str, Any], new: Mapping[str, Any], path: Path, *, replace: bool
 ) -> Iterator[Change]:
     for name in sorted({*new, *props}):
         prop, new_value = props.get(name, PLAIN), new.get(name)
         forced = replace or prop.replace
         if new_value is not None:
-            yield from _value(prop, old.get(name), new_value, (*path, name), replace=forced)
+            yield from _compare_values(prop, old.get(name), new_value, (*path, name), replace=forced)
         elif prop.default is not None and not is_same(prop, old.get(name), prop.default):
             yield Change((*path, name), "update" if _is_blank(old.get(name)) else "delete", forced)
 
 
-def _value(prop: Prop, old: Any, new: Any, path: Path, *, replace: bool) -> Iterator[Change]:
+def _compare_values(prop: Prop, old: Any, new: Any, path: Path, *, replace: bool) -> Iterator[Change]:
     if isinstance(new, Unknown):
         yield Change(path, "add" if _is_blank(old) else "update", replace)
     elif _is_blank(old) or _is_blank(new):
-        if not (_is_blank(old) and _is_void(new)) and not (_is_blank(new) and _is_void(old)):
+        if not (_is_blank(old) and _is_zero_value(new)) and not (_is_blank(new) and _is_zero_value(old)):
             yield Change(path, "add" if _is_blank(old) else "delete", replace)
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
-        yield from _members(prop.fields, old, new, path, replace=replace) if prop.fields else _map(old, new, path, replace)
+        yield from (
+            _compare_members(prop.fields, old, new, path, replace=replace)
+            if prop.fields
+            else _compare_maps(old, new, path, replace)
+        )
     elif isinstance(old, Sequence) and isinstance(new, Sequence) and not isinstance(old, str) and not isinstance(new, str):
         element = Prop(fields=prop.fields)
-        yield from (_set if prop.unordered else _list)(element, old, new, path, replace)
-    elif not (equivalent(old, new) if prop.json else _scalar(old) == _scalar(new)):
+        yield from (_compare_sets if prop.unordered else _compare_lists)(element, old, new, path, replace)
+    elif not (is_equivalent_json(old, new) if prop.json else _normalize_scalar(old) == _normalize_scalar(new)):
         yield Change(path, "update", replace)
 
 
-def _map(old: Mapping[str, Any], new: Mapping[str, Any], path: Path, replace: bool) -> Iterator[Change]:
+def _compare_maps(old: Mapping[str, Any], new: Mapping[str, Any], path: Path, replace: bool) -> Iterator[Change]:
     for name in sorted({*old, *new}):
         if name not in new:
             yield Change((*path, name), "delete", replace)
         elif name not in old:
             yield Change((*path, name), "add", replace)
         else:
-            yield from _value(PLAIN, old[name], new[name], (*path, name), replace=replace)
+            yield from _compare_values(PLAIN, old[name], new[name], (*path, name), replace=replace)
 
 
-def _list(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, replace: bool) -> Iterator[Change]:
+def _compare_lists(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, replace: bool) -> Iterator[Change]:
     for place in range(max(len(old), len(new))):
         if place >= len(new):
             yield Change((*path, place), "delete", replace)
         elif place >= len(old):
             yield Change((*path, place), "add", replace)
         else:
-            yield from _value(element, old[place], new[place], (*path, place), replace=replace)
+            yield from _compare_values(element, old[place], new[place], (*path, place), replace=replace)
 
 
-def _set(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, replace: bool) -> Iterator[Change]:
+def _compare_sets(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, replace: bool) -> Iterator[Change]:
     """Compare sets. A removal and an addition at the same index count as an update."""
-    partner = _pairs(element, old, new)
+    partner = _match_elements(element, old, new)
     gone = set(range(len(old))) - set(partner)
     came = set(range(len(new))) - set(partner.values())
     for place in sorted(gone | came):
@@ -122,23 +126,23 @@ def _set(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, repl
         yield Change((*path, place), kind, replace)
 
 
-def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
+def _match_elements(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
     """Map old indexes to new indexes for as many matching elements as possible. A new element may match several old
     ones, because it contains only the properties that the program sets. Therefore, each search may reassign earlier
     pairs (augmenting paths)."""
     partner: dict[int, int] = {}
 
-    def place(new_index: int, tried: set[int]) -> bool:
+    def assign_partner(new_index: int, tried: set[int]) -> bool:
         for candidate in range(len(old)):
             if candidate not in tried and is_same(element, old[candidate], new[new_index]):
                 tried.add(candidate)
-                if candidate not in partner or place(partner[candidate], tried):
+                if candidate not in partner or assign_partner(partner[candidate], tried):
                     partner[candidate] = new_index
                     return True
         return False
 
     for new_index in range(len(new)):
-        place(new_index, set())
+        assign_partner(new_index, set())
     return partner
 
 
@@ -147,12 +151,12 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str | Mapping | list | tuple) and not value)
 
 
-def _is_void(value: object) -> bool:
+def _is_zero_value(value: object) -> bool:
     """Return whether the value is equivalent to a missing value, i.e. empty, false or zero."""
     return not has_unknowns(value) and not value
 
 
-def _scalar(value: object) -> object:
+def _normalize_scalar(value: object) -> object:
     """Normalize a scalar: `1`, `1.0` and `"1"` are equal, as are `True` and `"true"`. The official provider converts
     inputs to the property's type."""
     if isinstance(value, bool):

@@ -14,17 +14,17 @@ def explain(doing: str, cause: Exception) -> str:
 
     Example: `creating EC2 VPC (net): operation error EC2: CreateVpc, ..., api error VpcLimitExceeded: ...`.
     """
-    return f"{doing}: {reason(cause)}"
+    return f"{doing}: {describe_cause(cause)}"
 
 
-def reason(cause: Exception) -> str:
+def describe_cause(cause: Exception) -> str:
     """Return the message of a failure, without the resource. If a handler wrapped an AWS error, return the message of
     that error."""
     origin = cause.__cause__
     if isinstance(cause, ClientError):
-        return _operation_error(cause)
+        return _format_operation_error(cause)
     if isinstance(cause, Failed | Partial) and isinstance(origin, ClientError) and str(cause) == str(origin):
-        return _operation_error(origin)
+        return _format_operation_error(origin)
     if isinstance(cause, Gone):
         return "couldn't find resource"
     if isinstance(cause, Partial):
@@ -34,7 +34,7 @@ def reason(cause: Exception) -> str:
     return f"internal error in the local provider; see its log: {type(cause).__name__}: {cause}"
 
 
-def _operation_error(error: ClientError) -> str:
+def _format_operation_error(error: ClientError) -> str:
     """Format the error like the Go SDK's OperationError. Modeled exceptions keep their names; all other exceptions are
     called "api error": https://github.com/aws/smithy-go/blob/main/errors.go
     """

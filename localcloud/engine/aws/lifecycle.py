@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.engine.aws.autonaming import NameTooLong, Wish, name_for
+from localcloud.engine.aws.autonaming import NameTooLong, Wish, generate_name
 from localcloud.engine.aws.diff import Difference, compare, is_same
 from localcloud.engine.aws.failures import EXPECTED, explain
 from localcloud.engine.aws.resource import Args, Aws, Gone, Partial, Prop, Resource, State
 from localcloud.engine.codec import UNKNOWN
-from localcloud.engine.paths import Path, parse, restore, show
+from localcloud.engine.paths import Path, format_path, parse, restore_values
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str,
     """Return the inputs with the generated name, and one refusal per unsupported input."""
     named_inputs = {name: value for name, value in inputs.items() if name != DEFAULTS}
     refusals = [
-        Refusal(show(path), f'the local provider does not support "{show(path)}" of {resource.token}')
+        Refusal(format_path(path), f'the local provider does not support "{format_path(path)}" of {resource.token}')
         for path in _find_unsupported(resource.props, named_inputs, ())
     ]
     filled: list[str] = []
@@ -63,7 +63,7 @@ def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str,
     if rule:
         before = previous.get(rule.property) if rule.property in previous.get(DEFAULTS, ()) else None
         try:
-            name = name_for(rule, logical, named_inputs, before, wish)
+            name = generate_name(rule, logical, named_inputs, before, wish)
         except NameTooLong as error:
             refusals.append(Refusal(rule.property, str(error)))
             name = None
@@ -87,14 +87,14 @@ def _find_unsupported(props: Mapping[str, Prop], inputs: Mapping[str, Any], path
     return unsupported
 
 
-def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
+def compute_difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
     """Return the changes between `state` and `inputs`."""
     args = remove_internal_inputs(inputs)
     changes = compare(resource.props, state, args, [parse(text) for text in ignored])
-    return changes.forcing(resource.replacing(dict(state), args, changes.keys))
+    return changes.with_forced_replacement(resource.find_replacement_triggers(dict(state), args, changes.keys))
 
 
-def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
+def must_delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
     """Return whether the engine must delete the old resource before it creates the replacement.
 
     Resource types with `delete_before_replace` require this order. Other types require it if the program sets the name
@@ -132,11 +132,11 @@ def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
     """Create the resource. If the resource failed after AWS had created it, raise `InitializationFailed` with the
     requested inputs in the state. See `Partial`."""
     args = remove_internal_inputs(inputs)
-    doing = f"creating {resource.title} ({_name_of(resource, args) or logical})"
+    doing = f"creating {resource.title} ({_get_name(resource, args) or logical})"
     try:
         id = resource.create(aws, args)
     except Partial as error:
-        partial = _seen_after_failure(resource, aws, error.id, args)
+        partial = _read_after_failure(resource, aws, error.id, args)
         state = _complete_state(resource, error.id, {**partial, **args}, args)
         raise InitializationFailed(error.id, state, explain(doing, error)) from error
     except Exception as error:
@@ -170,7 +170,7 @@ def refresh_inputs(resource: Resource, inputs: Args, state: State) -> Args:
     """Return the inputs that a refresh records: the program's inputs with their current values in AWS or, after an
     import, all inputs."""
     if not inputs:
-        all_inputs = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
+        all_inputs = {name: state[name] for name, prop in resource.props.items() if not _is_default(prop, state.get(name))}
         return {**all_inputs, DEFAULTS: []}
     return {
         name: value if name not in resource.props or is_same(resource.props[name], state.get(name), value) else state[name]
@@ -181,19 +181,19 @@ def refresh_inputs(resource: Resource, inputs: Args, state: State) -> Args:
 
 def preview_update(resource: Resource, state: State, inputs: Args, ignored: Iterable[str]) -> State:
     """Return the state that the preview of an update shows."""
-    changed = difference(resource, state, inputs, ignored).keys
+    changed = compute_difference(resource, state, inputs, ignored).keys
     unchanged = {name: value for name, value in state.items() if name not in changed}
     news = {name: value for name, value in _restore_ignored(state, inputs, ignored).items() if name in changed}
     for text in resource.nested_outputs:
-        news = {name: value for name, value in restore(news, state, parse(text)).items() if name in news}
-    unknown = dict.fromkeys(resource.recomputes(changed) if changed else (), UNKNOWN)
+        news = {name: value for name, value in restore_values(news, state, parse(text)).items() if name in news}
+    unknown = dict.fromkeys(resource.find_recomputed_outputs(changed) if changed else (), UNKNOWN)
     return {**unchanged, **news, **({"tagsAll": news.get("tags", {})} if "tags" in changed else {}), **unknown}
 
 
 def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
     """Change the resource in place. After a failure, record the resource's current state in AWS, so that the next
     update starts from that state."""
-    changed = difference(resource, state, inputs, ignored).keys
+    changed = compute_difference(resource, state, inputs, ignored).keys
     args = _restore_ignored(state, inputs, ignored)
     doing = f"updating {resource.title} ({id})"
     if changed:
@@ -201,7 +201,7 @@ def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ig
             resource.update(aws, id, state, args, changed)
         except Exception as error:
             _log_unexpected(doing, error)
-            partial = _seen_after_failure(resource, aws, id, state) or state
+            partial = _read_after_failure(resource, aws, id, state) or state
             raise InitializationFailed(id, _complete_state(resource, id, partial, state), explain(doing, error)) from error
     dropped = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
     current = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in dropped}, **args})
@@ -231,7 +231,7 @@ def _restore_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args
     """Return the inputs with AWS's current values at ignored paths, so that an update does not revert them."""
     args = remove_internal_inputs(inputs)
     for text in ignored:
-        args = restore(args, state, parse(text))
+        args = restore_values(args, state, parse(text))
     return {name: value for name, value in args.items() if name in inputs}
 
 
@@ -245,7 +245,7 @@ def _complete_state(resource: Resource, id: str, state: State, inputs: Mapping[s
     return {**whole, "id": id}
 
 
-def _seen_after_failure(resource: Resource, aws: Aws, id: str, recorded: State) -> State:
+def _read_after_failure(resource: Resource, aws: Aws, id: str, recorded: State) -> State:
     try:
         return resource.read(aws, id, recorded) or {}
     except Exception:
@@ -253,11 +253,11 @@ def _seen_after_failure(resource: Resource, aws: Aws, id: str, recorded: State) 
         return {}
 
 
-def _default(prop: Prop, value: object) -> bool:
+def _is_default(prop: Prop, value: object) -> bool:
     return value is None or (prop.default is not None and is_same(prop, value, prop.default))
 
 
-def _name_of(resource: Resource, args: Args) -> str | None:
+def _get_name(resource: Resource, args: Args) -> str | None:
     name = args.get(resource.auto_name.property) if resource.auto_name else None
     return str(name) if name else None
 

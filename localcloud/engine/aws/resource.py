@@ -69,15 +69,15 @@ class Aws:
 
     def client(self, service: str) -> Any:
         """Return the cached boto3 client of a service. Thread-safe."""
-        return clients.client(service, self.region, self.endpoint)
+        return clients.get_client(service, self.region, self.endpoint)
 
     @property
     def account_id(self) -> str:
-        return clients.identity(self.region, self.endpoint)["Account"]
+        return clients.get_caller_identity(self.region, self.endpoint)["Account"]
 
     @property
     def partition(self) -> str:
-        return clients.identity(self.region, self.endpoint)["Arn"].split(":")[1]
+        return clients.get_caller_identity(self.region, self.endpoint)["Arn"].split(":")[1]
 
     def wait(self, what: str, look: Callable[[], T | None], *, timeout: float) -> T:
         """Poll `look` until it returns a value other than None. Exceptions from `look` end the wait."""
@@ -138,11 +138,11 @@ class Resource(ABC):
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         """Return the resource's current inputs and outputs in AWS, or None if it no longer exists."""
 
-    def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
+    def find_recomputed_outputs(self, changed: frozenset[str]) -> frozenset[str]:
         """Return the outputs that become unknown when these inputs change. Default: all `recomputed` outputs."""
         return self.recomputed
 
-    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+    def find_replacement_triggers(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
         """Return the changed inputs that require a replacement because of their old or new values. Default: none."""
         return frozenset()
 

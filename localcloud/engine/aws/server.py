@@ -11,7 +11,7 @@ from localcloud.engine.process import NoEndpoint
 
 
 def plugin_version() -> str:
-    return process.version_of("pulumi_aws")
+    return process.read_package_version("pulumi_aws")
 
 
 def endpoint() -> str:

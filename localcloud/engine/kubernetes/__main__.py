@@ -8,7 +8,7 @@ from localcloud.engine.kubernetes.server import start
 
 
 def main() -> int:
-    return process.serve(process.options("localcloud.engine.kubernetes", __doc__), start)
+    return process.serve_until_terminated(process.parse_options("localcloud.engine.kubernetes", __doc__), start)
 
 
 if __name__ == "__main__":

@@ -50,19 +50,19 @@ class ApiError(Exception):
         return self.code == 404
 
     @property
-    def namespace_missing(self) -> bool:
+    def is_namespace_missing(self) -> bool:
         return self.code == 404 and self.details.get("kind") == "namespaces"
 
     @property
-    def already_exists(self) -> bool:
+    def is_already_exists(self) -> bool:
         return self.reason == "AlreadyExists"
 
     @property
-    def conflict(self) -> bool:
+    def is_conflict(self) -> bool:
         return self.code == 409 and self.reason == "Conflict"
 
     @property
-    def forbidden(self) -> bool:
+    def is_forbidden(self) -> bool:
         return self.code == 403
 
 
@@ -75,7 +75,7 @@ class Api:
         self._read_seconds = read_seconds
         options: dict[str, Any] = {"maxsize": CONNECTIONS, "retries": False, "block": False}
         if access.server.startswith("https:"):
-            options |= {"ssl_context": _tls(access), "server_hostname": access.server_name}
+            options |= {"ssl_context": _create_tls_context(access), "server_hostname": access.server_name}
             options |= {"assert_hostname": False} if access.insecure else {}
         options = {name: value for name, value in options.items() if value is not None}
         self._pool = urllib3.ProxyManager(access.proxy, **options) if access.proxy else urllib3.PoolManager(**options)
@@ -91,17 +91,17 @@ class Api:
             try:
                 answer = self._send(method, path, query, body, content_type)
             except (urllib3.exceptions.HTTPError, NoCredential) as error:
-                if attempt < RETRIES and _may_be_repeated(error, method, content_type, body):
+                if attempt < RETRIES and _can_retry(error, method, content_type, body):
                     time.sleep(0.1 * (attempt + 1))
                     continue
-                raise Unreachable(self._explain(method, path, error)) from error
+                raise Unreachable(self._format_error(method, path, error)) from error
             if answer.status == 401:
-                self._credentials.reject()
+                self._credentials.discard_token()
             pause = answer.headers.get("Retry-After")
             if answer.status in (429, 500, 502, 503, 504) and pause and attempt < RETRIES:
                 time.sleep(min(float(pause) if pause.isdigit() else 1.0, LONGEST_PAUSE_SECONDS))
                 continue
-            return _parse(answer.status, answer.data)
+            return _parse_response(answer.status, answer.data)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def watch(self, path: str, seconds: int, stop: threading.Event, **query: str) -> Iterator[Object]:
@@ -110,13 +110,13 @@ class Api:
         try:
             answer = self._send("GET", path, parameters, None, JSON, stream=True, read_seconds=seconds + 5.0)
         except (urllib3.exceptions.HTTPError, NoCredential) as error:
-            raise Unreachable(self._explain("GET", path, error)) from error
+            raise Unreachable(self._format_error("GET", path, error)) from error
         try:
             if answer.status != 200:
-                _parse(answer.status, answer.read())
-            yield from _events(answer, stop)
+                _parse_response(answer.status, answer.read())
+            yield from _parse_events(answer, stop)
         except urllib3.exceptions.HTTPError as error:
-            raise Unreachable(self._explain("GET", path, error)) from error
+            raise Unreachable(self._format_error("GET", path, error)) from error
         finally:
             answer.close()
 
@@ -145,7 +145,7 @@ class Api:
             preload_content=not stream,
         )
 
-    def _explain(self, method: str, path: str, error: Exception) -> str:
+    def _format_error(self, method: str, path: str, error: Exception) -> str:
         """Return an error message with the root cause, without urllib3's object representations."""
         origin: BaseException = error
         while (deeper := origin.__cause__ or origin.__context__) is not None:
@@ -153,7 +153,7 @@ class Api:
         return f'{method.capitalize()} "{self.server}{path}": {origin}'
 
 
-def _may_be_repeated(error: Exception, method: str, content_type: str, body: Any) -> bool:
+def _can_retry(error: Exception, method: str, content_type: str, body: Any) -> bool:
     """Return whether a request can be retried after a connection failure.
 
     When an API server stops, it closes connections with requests in flight, and another API server soon takes over. If
@@ -168,7 +168,7 @@ def _may_be_repeated(error: Exception, method: str, content_type: str, body: Any
     return method != "POST" or bool(body and body.get("metadata", {}).get("name"))
 
 
-def _events(answer: Any, stop: threading.Event) -> Iterator[Object]:
+def _parse_events(answer: Any, stop: threading.Event) -> Iterator[Object]:
     rest = b""
     for part in answer.stream(amt=None, decode_content=True):
         *lines, rest = (rest + part).split(b"\n")
@@ -182,7 +182,7 @@ def _events(answer: Any, stop: threading.Event) -> Iterator[Object]:
                 yield event
 
 
-def _parse(code: int, data: bytes) -> Object:
+def _parse_response(code: int, data: bytes) -> Object:
     try:
         parsed = json.loads(data) if data else {}
     except ValueError:
@@ -194,7 +194,7 @@ def _parse(code: int, data: bytes) -> Object:
     return parsed
 
 
-def _tls(access: Access) -> ssl.SSLContext:
+def _create_tls_context(access: Access) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=access.authority.decode() if access.authority else None)
     if access.insecure:
         context.check_hostname = False

@@ -8,9 +8,9 @@ from localcloud.engine.kubernetes.api import ApiError
 from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.discovery import NoSuchKind
 from localcloud.engine.kubernetes.engines import ResourceLog
-from localcloud.engine.kubernetes.objects import DEFINITION, Object, nested
+from localcloud.engine.kubernetes.objects import DEFINITION, Object, get_nested
 from localcloud.engine.kubernetes.tokens import Kind
-from localcloud.engine.paths import Path, restore
+from localcloud.engine.paths import Path, restore_values
 
 RETRIES = 5
 FIRST_PAUSE_SECONDS = 1.0
@@ -28,7 +28,7 @@ def create_object(
         try:
             return _create_once(cluster, inputs, manager, dry_run=dry_run)
         except (ApiError, NoSuchKind) as error:
-            permanent = isinstance(error, ApiError) and (not error.not_found or (dry_run and error.namespace_missing))
+            permanent = isinstance(error, ApiError) and (not error.not_found or (dry_run and error.is_namespace_missing))
             if permanent or attempt == RETRIES or gone():
                 raise
             log.status(f"Retry #{attempt}; creation failed: {error}")
@@ -43,7 +43,7 @@ def _create_once(cluster: Cluster, inputs: Object, manager: str, *, dry_run: boo
         inputs = objects.with_metadata(inputs, namespace=None)
     if not cluster.settings.upsert:
         return cluster.create(inputs, managed_fields.CREATOR, dry_run=dry_run)
-    forced = dry_run or is_forced(cluster, inputs)
+    forced = dry_run or must_force_apply(cluster, inputs)
     return cluster.apply(inputs, manager, force=forced, dry_run=dry_run)
 
 
@@ -53,14 +53,14 @@ def update_object(
     """Update the live object to match the inputs. Raises the same errors as `create_object`."""
     if Kind.of(inputs) == DEFINITION:
         # As with `kubectl replace`, replace the whole CRD at once; its custom resources are kept.
-        version = nested(live, "metadata", "resourceVersion")
+        version = get_nested(live, "metadata", "resourceVersion")
         return cluster.replace(objects.with_metadata(inputs, resourceVersion=version), manager, dry_run=dry_run)
-    forced = is_forced(cluster, inputs) or not managed_fields.entries(live)
+    forced = must_force_apply(cluster, inputs) or not managed_fields.get_entries(live)
     if dry_run:
-        forced = forced or managed_fields.has_predecessor(live)
+        forced = forced or managed_fields.has_earlier_manager(live)
     else:
-        live = _take_over(cluster, live, manager)
-    merged_inputs = _keep_ignored(inputs, live, manager, ignored)
+        live = _take_over_fields(cluster, live, manager)
+    merged_inputs = _keep_ignored_fields(inputs, live, manager, ignored)
     return cluster.apply(merged_inputs, manager, force=forced, dry_run=dry_run)
 
 
@@ -73,17 +73,17 @@ def dry_run_object(cluster: Cluster, inputs: Object, manager: str) -> Object | N
         return None
 
 
-def is_forced(cluster: Cluster, inputs: Object) -> bool:
+def must_force_apply(cluster: Cluster, inputs: Object) -> bool:
     """Return whether to force server-side apply, which takes over fields from other managers."""
-    return cluster.settings.patch_force or objects.is_true(inputs, objects.PATCH_FORCE)
+    return cluster.settings.patch_force or objects.has_true_annotation(inputs, objects.PATCH_FORCE)
 
 
-def _take_over(cluster: Cluster, live: Object, manager: str) -> Object:
+def _take_over_fields(cluster: Cluster, live: Object, manager: str) -> Object:
     """Move fields of earlier managers to the resource's own manager, so that removing an input removes the field."""
     entries = managed_fields.take_over_fields(live, manager)
     if entries is None:
         return live
-    version = nested(live, "metadata", "resourceVersion")
+    version = get_nested(live, "metadata", "resourceVersion")
     return cluster.patch(
         live,
         [
@@ -93,13 +93,13 @@ def _take_over(cluster: Cluster, live: Object, manager: str) -> Object:
     )
 
 
-def _keep_ignored(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
+def _keep_ignored_fields(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
     """Keep ignored fields unchanged: omit the fields that other managers own, and apply the live values of the fields
     that `manager` owns."""
     for path in ignored:
         names = [str(part) for part in path]
         foreign = managed_fields.is_owned_by_others(live, names, manager)
-        inputs = _remove_path(inputs, names) if foreign else restore(inputs, live, path)
+        inputs = _remove_path(inputs, names) if foreign else restore_values(inputs, live, path)
     return inputs
 
 

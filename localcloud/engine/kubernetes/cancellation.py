@@ -44,7 +44,7 @@ class Cancellation:
                 raise Canceled("context canceled")
             self._in_flight.add(answer)  # type: ignore[arg-type]
 
-        def set_answer() -> None:
+        def store_result() -> None:
             try:
                 result = send()
             except BaseException as error:
@@ -54,7 +54,7 @@ class Cancellation:
                 with suppress(InvalidStateError):
                     answer.set_result(result)
 
-        threading.Thread(target=set_answer, daemon=True).start()
+        threading.Thread(target=store_result, daemon=True).start()
         try:
             return answer.result()
         finally:

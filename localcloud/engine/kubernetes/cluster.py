@@ -11,7 +11,7 @@ from localcloud.engine.kubernetes.cancellation import Canceled, Cancellation
 from localcloud.engine.kubernetes.credentials import Credentials
 from localcloud.engine.kubernetes.discovery import Discovery, KindPaths, NoSuchKind
 from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
-from localcloud.engine.kubernetes.objects import Object, name, namespace
+from localcloud.engine.kubernetes.objects import Object, get_name, get_namespace
 from localcloud.engine.kubernetes.settings import Settings
 from localcloud.engine.kubernetes.tokens import Kind
 
@@ -31,7 +31,7 @@ class Cluster:
         self.cancellation = Cancellation()
         self._api: Api | None = None
         try:
-            access = _kubeconfig(settings, environment).access(settings.context or None, settings.cluster or None)
+            access = _load_kubeconfig(settings, environment).access(settings.context or None, settings.cluster or None)
             self.default_namespace = settings.namespace or access.namespace
             options = {"read_seconds": settings.timeout_seconds} if settings.timeout_seconds else {}
             self._api = Api(access, Credentials(access, environment), **options)
@@ -65,34 +65,36 @@ class Cluster:
 
     def get(self, obj: Mapping[str, Any]) -> Object:
         """Return the live object with the kind and name of `obj`."""
-        return self.api.get(self._path(obj))
+        return self.api.get(self._build_object_path(obj))
 
     def items(self, kind: Kind, where: str, **query: str) -> list[Object]:
-        answer = self.api.get(self.discovery.find(kind).collection(where), **query)
+        answer = self.api.get(self.discovery.find(kind).collection_path(where), **query)
         return answer.get("items") or []
 
     def create(self, obj: Object, manager: str, *, dry_run: bool) -> Object:
-        path = self._place(obj).collection(namespace(obj))
-        return self._change("POST", path, self._query(manager, dry_run), obj)
+        path = self._find_kind_paths(obj).collection_path(get_namespace(obj))
+        return self._send_change("POST", path, self._build_query(manager, dry_run), obj)
 
     def apply(self, obj: Object, manager: str, *, force: bool, dry_run: bool) -> Object:
-        query = {**self._query(manager, dry_run), "force": str(force).lower()}
-        return self._change("PATCH", self._path(obj), query, obj, APPLY)
+        query = {**self._build_query(manager, dry_run), "force": str(force).lower()}
+        return self._send_change("PATCH", self._build_object_path(obj), query, obj, APPLY)
 
     def replace(self, obj: Object, manager: str, *, dry_run: bool) -> Object:
-        return self._change("PUT", self._path(obj), self._query(manager, dry_run), obj, JSON)
+        return self._send_change("PUT", self._build_object_path(obj), self._build_query(manager, dry_run), obj, JSON)
 
     def patch(self, obj: Object, operations: list[Object]) -> Object:
-        return self._change("PATCH", self._path(obj), None, operations, JSON_PATCH)
+        return self._send_change("PATCH", self._build_object_path(obj), None, operations, JSON_PATCH)
 
     def delete(self, obj: Object, propagation: str) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-        self._change("DELETE", self._path(obj), None, options)
+        self._send_change("DELETE", self._build_object_path(obj), None, options)
 
-    def collection(self, obj: Mapping[str, Any]) -> str:
-        return self._place(obj).collection(namespace(obj))
+    def collection_path(self, obj: Mapping[str, Any]) -> str:
+        return self._find_kind_paths(obj).collection_path(get_namespace(obj))
 
-    def _change(self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str = JSON) -> Object:
+    def _send_change(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str = JSON
+    ) -> Object:
         """Send a request that changes an object. Raises ApiError or Unreachable. A cancellation by the engine also
         raises Unreachable.
         """
@@ -101,17 +103,17 @@ class Cluster:
         except Canceled as error:
             raise Unreachable(f'{method.capitalize()} "{self.server}{path}": {error}') from error
 
-    def _place(self, obj: Mapping[str, Any]) -> KindPaths:
+    def _find_kind_paths(self, obj: Mapping[str, Any]) -> KindPaths:
         return self.discovery.find(Kind.of(obj))
 
-    def _path(self, obj: Mapping[str, Any]) -> str:
-        return self._place(obj).object(namespace(obj), name(obj))
+    def _build_object_path(self, obj: Mapping[str, Any]) -> str:
+        return self._find_kind_paths(obj).object(get_namespace(obj), get_name(obj))
 
-    def _query(self, manager: str, dry_run: bool) -> dict[str, str]:
+    def _build_query(self, manager: str, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": manager, **STRICT, **({"dryRun": "All"} if dry_run else {})}
 
 
-def _kubeconfig(settings: Settings, environment: Mapping[str, str]) -> Kubeconfig:
+def _load_kubeconfig(settings: Settings, environment: Mapping[str, str]) -> Kubeconfig:
     """Return the kubeconfig from the settings, else from the engine's $KUBECONFIG, else from ~/.kube/config."""
     if settings.kubeconfig:
         return Kubeconfig.load(settings.kubeconfig)

@@ -33,8 +33,8 @@ class Clusters:
     def remember(self, peer: str, provider_urn: str, cluster: Cluster) -> None:
         with self._lock:
             self._by_peer[peer] = cluster
-            self._by_stack.setdefault(_stack(provider_urn), {})[provider_urn] = cluster
-            self._by_stack.move_to_end(_stack(provider_urn))
+            self._by_stack.setdefault(_parse_stack(provider_urn), {})[provider_urn] = cluster
+            self._by_stack.move_to_end(_parse_stack(provider_urn))
             for clusters in (self._by_peer, self._by_stack):
                 while len(clusters) > REMEMBERED:
                     clusters.popitem(last=False)
@@ -44,7 +44,7 @@ class Clusters:
         NotConfigured."""
         with self._lock:
             cluster = self._by_peer.get(peer)
-            candidates = list(self._by_stack.get(_stack(urn), {}).values())
+            candidates = list(self._by_stack.get(_parse_stack(urn), {}).values())
         if cluster is not None:
             return cluster
         if len({(candidate.server, candidate.default_namespace) for candidate in candidates}) != 1:
@@ -57,5 +57,5 @@ class Clusters:
                 cluster.cancellation.request()
 
 
-def _stack(urn: str) -> str:
+def _parse_stack(urn: str) -> str:
     return "::".join(urn.split("::")[:2])

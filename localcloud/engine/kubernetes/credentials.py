@@ -54,32 +54,32 @@ class Credentials:
             return "Bearer " + Path(self._access.token_file).read_text().strip()
         if self._access.token:
             return f"Bearer {self._access.token}"
-        return f"Bearer {self._run_program(self._access.exec)}" if self._access.exec else None
+        return f"Bearer {self._get_plugin_token(self._access.exec)}" if self._access.exec else None
 
-    def reject(self) -> None:
+    def discard_token(self) -> None:
         """Forget the token that the API server rejected. Like client-go, get a new token for the next request.
 
         https://github.com/kubernetes/client-go/blob/v0.35.0/plugin/pkg/client/auth/exec/exec.go (roundTripper.RoundTrip)
         """
         if self._access.exec:
-            self._tokens.pop(self._key(self._access.exec), None)
+            self._tokens.pop(self._build_cache_key(self._access.exec), None)
 
-    def _key(self, program: Exec) -> object:
+    def _build_cache_key(self, program: Exec) -> object:
         settings = sorted((name, value) for name, value in self._environment.items() if name.startswith(OWN_VARIABLES))
         return (program, tuple(settings))
 
-    def _run_program(self, program: Exec) -> str:
-        key = self._key(program)
+    def _get_plugin_token(self, program: Exec) -> str:
+        key = self._build_cache_key(program)
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             token = self._tokens.get(key)
             if token is None or not token.is_fresh():
-                token = self._tokens[key] = _run(program, self._environment)
+                token = self._tokens[key] = _run_exec_plugin(program, self._environment)
             return token.value
 
 
-def _run(program: Exec, environment: Mapping[str, str]) -> Token:
+def _run_exec_plugin(program: Exec, environment: Mapping[str, str]) -> Token:
     request = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
     try:
         ran = subprocess.run(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from localcloud.engine.codec import Unknown
-from localcloud.engine.kubernetes.immutable import forces
+from localcloud.engine.kubernetes.immutable import affects_pattern
 from localcloud.engine.kubernetes.objects import Object
 from localcloud.engine.paths import Path, covers
 
@@ -33,8 +33,11 @@ def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterabl
     """Return all differences between the pruned live object and the inputs. Changes that match `patterns` require a
     replacement."""
     forcing, excluded = tuple(patterns), tuple(ignored)
-    changes = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in excluded)]
-    return [replace(change, replace=any(forces(pattern, change.path, change.value) for pattern in forcing)) for change in changes]
+    changes = [change for change in _compare_members(old, new, ()) if not any(covers(path, change.path) for path in excluded)]
+    return [
+        replace(change, replace=any(affects_pattern(pattern, change.path, change.value) for pattern in forcing))
+        for change in changes
+    ]
 
 
 def confirm(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
@@ -46,11 +49,11 @@ def confirm(changes: list[Change], live: Object, query: Callable[[], Object | No
     return [
         change
         for change in changes
-        if change.verb == "delete" or not _is_same(_value_at(live, change), _value_at(answer, change))
+        if change.verb == "delete" or not _is_same(_get_value_at(live, change), _get_value_at(answer, change))
     ]
 
 
-def _value_at(obj: Any, change: Change) -> Any:
+def _get_value_at(obj: Any, change: Change) -> Any:
     for part in change.path:
         if isinstance(part, int):
             obj = obj[part] if isinstance(obj, list) and part < len(obj) else MISSING
@@ -59,22 +62,22 @@ def _value_at(obj: Any, change: Change) -> Any:
     return obj
 
 
-def _members(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> Iterator[Change]:
+def _compare_members(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> Iterator[Change]:
     for name in sorted({*old, *new}):
-        yield from _value(old.get(name, MISSING), new.get(name, MISSING), (*path, name))
+        yield from _compare_values(old.get(name, MISSING), new.get(name, MISSING), (*path, name))
 
 
-def _value(old: Any, new: Any, path: Path) -> Iterator[Change]:
+def _compare_values(old: Any, new: Any, path: Path) -> Iterator[Change]:
     if new is MISSING:
         yield Change(path, "delete", old)
     elif old is MISSING:
         yield Change(path, "add", new)
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
-        yield from _members(old, new, path)
+        yield from _compare_members(old, new, path)
     elif isinstance(old, list) and isinstance(new, list):
         for place in range(max(len(old), len(new))):
             was, will = (values[place] if place < len(values) else MISSING for values in (old, new))
-            yield from _value(was, will, (*path, place))
+            yield from _compare_values(was, will, (*path, place))
     elif isinstance(new, Unknown) or not _is_same(old, new):
         yield Change(path, "update", new)
 

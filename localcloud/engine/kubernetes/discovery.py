@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass
 
 from localcloud.engine.kubernetes.api import Api, ApiError
-from localcloud.engine.kubernetes.objects import Object, nested
+from localcloud.engine.kubernetes.objects import Object, get_nested
 from localcloud.engine.kubernetes.tokens import Kind
 
 CLUSTER_WIDE = frozenset(
@@ -68,13 +68,13 @@ class KindPaths:
     plural: str
     namespaced: bool
 
-    def collection(self, namespace: str) -> str:
+    def collection_path(self, namespace: str) -> str:
         if self.namespaced and namespace:
             return f"{self.root}/namespaces/{namespace}/{self.plural}"
         return f"{self.root}/{self.plural}"
 
     def object(self, namespace: str, name: str) -> str:
-        return f"{self.collection(namespace)}/{name}"
+        return f"{self.collection_path(namespace)}/{name}"
 
 
 class Discovery:
@@ -91,12 +91,12 @@ class Discovery:
         with self._lock:
             places = self._known.get(kind.api_version, {})
         if kind.kind not in places:
-            places = self._query(kind)
+            places = self._query_kinds(kind)
         if kind.kind not in places:
             raise NoSuchKind(kind)
         return places[kind.kind]
 
-    def has(self, kind: Kind) -> bool:
+    def is_served(self, kind: Kind) -> bool:
         try:
             self.find(kind)
         except NoSuchKind:
@@ -118,21 +118,21 @@ class Discovery:
         except NoSuchKind:
             return True
 
-    def announce(self, definition: Object) -> None:
+    def record_crd(self, definition: Object) -> None:
         """Record a CRD that the program creates, so that the scope of its kind is known before the CRD exists on the
         server."""
         spec = definition.get("spec")
-        scope, kind, group = nested(spec, "scope"), nested(spec, "names", "kind"), nested(spec, "group")
-        for version in nested(spec, "versions") or []:
-            if all(isinstance(value, str) for value in (scope, kind, group, nested(version, "name"))):
+        scope, kind, group = get_nested(spec, "scope"), get_nested(spec, "names", "kind"), get_nested(spec, "group")
+        for version in get_nested(spec, "versions") or []:
+            if all(isinstance(value, str) for value in (scope, kind, group, get_nested(version, "name"))):
                 self._announced[Kind(group, version["name"], kind)] = scope == "Namespaced"
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Clear the cache after a CRD was created, changed or deleted."""
         with self._lock:
             self._known.clear()
 
-    def _query(self, kind: Kind) -> dict[str, KindPaths]:
+    def _query_kinds(self, kind: Kind) -> dict[str, KindPaths]:
         if self._api is None:
             raise NoSuchKind(kind)
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"

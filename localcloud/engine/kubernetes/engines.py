@@ -18,17 +18,17 @@ REMEMBERED = 512
 PATIENCE_SECONDS = 5.0
 
 
-def environment_of(peer: str) -> Mapping[str, str]:
+def read_engine_environment(peer: str) -> Mapping[str, str]:
     """Return the environment of the engine at the other end of a connection. If that environment cannot be read, return
     the environment of this process."""
-    process = _process(peer)
+    process = _find_engine_process(peer)
     try:
         return dict(os.environ) if process is None else process.environ()
     except (psutil.Error, OSError):
         return dict(os.environ)
 
 
-def _process(peer: str) -> psutil.Process | None:
+def _find_engine_process(peer: str) -> psutil.Process | None:
     """Return the process at the other end of a connection to this process. `peer` is its address, such as
     `ipv4:127.0.0.1:51234` or `ipv6:%5B::1%5D:51234`.
 

@@ -47,12 +47,12 @@ class InitializationFailed(Exception):
         """Inputs that a refresh found in the cluster."""
 
 
-def message_for(error: Exception, manager: str) -> str:
+def format_server_error(error: Exception, manager: str) -> str:
     """Return the server's error with the official provider's help text. For a conflict, the error lists the fields and
     their managers."""
-    if isinstance(error, ApiError) and error.already_exists:
+    if isinstance(error, ApiError) and error.is_already_exists:
         return f"{error}{EXISTS_HELP}"
-    if isinstance(error, ApiError) and error.conflict:
+    if isinstance(error, ApiError) and error.is_conflict:
         return (
             f"server-side apply field conflict detected, see {CONFLICT_HELP} for troubleshooting help\n"
             f'The resource managed by field manager "{manager}" had an apply conflict: {error}'

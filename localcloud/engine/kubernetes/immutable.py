@@ -14,21 +14,21 @@ IDENTITY = ("metadata.name", "metadata.namespace")
 CONFIG_MAP = Kind("", "v1", "ConfigMap")
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_VOLUME_SOURCES = _words(
+_VOLUME_SOURCES = _split_words(
     "awsElasticBlockStore azureDisk azureFile cephfs cinder csi fc flexVolume flocker gcePersistentDisk glusterfs hostPath "
     "iscsi local nfs photonPersistentDisk portworxVolume quobyte rbd scaleIO storageos vsphereVolume"
 )
-_POD = _words(
+_POD = _split_words(
     "affinity automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostNetwork hostPID "
     "hostname imagePullSecrets nodeName nodeSelector overhead preemptionPolicy priority priorityClassName readinessGates "
     "restartPolicy runtimeClassName schedulerName securityContext serviceAccount serviceAccountName shareProcessNamespace "
     "subdomain terminationGracePeriodSeconds volumes"
 )
-_CONTAINER = _words(
+_CONTAINER = _split_words(
     "args command env image imagePullPolicy lifecycle livenessProbe ports readinessProbe resources securityContext stdin "
     "stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
 )
@@ -60,7 +60,7 @@ TABLE: Mapping[tuple[str, str], tuple[str, ...]] = {
 """Immutable fields, keyed by API group and kind."""
 
 
-def patterns(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secrets: bool) -> list[Path]:
+def list_immutable_paths(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secrets: bool) -> list[Path]:
     """Return the paths of an object's immutable fields."""
     kind = Kind.of(obj)
     immutable = list(IDENTITY)
@@ -74,16 +74,16 @@ def patterns(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secre
     return [parse(pattern) for pattern in immutable]
 
 
-def forces(pattern: Path, path: Path, value: Any) -> bool:
+def affects_pattern(pattern: Path, path: Path, value: Any) -> bool:
     """Return whether a change of `value` at `path` affects a field that matches the pattern."""
     if len(path) >= len(pattern):
         return covers(pattern, path)
-    return covers(pattern[: len(path)], path) and _reaches(value, pattern[len(path) :])
+    return covers(pattern[: len(path)], path) and _has_value_at(value, pattern[len(path) :])
 
 
-def _reaches(value: Any, rest: Path) -> bool:
+def _has_value_at(value: Any, rest: Path) -> bool:
     if not rest:
         return True
     if rest[0] == "*":
-        return isinstance(value, list) and any(_reaches(element, rest[1:]) for element in value)
-    return isinstance(value, Mapping) and rest[0] in value and _reaches(value[rest[0]], rest[1:])
+        return isinstance(value, list) and any(_has_value_at(element, rest[1:]) for element in value)
+    return isinstance(value, Mapping) and rest[0] in value and _has_value_at(value[rest[0]], rest[1:])

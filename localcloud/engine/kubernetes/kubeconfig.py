@@ -84,7 +84,7 @@ class Kubeconfig:
     @classmethod
     def load(cls, path_or_content: str) -> "Kubeconfig":
         """Load a kubeconfig, given its path or content. Raises BadKubeconfig."""
-        path = _path(path_or_content)
+        path = _find_file(path_or_content)
         try:
             parsed = yaml.safe_load(path.read_text() if path else path_or_content)
         except (OSError, yaml.YAMLError) as error:
@@ -112,26 +112,26 @@ class Kubeconfig:
         chosen = self.contexts.get(called)
         if chosen is None:
             raise BadKubeconfig(f'context "{called}" does not exist')
-        place = self._entry("cluster", self.clusters, cluster or str(chosen.get("cluster", "")), CLUSTER_FIELDS)
-        user = self._entry("user", self.users, str(chosen.get("user", "")), USER_FIELDS) if chosen.get("user") else {}
+        place = self._get_entry("cluster", self.clusters, cluster or str(chosen.get("cluster", "")), CLUSTER_FIELDS)
+        user = self._get_entry("user", self.users, str(chosen.get("user", "")), USER_FIELDS) if chosen.get("user") else {}
         if not place.get("server"):
             raise BadKubeconfig(f'the cluster of context "{called}" has no server')
         return Access(
             server=str(place["server"]).rstrip("/"),
-            authority=self._content(place, "certificate-authority"),
+            authority=self._read_data_or_file(place, "certificate-authority"),
             insecure=bool(place.get("insecure-skip-tls-verify")),
             server_name=place.get("tls-server-name"),
             proxy=place.get("proxy-url"),
-            certificate=self._content(user, "client-certificate"),
-            key=self._content(user, "client-key"),
+            certificate=self._read_data_or_file(user, "client-certificate"),
+            key=self._read_data_or_file(user, "client-key"),
             token=user.get("token"),
             token_file=str(self.folder / user["tokenFile"]) if user.get("tokenFile") else None,
             basic=(str(user["username"]), str(user.get("password", ""))) if user.get("username") else None,
-            exec=_exec(user.get("exec")),
+            exec=_parse_exec(user.get("exec")),
             namespace=chosen.get("namespace") or "default",
         )
 
-    def _entry(
+    def _get_entry(
         self, what: str, entries: Mapping[str, Mapping[str, Any]], called: str, supported: tuple[str, ...]
     ) -> Mapping[str, Any]:
         if called not in entries:
@@ -141,7 +141,7 @@ class Kubeconfig:
                 raise BadKubeconfig(f'the local Kubernetes provider does not support "{name}" of {what} "{called}"')
         return entries[called]
 
-    def _content(self, entry: Mapping[str, Any], name: str) -> bytes | None:
+    def _read_data_or_file(self, entry: Mapping[str, Any], name: str) -> bytes | None:
         try:
             if entry.get(f"{name}-data"):
                 return base64.b64decode(entry[f"{name}-data"], validate=True)
@@ -150,7 +150,7 @@ class Kubeconfig:
             raise BadKubeconfig(f"{name}: {error}") from error
 
 
-def _path(path_or_content: str) -> Path | None:
+def _find_file(path_or_content: str) -> Path | None:
     """Return the path if the text is the path of an existing file, else None. Text with line breaks is never a path."""
     if "\n" in path_or_content.strip() or path_or_content.lstrip().startswith("{"):
         return None
@@ -158,7 +158,7 @@ def _path(path_or_content: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def _exec(entry: Mapping[str, Any] | None) -> Exec | None:
+def _parse_exec(entry: Mapping[str, Any] | None) -> Exec | None:
     if not entry:
         return None
     if not entry.get("command"):

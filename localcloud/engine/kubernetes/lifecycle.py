@@ -15,13 +15,20 @@ from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.difference import Change, compare, confirm
 from localcloud.engine.kubernetes.discovery import NoSuchKind
 from localcloud.engine.kubernetes.engines import ResourceLog
-from localcloud.engine.kubernetes.failures import REMOVAL_HELP, InitializationFailed, OperationFailed, message_for
+from localcloud.engine.kubernetes.failures import REMOVAL_HELP, InitializationFailed, OperationFailed, format_server_error
 from localcloud.engine.kubernetes.objects import DEFINITION, Object
 from localcloud.engine.kubernetes.shapes import prune
 from localcloud.engine.kubernetes.tokens import Kind
 from localcloud.engine.kubernetes.waits.jobs import JOB
 from localcloud.engine.kubernetes.waits.scene import Scene
-from localcloud.engine.kubernetes.waits.wait import NotReady, Patience, seconds_for, unready, wait_until_gone, wait_until_ready
+from localcloud.engine.kubernetes.waits.wait import (
+    NotReady,
+    Patience,
+    find_unready_reasons,
+    get_timeout,
+    wait_until_gone,
+    wait_until_ready,
+)
 from localcloud.engine.kubernetes.waits.wait_for import BadCondition
 from localcloud.engine.paths import parse
 
@@ -41,8 +48,8 @@ class Task:
     gone: Callable[[], bool]
     """Returns whether the engine has disconnected or canceled the operation."""
 
-    def patience(self, inputs: Mapping[str, Any], custom: float) -> Patience:
-        return Patience(seconds_for(inputs, custom), self.gone)
+    def build_patience(self, inputs: Mapping[str, Any], custom: float) -> Patience:
+        return Patience(get_timeout(inputs, custom), self.gone)
 
 
 @dataclass(frozen=True)
@@ -87,55 +94,60 @@ def check(
     if cluster.default_namespace and not obj["metadata"].get("namespace") and cluster.discovery.is_namespaced(kind):
         obj = objects.with_metadata(obj, namespace=cluster.default_namespace)
     if kind == DEFINITION:
-        cluster.discovery.announce(obj)
+        cluster.discovery.record_crd(obj)
     return obj
 
 
-def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], ignored: Iterable[str]) -> Difference:
+def compute_difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], ignored: Iterable[str]) -> Difference:
     """Return the changes between `state` and `inputs`."""
     cluster = task.cluster
-    old_inputs, live = checkpoint.split(state)
+    old_inputs, live = checkpoint.split_state(state)
     new = _set_namespace(task, objects.normalize(objects.from_pulumi(inputs)))
     old = _set_namespace(task, prune(live, objects.normalize(old_inputs)))
-    if objects.name(new):
-        old = objects.with_metadata(old, name=objects.name(live))  # setting the generated name explicitly is no change
-    patterns = immutable.patterns(
+    if objects.get_name(new):
+        old = objects.with_metadata(old, name=objects.get_name(live))  # setting the generated name explicitly is no change
+    patterns = immutable.list_immutable_paths(
         new,
         mutable_config_maps=cluster.settings.mutable_config_maps,
         mutable_secrets=cluster.settings.mutable_secrets,
     )
     changes = compare(old, new, patterns, [parse(text) for text in ignored])
-    if changes and not cluster.unreachable and not has_unknowns(new) and objects.identity(new) == objects.identity(live):
-        manager = checkpoint.field_manager(state, new)
+    if (
+        changes
+        and not cluster.unreachable
+        and not has_unknowns(new)
+        and objects.format_pulumi_id(new) == objects.format_pulumi_id(live)
+    ):
+        manager = checkpoint.choose_field_manager(state, new)
         changes = confirm(changes, live, lambda: applying.dry_run_object(cluster, new, manager))
     reasons = (UNREADY_PATH,) if _is_unready_job(task, new, live) else ()
     replaced = bool(reasons) or any(change.replace for change in changes)
-    same_place = (objects.name(new), objects.namespace(new)) == (objects.name(live), objects.namespace(live))
+    same_place = (objects.get_name(new), objects.get_namespace(new)) == (objects.get_name(live), objects.get_namespace(live))
     delete_first = replaced and naming.is_named(new) and not naming.is_autonamed(new) and same_place
     return Difference(tuple(changes), reasons, delete_first)
 
 
 def preview_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
     """Return the state that a preview shows for a new object: the result of a dry run, or the inputs."""
-    if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
+    if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.is_served(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
-    manager = checkpoint.field_manager({}, inputs)
+    manager = checkpoint.choose_field_manager({}, inputs)
     try:
         live = applying.create_object(task.cluster, inputs, manager, task.log, task.gone, dry_run=True)
     except ApiError as error:
-        if error.forbidden or error.already_exists or error.namespace_missing:
+        if error.is_forbidden or error.is_already_exists or error.is_namespace_missing:
             return Outcome("", objects.to_pulumi(inputs), secrets)
-        raise OperationFailed(_not_created(task, error, manager)) from error
+        raise OperationFailed(_format_creation_error(task, error, manager)) from error
     except Unreachable as error:
-        raise OperationFailed(_not_created(task, error, manager)) from error
+        raise OperationFailed(_format_creation_error(task, error, manager)) from error
     live.pop("status", None)
-    return Outcome("", *checkpoint.state_of(live, inputs, secrets, manager))
+    return Outcome("", *checkpoint.build_state(live, inputs, secrets, manager))
 
 
 def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) -> Outcome:
     """Create the object and wait until it is ready. Raises OperationFailed or InitializationFailed."""
-    _must_be_reachable(task)
-    manager = checkpoint.field_manager({}, inputs)
+    _require_reachable(task)
+    manager = checkpoint.choose_field_manager({}, inputs)
     try:
         live = applying.create_object(task.cluster, inputs, manager, task.log, task.gone, dry_run=False)
     except NoSuchKind as error:
@@ -144,7 +156,7 @@ def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) ->
             f"the apiVersion for this resource does not exist. Verify that any required CRDs have been created: {error}"
         ) from error
     except REFUSALS as error:
-        raise OperationFailed(_not_created(task, error, manager)) from error
+        raise OperationFailed(_format_creation_error(task, error, manager)) from error
     task.log.status("")
     why = (
         f'resource "{task.urn}" was successfully created, but the Kubernetes API server reported '
@@ -158,9 +170,9 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
     cluster = task.cluster
     if cluster.unreachable:
         return _read_unreachable(task, id, state, inputs, secrets)
-    where, called = objects.parse_identity(id)
+    where, called = objects.parse_pulumi_id(id)
     old = objects.normalize(objects.from_pulumi(inputs))
-    identity = {"name": called, "namespace": where or objects.namespace(old)}
+    identity = {"name": called, "namespace": where or objects.get_namespace(old)}
     reference = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, "metadata": identity}
     try:
         live = cluster.get(_set_namespace(task, reference))
@@ -172,10 +184,10 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
         raise OperationFailed(str(error)) from error
     except Unreachable as error:
         raise OperationFailed(str(error)) from error
-    observed = _seen_as_input(live, old)
-    manager = checkpoint.field_manager(state, old)
-    outcome = Outcome(id, *checkpoint.state_of(live, observed, secrets, manager), inputs=objects.to_pulumi(observed))
-    reasons = unready(cluster, old, live) if old else None
+    observed = _build_refreshed_inputs(live, old)
+    manager = checkpoint.choose_field_manager(state, old)
+    outcome = Outcome(id, *checkpoint.build_state(live, observed, secrets, manager), inputs=objects.to_pulumi(observed))
+    reasons = find_unready_reasons(cluster, old, live) if old else None
     if reasons is None:
         return outcome
     text = f"Resource '{called}' was created but failed to initialize"
@@ -185,29 +197,29 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
 def preview_update(task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str]) -> Outcome:
     """Return the state that the preview of an update shows."""
     inputs = objects.normalize(objects.from_pulumi(inputs))
-    if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
+    if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.is_served(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
-    manager = checkpoint.field_manager(state, inputs)
+    manager = checkpoint.choose_field_manager(state, inputs)
     try:
         live = task.cluster.get(inputs)
         answer = applying.update_object(task.cluster, inputs, live, manager, [parse(text) for text in ignored], dry_run=True)
     except ApiError as error:
-        if error.forbidden:
+        if error.is_forbidden:
             return Outcome("", objects.to_pulumi(inputs), secrets)
-        raise OperationFailed(f'update of resource "{task.urn}" failed: {message_for(error, manager)}') from error
+        raise OperationFailed(f'update of resource "{task.urn}" failed: {format_server_error(error, manager)}') from error
     except Unreachable as error:
         raise OperationFailed(f'update of resource "{task.urn}" failed: {error}') from error
-    return Outcome("", *checkpoint.state_of(answer, inputs, secrets, manager))
+    return Outcome("", *checkpoint.build_state(answer, inputs, secrets, manager))
 
 
 def update(
     task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str], custom_seconds: float
 ) -> Outcome:
     """Update the object in place and wait until it is ready. Raises OperationFailed or InitializationFailed."""
-    _must_be_reachable(task)
+    _require_reachable(task)
     inputs = objects.normalize(objects.from_pulumi(inputs))
-    manager = checkpoint.field_manager(state, inputs)
-    called = objects.identity(inputs)
+    manager = checkpoint.choose_field_manager(state, inputs)
+    called = objects.format_pulumi_id(inputs)
     why = f'the Kubernetes API server reported that "{called}" failed to fully initialize or become live'
     try:
         before = task.cluster.get(inputs)
@@ -216,32 +228,32 @@ def update(
     try:
         live = applying.update_object(task.cluster, inputs, before, manager, [parse(text) for text in ignored], dry_run=False)
     except REFUSALS as error:
-        failed_state, masks = checkpoint.state_of(before, inputs, secrets, manager)
-        raise InitializationFailed(called, failed_state, masks, [f"{why}: {message_for(error, manager)}"]) from error
+        failed_state, masks = checkpoint.build_state(before, inputs, secrets, manager)
+        raise InitializationFailed(called, failed_state, masks, [f"{why}: {format_server_error(error, manager)}"]) from error
     return _await_ready(task, inputs, live, secrets, manager, custom_seconds, why, updating=True)
 
 
 def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom_seconds: float) -> None:
     """Delete the object and wait until it is gone. Raises OperationFailed or InitializationFailed."""
     cluster = task.cluster
-    inputs, live = checkpoint.split(state)
+    inputs, live = checkpoint.split_state(state)
     if cluster.unreachable:
         task.log.warning(f"configured Kubernetes cluster is unreachable: {cluster.unreachable}")
         if cluster.settings.delete_unreachable:
-            task.log.info(_forgetting())
+            task.log.info(_format_state_removal())
             return
         raise OperationFailed(f"configured Kubernetes cluster is unreachable. If the cluster was deleted, {REMOVAL_HELP}")
-    where, called = objects.parse_identity(id)
+    where, called = objects.parse_pulumi_id(id)
     target = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, **live}
     target = _set_namespace(task, objects.with_metadata(target, name=called, namespace=where or None))
-    policy = objects.annotation(inputs, objects.DELETION_PROPAGATION).lower()
+    policy = objects.get_annotation(inputs, objects.DELETION_PROPAGATION).lower()
     try:
         cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
-        wait_until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
+        wait_until_gone(cluster, inputs, target, task.build_patience(inputs, custom_seconds), task.log)
     except NoSuchKind:
         return  # the CRD was deleted, which also deleted the object
     except NotReady as error:
-        failed_state, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
+        failed_state, masks = checkpoint.build_state(error.live, inputs, secrets, checkpoint.choose_field_manager(state, inputs))
         raise InitializationFailed(id, failed_state, masks, [str(error)]) from error
     except ApiError as error:
         if not error.not_found:
@@ -250,31 +262,33 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
         raise OperationFailed(str(error)) from error
     finally:
         if task.kind == DEFINITION:
-            cluster.discovery.forget()
+            cluster.discovery.clear_cache()
 
 
 def _await_ready(
     task: Task, inputs: Object, live: Object, secrets: Masks, manager: str, custom_seconds: float, why: str, *, updating: bool
 ) -> Outcome:
-    id = objects.identity(live)
+    id = objects.format_pulumi_id(live)
     try:
-        live = wait_until_ready(task.cluster, inputs, live, task.patience(inputs, custom_seconds), task.log, updating=updating)
+        live = wait_until_ready(
+            task.cluster, inputs, live, task.build_patience(inputs, custom_seconds), task.log, updating=updating
+        )
     except (NotReady, BadCondition) as error:
         current, reasons = (error.live, error.reasons) if isinstance(error, NotReady) else (live, ())
-        failed_state, masks = checkpoint.state_of(current, inputs, secrets, manager)
+        failed_state, masks = checkpoint.build_state(current, inputs, secrets, manager)
         raise InitializationFailed(id, failed_state, masks, [f"{why}: {error}", *reasons]) from error
     finally:
         task.log.status("")
         if task.kind == DEFINITION:
-            task.cluster.discovery.forget()
-    return Outcome(id, *checkpoint.state_of(live, inputs, secrets, manager))
+            task.cluster.discovery.clear_cache()
+    return Outcome(id, *checkpoint.build_state(live, inputs, secrets, manager))
 
 
 def _read_unreachable(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any], secrets: Masks) -> Outcome | None:
     settings = task.cluster.settings
     task.log.warning(f"configured Kubernetes cluster is unreachable: {task.cluster.unreachable}")
     if settings.delete_unreachable:
-        task.log.info(_forgetting())
+        task.log.info(_format_state_removal())
         return None
     if settings.skip_update_unreachable:
         return Outcome(id, dict(state), secrets, dict(inputs))
@@ -282,19 +296,19 @@ def _read_unreachable(task: Task, id: str, state: Mapping[str, Any], inputs: Map
     raise OperationFailed(text + REMOVAL_HELP)
 
 
-def _forgetting() -> str:
+def _format_state_removal() -> str:
     return (
         "configured Kubernetes cluster is unreachable and the `deleteUnreachable` option is enabled. "
         "Deleting the unreachable resource from Pulumi state"
     )
 
 
-def _seen_as_input(live: Object, old: Object) -> Object:
+def _build_refreshed_inputs(live: Object, old: Object) -> Object:
     """Return the inputs that a refresh records: the fields set by the program or, after an import, by any user."""
     if old:
         return objects.normalize(prune(live, old))
-    inputs = objects.normalize(managed_fields.user_fields(live))
-    annotations = dict(objects.nested(inputs, "metadata", "annotations") or {})
+    inputs = objects.normalize(managed_fields.select_user_fields(live))
+    annotations = dict(objects.get_nested(inputs, "metadata", "annotations") or {})
     for name in ("deployment.kubernetes.io/revision", managed_fields.LAST_APPLIED):
         annotations.pop(name, None)
     return objects.with_metadata(inputs, annotations=annotations or None)
@@ -303,7 +317,7 @@ def _seen_as_input(live: Object, old: Object) -> Object:
 def _is_unready_job(task: Task, new: Object, live: Object) -> bool:
     """Return whether the annotation `pulumi.com/replaceUnready` requires a replacement because the Job is
     incomplete."""
-    if not objects.is_true(new, objects.REPLACE_UNREADY) or task.cluster.unreachable:
+    if not objects.has_true_annotation(new, objects.REPLACE_UNREADY) or task.cluster.unreachable:
         return False
     if task.kind.kind != "Job":
         task.log.warning("replaceUnready annotation is not supported for this resource")
@@ -319,15 +333,19 @@ def _set_namespace(task: Task, obj: Object) -> Object:
     if isinstance(obj.get("metadata"), Unknown):
         return obj
     where = (
-        (objects.nested(obj, "metadata", "namespace") or "default") if task.cluster.discovery.is_namespaced(task.kind) else None
+        (objects.get_nested(obj, "metadata", "namespace") or "default")
+        if task.cluster.discovery.is_namespaced(task.kind)
+        else None
     )
     return objects.with_metadata(obj, namespace=where)
 
 
-def _must_be_reachable(task: Task) -> None:
+def _require_reachable(task: Task) -> None:
     if task.cluster.unreachable:
         raise OperationFailed(f"configured Kubernetes cluster is unreachable: {task.cluster.unreachable}")
 
 
-def _not_created(task: Task, error: Exception, manager: str) -> str:
-    return f'resource "{task.urn}" was not successfully created by the Kubernetes API server: {message_for(error, manager)}'
+def _format_creation_error(task: Task, error: Exception, manager: str) -> str:
+    return (
+        f'resource "{task.urn}" was not successfully created by the Kubernetes API server: {format_server_error(error, manager)}'
+    )

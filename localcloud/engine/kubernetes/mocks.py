@@ -7,8 +7,8 @@ from localcloud.engine.codec import has_unknowns
 from localcloud.engine.kubernetes import naming, objects
 from localcloud.engine.kubernetes.discovery import Discovery
 from localcloud.engine.kubernetes.objects import DEFINITION, Object
-from localcloud.engine.kubernetes.schema import mistakes
-from localcloud.engine.kubernetes.tokens import PACKAGE, Kind, NotServed, must_be_served
+from localcloud.engine.kubernetes.schema import find_schema_errors
+from localcloud.engine.kubernetes.tokens import PACKAGE, Kind, NotServed, parse_served_kind
 
 NAMESPACE = "default"
 
@@ -17,7 +17,7 @@ class ObjectRefused(Exception):
     """The program registered an object that an API server would reject."""
 
 
-def is_object(token: str) -> bool:
+def is_kubernetes_type(token: str) -> bool:
     return token.startswith(PACKAGE)
 
 
@@ -31,25 +31,25 @@ class Recorder:
     def make(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
         """Record an object, and return its id and state. Raises ObjectRefused."""
         try:
-            kind = must_be_served(token, inputs)
+            kind = parse_served_kind(token, inputs)
             manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **objects.from_pulumi(inputs)}
             obj = naming.assign_name(objects.normalize(manifest), {}, logical, seed=seed, proposed="", disabled=False)
         except (NotServed, naming.Unnamed) as error:
             raise ObjectRefused(f"{token} {logical}: {error}") from error
-        if wrong := mistakes(obj):
+        if wrong := find_schema_errors(obj):
             raise ObjectRefused(f"{token} {logical}: " + "; ".join(wrong))
         if kind == DEFINITION:
-            self._discovery.announce(obj)
+            self._discovery.record_crd(obj)
         if not has_unknowns(obj["metadata"]):
-            obj = self._place(obj, kind, f"{token} {logical}")
-        return objects.identity(obj), objects.to_pulumi(obj)
+            obj = self._assign_namespace(obj, kind, f"{token} {logical}")
+        return objects.format_pulumi_id(obj), objects.to_pulumi(obj)
 
-    def _place(self, obj: Object, kind: Kind, title: str) -> Object:
+    def _assign_namespace(self, obj: Object, kind: Kind, title: str) -> Object:
         """Set the namespace of a namespaced object, and reject a second object with the same name."""
-        where = (objects.namespace(obj) or NAMESPACE) if self._discovery.is_namespaced(kind) else None
+        where = (objects.get_namespace(obj) or NAMESPACE) if self._discovery.is_namespaced(kind) else None
         obj = objects.with_metadata(obj, namespace=where)
-        key = (kind, objects.identity(obj))
+        key = (kind, objects.format_pulumi_id(obj))
         if key in self._made:
-            raise ObjectRefused(f"{title}: {kind.kind} {objects.identity(obj)} already exists")
+            raise ObjectRefused(f"{title}: {kind.kind} {objects.format_pulumi_id(obj)} already exists")
         self._made.add(key)
         return obj

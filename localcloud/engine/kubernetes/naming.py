@@ -27,12 +27,12 @@ def assign_name(obj: Object, previous: Mapping[str, Any], logical: str, *, seed:
     Unnamed."""
     if is_named(obj):
         return obj
-    if objects.nested(obj, "metadata", "generateName"):
+    if objects.get_nested(obj, "metadata", "generateName"):
         raise Unnamed("the `.metadata.generateName` field is not supported in Server-Side Apply mode")
     if previous:
-        if not objects.is_true(previous, objects.AUTONAMED):
+        if not objects.has_true_annotation(previous, objects.AUTONAMED):
             return obj
-        name = objects.name(previous)
+        name = objects.get_name(previous)
     elif disabled:
         raise Unnamed("autonaming is disabled, resource requires the .metadata.name field to be set")
     else:
@@ -45,8 +45,8 @@ def assign_name(obj: Object, previous: Mapping[str, Any], logical: str, *, seed:
 
 def is_named(obj: Mapping[str, Any]) -> bool:
     """Return whether the object has a name. The name may still be unknown."""
-    return bool(objects.nested(obj, "metadata", "name"))
+    return bool(objects.get_nested(obj, "metadata", "name"))
 
 
 def is_autonamed(obj: Mapping[str, Any]) -> bool:
-    return objects.is_true(obj, objects.AUTONAMED)
+    return objects.has_true_annotation(obj, objects.AUTONAMED)

@@ -51,43 +51,43 @@ dashes."""
 DASHED = {name: underscored for underscored, name in UNDERSCORED.items()}
 
 
-def name(obj: Mapping[str, Any]) -> str:
-    return str(_metadata(obj).get("name") or "")
+def get_name(obj: Mapping[str, Any]) -> str:
+    return str(_get_metadata(obj).get("name") or "")
 
 
-def namespace(obj: Mapping[str, Any]) -> str:
-    return str(_metadata(obj).get("namespace") or "")
+def get_namespace(obj: Mapping[str, Any]) -> str:
+    return str(_get_metadata(obj).get("namespace") or "")
 
 
-def identity(obj: Mapping[str, Any]) -> str:
+def format_pulumi_id(obj: Mapping[str, Any]) -> str:
     """Return the Pulumi resource id: `namespace/name`, or just the name if there is no namespace."""
-    return f"{namespace(obj)}/{name(obj)}" if namespace(obj) else name(obj)
+    return f"{get_namespace(obj)}/{get_name(obj)}" if get_namespace(obj) else get_name(obj)
 
 
-def parse_identity(id: str) -> tuple[str, str]:
+def parse_pulumi_id(id: str) -> tuple[str, str]:
     """Split an id into namespace and name."""
     where, _, called = id.rpartition("/")
     return where, called
 
 
-def annotation(obj: Mapping[str, Any], key: str) -> str:
-    annotations = _metadata(obj).get("annotations")
+def get_annotation(obj: Mapping[str, Any], key: str) -> str:
+    annotations = _get_metadata(obj).get("annotations")
     value = annotations.get(key) if isinstance(annotations, Mapping) else None
     return value if isinstance(value, str) else ""
 
 
-def is_true(obj: Mapping[str, Any], key: str) -> bool:
-    return annotation(obj, key) == "true"
+def has_true_annotation(obj: Mapping[str, Any], key: str) -> bool:
+    return get_annotation(obj, key) == "true"
 
 
 def with_metadata(obj: Object, **values: Any) -> Object:
     """Return a copy of the object with these metadata fields. A value of None removes the field."""
-    metadata = {**_metadata(obj), **values}
+    metadata = {**_get_metadata(obj), **values}
     return {**obj, "metadata": {key: value for key, value in metadata.items() if value is not None}}
 
 
 def with_annotation(obj: Object, key: str, value: str) -> Object:
-    annotations = _metadata(obj).get("annotations", {})
+    annotations = _get_metadata(obj).get("annotations", {})
     if isinstance(annotations, Unknown):
         return obj
     return with_metadata(obj, annotations={**annotations, key: value})
@@ -106,7 +106,7 @@ def to_pulumi(obj: Mapping[str, Any]) -> Object:
 
 def normalize(obj: Object) -> Object:
     """Return the manifest as the API server stores it, without server-set fields. `stringData` becomes `data`."""
-    metadata = {key: value for key, value in _metadata(obj).items() if key not in SET_BY_SERVER}
+    metadata = {key: value for key, value in _get_metadata(obj).items() if key not in SET_BY_SERVER}
     obj = {**obj, "metadata": metadata} if isinstance(obj.get("metadata"), Mapping) else obj
     kind = Kind.of(obj)
     if has_unknowns(obj):
@@ -114,18 +114,18 @@ def normalize(obj: Object) -> Object:
     if kind == SECRET:
         return _normalize_secret(obj)
     if kind == DEFINITION:
-        return _normalize_definition(obj)
+        return _normalize_crd(obj)
     return obj
 
 
 def _normalize_secret(obj: Object) -> Object:
-    data = {key: _reencode(value) for key, value in (obj.get("data") or {}).items()}
+    data = {key: _canonicalize_base64(value) for key, value in (obj.get("data") or {}).items()}
     data |= {key: base64.b64encode(str(value).encode()).decode() for key, value in (obj.get("stringData") or {}).items()}
     rest = {key: value for key, value in obj.items() if key not in ("data", "stringData")}
     return {**rest, "data": data} if data else rest
 
 
-def _reencode(value: Any) -> Any:
+def _canonicalize_base64(value: Any) -> Any:
     """Return base64 text in canonical form. Return invalid base64 unchanged; the API server rejects it."""
     try:
         return base64.b64encode(base64.b64decode(value, validate=False)).decode() if isinstance(value, str) else value
@@ -133,7 +133,7 @@ def _reencode(value: Any) -> Any:
         return value
 
 
-def _normalize_definition(obj: Object) -> Object:
+def _normalize_crd(obj: Object) -> Object:
     rest = {key: value for key, value in obj.items() if key != "status"}
     spec = rest.get("spec")
     if isinstance(spec, Mapping) and spec.get("preserveUnknownFields") is False:
@@ -141,7 +141,7 @@ def _normalize_definition(obj: Object) -> Object:
     return rest
 
 
-def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+def _get_metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = obj.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
 
@@ -154,7 +154,7 @@ def _rename_keys(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-def nested(obj: Any, *path: str) -> Any:
+def get_nested(obj: Any, *path: str) -> Any:
     """Return the value at a path of member names, or None."""
     for part in path:
         obj = obj.get(part) if isinstance(obj, Mapping) else None

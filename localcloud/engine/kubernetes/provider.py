@@ -12,20 +12,20 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from localcloud.engine.codec import Unsupported, decode, encode, merge
+from localcloud.engine.codec import Unsupported, decode, encode, merge_secrets
 from localcloud.engine.kubernetes import lifecycle, objects
 from localcloud.engine.kubernetes.api import ApiError, Unreachable
-from localcloud.engine.kubernetes.checkpoint import masks
+from localcloud.engine.kubernetes.checkpoint import find_secret_parts
 from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.clusters import Clusters, NotConfigured
-from localcloud.engine.kubernetes.engines import EngineLogs, environment_of
+from localcloud.engine.kubernetes.engines import EngineLogs, read_engine_environment
 from localcloud.engine.kubernetes.failures import InitializationFailed, OperationFailed
 from localcloud.engine.kubernetes.lifecycle import Difference, Task
 from localcloud.engine.kubernetes.naming import Unnamed
-from localcloud.engine.kubernetes.settings import Settings, problems, replacing
-from localcloud.engine.kubernetes.tokens import NotServed, must_be_served, name_of_urn, parse, token_of_urn
-from localcloud.engine.paths import show
-from localcloud.engine.wire import KINDS, abort, abort_unfinished, watch_disconnect
+from localcloud.engine.kubernetes.settings import Settings, find_changed_settings, find_unsupported_settings
+from localcloud.engine.kubernetes.tokens import NotServed, get_urn_name, get_urn_token, parse, parse_served_kind
+from localcloud.engine.paths import format_path
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, watch_for_disconnect
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -65,19 +65,19 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     def CheckConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
         config, _ = decode(request.news)
-        failures = [provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in problems(config)]
+        failures = [provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in find_unsupported_settings(config)]
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
     def DiffConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
-        changed, replaces = replacing(decode(request.old_inputs)[0], decode(request.news)[0])
+        changed, replaces = find_changed_settings(decode(request.old_inputs)[0], decode(request.news)[0])
         some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
         return provider_pb2.DiffResponse(changes=some if changed else none, diffs=changed, replaces=replaces)
 
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
         config, _ = decode(request.args)
-        if wrong := problems(config):
+        if wrong := find_unsupported_settings(config):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "; ".join(reason for _, reason in wrong))
-        environment = environment_of(context.peer())
+        environment = read_engine_environment(context.peer())
         cluster = Cluster(Settings.of(config, environment), environment)
         if cluster.unreachable:
             log.info("%s: %s", request.urn, cluster.unreachable)
@@ -87,7 +87,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     # Resources
 
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
-        def answer(cluster: Cluster, urn: str) -> Any:
+        def check_inputs(cluster: Cluster, urn: str) -> Any:
             if cluster.unreachable and cluster.settings.skip_update_unreachable:
                 text = "Cluster is unreachable but skipUpdateUnreachable flag is set to true, skipping..."
                 self.logs.of(context.peer(), urn).warning(text)
@@ -97,30 +97,32 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             modes = provider_pb2.CheckRequest.AutonamingOptions
             checked = lifecycle.check(
                 cluster,
-                must_be_served(token_of_urn(urn), inputs),
+                parse_served_kind(get_urn_token(urn), inputs),
                 inputs,
                 previous,
-                name_of_urn(urn),
+                get_urn_name(urn),
                 seed=request.randomSeed,
                 proposed=request.autonaming.proposed_name,
                 disabled=request.HasField("autonaming") and request.autonaming.mode == modes.DISABLE,
             )
-            return provider_pb2.CheckResponse(inputs=encode(checked, masks(checked, secrets)))
+            return provider_pb2.CheckResponse(inputs=encode(checked, find_secret_parts(checked, secrets)))
 
-        return self._answer(request, context, answer)
+        return self._handle_request(request, context, check_inputs)
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
-        def answer(cluster: Cluster, urn: str) -> Any:
+        def diff_object(cluster: Cluster, urn: str) -> Any:
             state, inputs = decode(request.olds)[0], decode(request.news)[0]
-            difference = lifecycle.difference(self._task(cluster, urn, context), state, inputs, request.ignoreChanges)
-            return _diff_response(difference)
+            difference = lifecycle.compute_difference(
+                self._build_task(cluster, urn, context), state, inputs, request.ignoreChanges
+            )
+            return _build_diff_response(difference)
 
-        return self._answer(request, context, answer)
+        return self._handle_request(request, context, diff_object)
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
-        def answer(cluster: Cluster, urn: str) -> Any:
+        def create_object(cluster: Cluster, urn: str) -> Any:
             inputs, secrets = decode(request.properties)
-            task = self._task(cluster, urn, context)
+            task = self._build_task(cluster, urn, context)
             manifest = objects.from_pulumi(inputs)
             if request.preview:
                 outcome = lifecycle.preview_creation(task, manifest, secrets)
@@ -128,69 +130,77 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
                 outcome = lifecycle.create(task, manifest, secrets, request.timeout)
             return provider_pb2.CreateResponse(id=outcome.id, properties=encode(outcome.state, outcome.secrets))
 
-        return self._answer(request, context, answer)
+        return self._handle_request(request, context, create_object)
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
-        def answer(cluster: Cluster, urn: str) -> Any:
+        def read_object(cluster: Cluster, urn: str) -> Any:
             state, secrets = decode(request.properties)
             inputs, secret_inputs = decode(request.inputs)
-            outcome = lifecycle.read(self._task(cluster, urn, context), request.id, state, inputs, merge(secrets, secret_inputs))
+            outcome = lifecycle.read(
+                self._build_task(cluster, urn, context), request.id, state, inputs, merge_secrets(secrets, secret_inputs)
+            )
             if outcome is None:
                 return provider_pb2.ReadResponse()
             return provider_pb2.ReadResponse(
                 id=outcome.id,
                 properties=encode(outcome.state, outcome.secrets),
-                inputs=encode(outcome.inputs or {}, masks(outcome.inputs or {}, outcome.secrets)),
+                inputs=encode(outcome.inputs or {}, find_secret_parts(outcome.inputs or {}, outcome.secrets)),
             )
 
-        return self._answer(request, context, answer)
+        return self._handle_request(request, context, read_object)
 
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
-        def answer(cluster: Cluster, urn: str) -> Any:
+        def update_object(cluster: Cluster, urn: str) -> Any:
             state, _ = decode(request.olds)
             inputs, secrets = decode(request.news)
-            task, ignored = self._task(cluster, urn, context), list(request.ignoreChanges)
+            task, ignored = self._build_task(cluster, urn, context), list(request.ignoreChanges)
             if request.preview:
                 outcome = lifecycle.preview_update(task, state, inputs, secrets, ignored)
             else:
                 outcome = lifecycle.update(task, state, inputs, secrets, ignored, request.timeout)
             return provider_pb2.UpdateResponse(properties=encode(outcome.state, outcome.secrets))
 
-        return self._answer(request, context, answer)
+        return self._handle_request(request, context, update_object)
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
-        def answer(cluster: Cluster, urn: str) -> Any:
+        def delete_object(cluster: Cluster, urn: str) -> Any:
             state, secrets = decode(request.properties)
-            lifecycle.delete(self._task(cluster, urn, context), request.id, state, secrets, request.timeout)
+            lifecycle.delete(self._build_task(cluster, urn, context), request.id, state, secrets, request.timeout)
             return empty_pb2.Empty()
 
-        return self._answer(request, context, answer)
+        return self._handle_request(request, context, delete_object)
 
     # Unsupported calls
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider does not support functions: cannot invoke {request.tok}")
+        _abort_unimplemented(context, f"the local Kubernetes provider does not support functions: cannot invoke {request.tok}")
 
     def Construct(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider does not support components: cannot construct {request.type}")
-
-    def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider does not support methods: cannot call {request.tok}")
-
-    def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
-        gone = watch_disconnect(context)
-        resource_log = self.logs.of(context.peer(), urn)
-        return Task(
-            cluster, parse(token_of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancellation.requested.is_set()
+        _abort_unimplemented(
+            context, f"the local Kubernetes provider does not support components: cannot construct {request.type}"
         )
 
-    def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:
+    def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
+        _abort_unimplemented(context, f"the local Kubernetes provider does not support methods: cannot call {request.tok}")
+
+    def _build_task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
+        gone = watch_for_disconnect(context)
+        resource_log = self.logs.of(context.peer(), urn)
+        return Task(
+            cluster,
+            parse(get_urn_token(urn)),
+            urn,
+            resource_log,
+            lambda: gone.is_set() or cluster.cancellation.requested.is_set(),
+        )
+
+    def _handle_request(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:
         """Look up the cluster, and convert exceptions to gRPC errors for the engine."""
         began = time.monotonic()
         try:
             return answer(self.clusters.find(context.peer(), request.urn), request.urn)
         except InitializationFailed as error:
-            abort_unfinished(context, str(error), _unfinished(error))
+            abort_unfinished(context, str(error), _build_init_failed_error(error))
         except EXPECTED as error:
             abort(context, str(error))
         except Exception as error:
@@ -201,27 +211,29 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             log.debug("%s %s: %.3f s", verb, request.urn.partition("::")[2], time.monotonic() - began)
 
 
-def _unimplemented(context: grpc.ServicerContext, text: str) -> NoReturn:
+def _abort_unimplemented(context: grpc.ServicerContext, text: str) -> NoReturn:
     context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
     raise AssertionError("abort raises")
 
 
-def _unfinished(error: InitializationFailed) -> Any:
+def _build_init_failed_error(error: InitializationFailed) -> Any:
     return provider_pb2.ErrorResourceInitFailed(
         id=error.id,
         properties=encode(error.state, error.secrets),
         reasons=error.reasons,
-        inputs=None if error.inputs is None else encode(error.inputs, masks(error.inputs, error.secrets)),
+        inputs=None if error.inputs is None else encode(error.inputs, find_secret_parts(error.inputs, error.secrets)),
     )
 
 
-def _diff_response(difference: Difference) -> Any:
+def _build_diff_response(difference: Difference) -> Any:
     some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
     details = {
-        show(change.path): provider_pb2.PropertyDiff(kind=KINDS[change.verb, change.replace], inputDiff=change.verb == "delete")
+        format_path(change.path): provider_pb2.PropertyDiff(
+            kind=KINDS[change.verb, change.replace], inputDiff=change.verb == "delete"
+        )
         for change in difference.changes
     }
-    forced = [show(change.path) for change in difference.changes if change.replace]
+    forced = [format_path(change.path) for change in difference.changes if change.replace]
     return provider_pb2.DiffResponse(
         changes=some if difference.changes or difference.replaces else none,
         replaces=[*forced, *difference.replaces],

@@ -7,7 +7,7 @@ from typing import Any
 
 from localcloud.engine.codec import Unknown
 from localcloud.engine.kubernetes.tokens import Kind
-from localcloud.engine.paths import Path, show
+from localcloud.engine.paths import Path, format_path
 
 LISTED = re.compile(r"list\[(.*)\]")
 MAPPED = re.compile(r"dict\[str, (.*)\]")
@@ -31,14 +31,14 @@ QUANTITIES = frozenset(
 """Fields whose values are quantities: numbers or strings."""
 
 
-def mistakes(obj: Mapping[str, Any]) -> list[str]:
+def find_schema_errors(obj: Mapping[str, Any]) -> list[str]:
     """Return the paths of unknown fields and of values with the wrong type. Custom kinds are not validated."""
-    model = _model(Kind.of(obj))
-    return [] if model is None else [f"{show(path)}: {text}" for path, text in _object(obj, model, ())]
+    model = _find_model(Kind.of(obj))
+    return [] if model is None else [f"{format_path(path)}: {text}" for path, text in _check_object(obj, model, ())]
 
 
 @cache
-def _model(kind: Kind) -> Any:
+def _find_model(kind: Kind) -> Any:
     import kubernetes.client.models as models  # slow (1 s): import only if needed
 
     version = kind.version.capitalize()
@@ -49,16 +49,16 @@ def _model(kind: Kind) -> Any:
     return None
 
 
-def _object(value: Mapping[str, Any], model: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _check_object(value: Mapping[str, Any], model: Any, path: Path) -> Iterator[tuple[Path, str]]:
     types = {wire: model.openapi_types[name] for name, wire in model.attribute_map.items()}
     for name, member in value.items():
         if name not in types:
             yield (*path, name), "unknown field"
         else:
-            yield from _value(member, types[name], (*path, name))
+            yield from _check_value(member, types[name], (*path, name))
 
 
-def _value(value: Any, type_name: str, path: Path) -> Iterator[tuple[Path, str]]:
+def _check_value(value: Any, type_name: str, path: Path) -> Iterator[tuple[Path, str]]:
     if value is None or isinstance(value, Unknown) or type_name == "object":
         return
     if match := LISTED.fullmatch(type_name):
@@ -66,26 +66,26 @@ def _value(value: Any, type_name: str, path: Path) -> Iterator[tuple[Path, str]]
             yield path, "must be a list"
             return
         for place, element in enumerate(value):
-            yield from _value(element, match[1], (*path, place))
+            yield from _check_value(element, match[1], (*path, place))
     elif match := MAPPED.fullmatch(type_name):
         if not isinstance(value, Mapping):
             yield path, "must be a map"
             return
         for name, member in value.items():
-            yield from _value(member, match[1], (*path, name))
+            yield from _check_value(member, match[1], (*path, name))
     elif type_name in PLAIN:
-        if not _fits(value, type_name, path):
+        if not _has_type(value, type_name, path):
             yield path, f"must be of type {type_name}, not {type(value).__name__}"
     else:
         import kubernetes.client.models as models  # slow to import
 
         if isinstance(value, Mapping):
-            yield from _object(value, getattr(models, type_name), path)
+            yield from _check_object(value, getattr(models, type_name), path)
         else:
             yield path, "must be an object"
 
 
-def _fits(value: Any, type_name: str, path: Path) -> bool:
+def _has_type(value: Any, type_name: str, path: Path) -> bool:
     if isinstance(value, bool):
         return type_name == "bool"
     if isinstance(value, int | float) and type_name == "str":

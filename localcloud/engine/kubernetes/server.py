@@ -7,7 +7,7 @@ from localcloud.engine.kubernetes.provider import Provider
 
 
 def plugin_version() -> str:
-    return process.version_of("pulumi_kubernetes")
+    return process.read_package_version("pulumi_kubernetes")
 
 
 def start(port: int) -> tuple[grpc.Server, int]:

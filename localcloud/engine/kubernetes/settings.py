@@ -43,27 +43,27 @@ class Settings:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], environment: Mapping[str, str]) -> "Settings":
-        def flag(name: str) -> bool:
+        def is_flag_set(name: str) -> bool:
             value = config.get(name)
-            return _true(environment.get(FLAGS[name]) if value is None else value)
+            return _is_true(environment.get(FLAGS[name]) if value is None else value)
 
-        client = _object(config.get("kubeClientSettings"))
+        client = _parse_object(config.get("kubeClientSettings"))
         timeout = client.get("timeout") or environment.get("PULUMI_K8S_CLIENT_TIMEOUT")
         texts = {name: str(config.get(name) or "") for name in ("context", "cluster", "namespace")}
         return cls(
             **texts,
-            kubeconfig=kubeconfig_text(config.get("kubeconfig")),
+            kubeconfig=format_kubeconfig(config.get("kubeconfig")),
             timeout_seconds=float(timeout) if timeout else None,
-            delete_unreachable=flag("deleteUnreachable"),
-            skip_update_unreachable=flag("skipUpdateUnreachable"),
-            patch_force=flag("enablePatchForce"),
-            upsert=flag("upsertExistingObjects"),
-            mutable_config_maps=flag("enableConfigMapMutable"),
-            mutable_secrets=flag("enableSecretMutable"),
+            delete_unreachable=is_flag_set("deleteUnreachable"),
+            skip_update_unreachable=is_flag_set("skipUpdateUnreachable"),
+            patch_force=is_flag_set("enablePatchForce"),
+            upsert=is_flag_set("upsertExistingObjects"),
+            mutable_config_maps=is_flag_set("enableConfigMapMutable"),
+            mutable_secrets=is_flag_set("enableSecretMutable"),
         )
 
 
-def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+def find_unsupported_settings(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the unsupported settings of a provider as (property, reason) pairs."""
     supported = {*FLAGS, *TEXTS, *WITHOUT_EFFECT, "kubeClientSettings"}
     refusals = [
@@ -71,15 +71,15 @@ def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
         for name in sorted(config)
         if name not in supported and not name.startswith("__")
     ]
-    if config.get("enableServerSideApply") not in (None, UNKNOWN) and not _true(config["enableServerSideApply"]):
+    if config.get("enableServerSideApply") not in (None, UNKNOWN) and not _is_true(config["enableServerSideApply"]):
         refusals.append(("enableServerSideApply", "the local Kubernetes provider supports only server-side apply"))
     if config.get("kubeClientSettings") is not UNKNOWN:
-        for name in sorted(_object(config.get("kubeClientSettings")).keys() - CLIENT_LIMITS):
+        for name in sorted(_parse_object(config.get("kubeClientSettings")).keys() - CLIENT_LIMITS):
             refusals.append(("kubeClientSettings", f"the local Kubernetes provider does not support kubeClientSettings.{name}"))
     return refusals
 
 
-def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def find_changed_settings(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the changed settings, and the subset that requires replacing the provider and all its resources.
 
     As in the official provider, a changed cluster entry in the kubeconfig is treated as another cluster, unless
@@ -98,13 +98,13 @@ def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[st
     return changed, [name for name in PLACE if name in changed] if moved else []
 
 
-def kubeconfig_text(value: Any) -> str:
+def format_kubeconfig(value: Any) -> str:
     """Return the kubeconfig as text. The setting may be text or an object."""
     return json.dumps(value) if isinstance(value, Mapping) else str(value or "")
 
 
 def _active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    text = kubeconfig_text(config.get("kubeconfig"))
+    text = format_kubeconfig(config.get("kubeconfig"))
     if not text:
         return None
     try:
@@ -113,12 +113,12 @@ def _active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
 
 
-def _true(value: Any) -> bool:
+def _is_true(value: Any) -> bool:
     """Return whether a flag is set. The SDK passes settings as JSON text."""
     return value is True or value == "true"
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _parse_object(value: Any) -> Mapping[str, Any]:
     if isinstance(value, str) and value:
         value = json.loads(value)
     return value if isinstance(value, Mapping) else {}

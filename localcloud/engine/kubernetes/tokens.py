@@ -50,16 +50,16 @@ def parse(token: str) -> Kind:
     return Kind("" if group == "core" else group, version, kind)
 
 
-def token_of_urn(urn: str) -> str:
+def get_urn_token(urn: str) -> str:
     """Return the type token in a URN."""
     return urn.split("::")[2].split("$")[-1]
 
 
-def name_of_urn(urn: str) -> str:
+def get_urn_name(urn: str) -> str:
     return urn.split("::", 3)[3]
 
 
-def must_be_served(token: str, inputs: Mapping[str, Any]) -> Kind:
+def parse_served_kind(token: str, inputs: Mapping[str, Any]) -> Kind:
     """Return the kind of a resource with these inputs. Raises NotServed for unsupported types, e.g. lists and Patch
     resources."""
     kind = parse(token)

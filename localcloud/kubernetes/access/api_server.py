@@ -13,7 +13,7 @@ deleted."""
 _TIMEOUT = "10s"
 
 
-def flags(folder: Path, control: Control, region: str, cluster: str) -> list[str]:
+def prepare_webhook_flags(folder: Path, control: Control, region: str, cluster: str) -> list[str]:
     """Write the configuration files of both webhooks into `folder` and return the kube-apiserver flags.
 
     The flags replace --authorization-mode.
@@ -23,10 +23,10 @@ def flags(folder: Path, control: Control, region: str, cluster: str) -> list[str
     address = urlsplit(control.url).netloc
     base = f"http://api-server:{control.token}@{address}/local-cloud/kubernetes/{region}/{cluster}"
     tokens, access = folder / "token-review.kubeconfig", folder / "access-review.kubeconfig"
-    tokens.write_text(_kubeconfig(f"{base}/token-review"))
-    access.write_text(_kubeconfig(f"{base}/access-review"))
+    tokens.write_text(_format_kubeconfig(f"{base}/token-review"))
+    access.write_text(_format_kubeconfig(f"{base}/access-review"))
     authorization = folder / "authorization.yaml"
-    authorization.write_text(yaml.safe_dump(_authorization(access)))
+    authorization.write_text(yaml.safe_dump(_build_authorization_config(access)))
     return [
         f"--authentication-token-webhook-config-file={tokens}",
         "--authentication-token-webhook-version=v1",
@@ -35,7 +35,7 @@ def flags(folder: Path, control: Control, region: str, cluster: str) -> list[str
     ]
 
 
-def _kubeconfig(url: str) -> str:
+def _format_kubeconfig(url: str) -> str:
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
@@ -48,7 +48,7 @@ def _kubeconfig(url: str) -> str:
     )
 
 
-def _authorization(kubeconfig: Path) -> dict[str, object]:
+def _build_authorization_config(kubeconfig: Path) -> dict[str, object]:
     """https://kubernetes.io/docs/reference/access-authn-authz/authorization/#configuring-the-api-server-using-an-authorization-config-file"""
     return {
         "apiVersion": "apiserver.config.k8s.io/v1",

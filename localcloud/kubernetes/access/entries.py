@@ -42,7 +42,7 @@ class Identity:
     """Session name of an assumed role; None for an IAM user."""
 
 
-def principal(arn: str) -> Principal | None:
+def parse_principal(arn: str) -> Principal | None:
     """Return the IAM user or role that an ARN identifies; None for other ARNs, e.g. the root user's."""
     matched = _ARN.fullmatch(arn)
     if matched is None:
@@ -50,20 +50,20 @@ def principal(arn: str) -> Principal | None:
     return Principal(matched["partition"], matched["account"], matched["kind"] or "role", matched["name"] or matched["role"])
 
 
-def identity(arn: str, user_id: str, access_key: str) -> Identity | None:
+def parse_identity(arn: str, user_id: str, access_key: str) -> Identity | None:
     """Return the caller's identity; None unless the caller is an IAM user or role, because only users and roles can
     have access entries."""
-    caller, matched = principal(arn), _ARN.fullmatch(arn)
+    caller, matched = parse_principal(arn), _ARN.fullmatch(arn)
     if caller is None or matched is None:
         return None
     return Identity(arn, user_id, access_key, caller, matched["session"])
 
 
-def find(entries: Iterable[AccessEntry], who: Principal) -> AccessEntry | None:
-    return next((entry for entry in entries if principal(entry.record["principalArn"]) == who), None)
+def find_access_entry(entries: Iterable[AccessEntry], who: Principal) -> AccessEntry | None:
+    return next((entry for entry in entries if parse_principal(entry.record["principalArn"]) == who), None)
 
 
-def username(template: str, who: Identity, private_dns_name: Callable[[str], str | None]) -> str | None:
+def render_username(template: str, who: Identity, private_dns_name: Callable[[str], str | None]) -> str | None:
     """Return the Kubernetes user name that an access entry's template gives this identity. Return None if the template
     needs the DNS name of an instance that does not exist."""
     values: dict[str, str | None] = {

@@ -14,7 +14,7 @@ class Access(Part):
         folder = self.cluster.folder / "access"
         folder.mkdir(exist_ok=True)
         cluster = self.cluster
-        return api_server.flags(folder, cluster.control, cluster.region, cluster.name)
+        return api_server.prepare_webhook_flags(folder, cluster.control, cluster.region, cluster.name)
 
     def ready(self) -> None:
         """Make the API server query the token webhook once, so that the first user does not have to wait for it."""

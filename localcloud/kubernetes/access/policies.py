@@ -26,36 +26,36 @@ class Rule:
         return self.group in ("*", group) and bool(self.resources & {"*", resource}) and bool(self.verbs & {"*", verb})
 
 
-def _rule(group: str, resources: str, verbs: frozenset[str]) -> Rule:
+def _build_rule(group: str, resources: str, verbs: frozenset[str]) -> Rule:
     return Rule(group, frozenset(resources.split()), verbs)
 
 
 _WORKLOADS = "daemonsets deployments deployments/scale replicasets replicasets/scale"
 _VIEW = (
-    _rule(
+    _build_rule(
         "apps",
         f"controllerrevisions {_WORKLOADS} statefulsets statefulsets/scale "
         "daemonsets/status deployments/status replicasets/status statefulsets/status",
         READ,
     ),
-    _rule("autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status", READ),
-    _rule("batch", "cronjobs cronjobs/status jobs jobs/status", READ),
-    _rule("discovery.k8s.io", "endpointslices", READ),
-    _rule(
+    _build_rule("autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status", READ),
+    _build_rule("batch", "cronjobs cronjobs/status jobs jobs/status", READ),
+    _build_rule("discovery.k8s.io", "endpointslices", READ),
+    _build_rule(
         "extensions",
         f"{_WORKLOADS} replicationcontrollers/scale ingresses networkpolicies "
         "daemonsets/status deployments/status ingresses/status replicasets/status",
         READ,
     ),
-    _rule("networking.k8s.io", "ingresses ingresses/status networkpolicies", READ),
-    _rule("policy", "poddisruptionbudgets poddisruptionbudgets/status", READ),
-    _rule(
+    _build_rule("networking.k8s.io", "ingresses ingresses/status networkpolicies", READ),
+    _build_rule("policy", "poddisruptionbudgets poddisruptionbudgets/status", READ),
+    _build_rule(
         "",
         "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers "
         "replicationcontrollers/scale serviceaccounts services services/status",
         READ,
     ),
-    _rule(
+    _build_rule(
         "",
         "bindings events limitranges namespaces namespaces/status pods/log pods/status replicationcontrollers/status "
         "resourcequotas resourcequotas/status",
@@ -64,26 +64,26 @@ _VIEW = (
 )
 _EDIT = (
     *_VIEW,
-    _rule("apps", f"{_WORKLOADS} deployments/rollback statefulsets statefulsets/scale", WRITE),
-    _rule("autoscaling", "horizontalpodautoscalers", WRITE),
-    _rule("batch", "cronjobs jobs", WRITE),
-    _rule("extensions", f"{_WORKLOADS} deployments/rollback ingresses networkpolicies replicationcontrollers/scale", WRITE),
-    _rule("networking.k8s.io", "ingresses networkpolicies", WRITE),
-    _rule("policy", "poddisruptionbudgets", WRITE),
-    _rule("", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy", READ),
-    _rule("", "pods pods/attach pods/exec pods/portforward pods/proxy", WRITE),
-    _rule(
+    _build_rule("apps", f"{_WORKLOADS} deployments/rollback statefulsets statefulsets/scale", WRITE),
+    _build_rule("autoscaling", "horizontalpodautoscalers", WRITE),
+    _build_rule("batch", "cronjobs jobs", WRITE),
+    _build_rule("extensions", f"{_WORKLOADS} deployments/rollback ingresses networkpolicies replicationcontrollers/scale", WRITE),
+    _build_rule("networking.k8s.io", "ingresses networkpolicies", WRITE),
+    _build_rule("policy", "poddisruptionbudgets", WRITE),
+    _build_rule("", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy", READ),
+    _build_rule("", "pods pods/attach pods/exec pods/portforward pods/proxy", WRITE),
+    _build_rule(
         "",
         "configmaps events persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets serviceaccounts "
         "services services/proxy",
         WRITE,
     ),
-    _rule("", "serviceaccounts", frozenset({"impersonate"})),
+    _build_rule("", "serviceaccounts", frozenset({"impersonate"})),
 )
 _ADMIN = (
     *_EDIT,
-    _rule("authorization.k8s.io", "localsubjectaccessreviews", frozenset({"create"})),
-    _rule("rbac.authorization.k8s.io", "rolebindings roles", READ | WRITE),
+    _build_rule("authorization.k8s.io", "localsubjectaccessreviews", frozenset({"create"})),
+    _build_rule("rbac.authorization.k8s.io", "rolebindings roles", READ | WRITE),
 )
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
@@ -92,13 +92,13 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "AmazonEKSEditPolicy": _EDIT,
     "AmazonEKSViewPolicy": _VIEW,
     "AmazonEKSAdminViewPolicy": (Rule("*", ANY, READ),),
-    "AmazonEKSSecretReaderPolicy": (_rule("", "secrets", READ),),
+    "AmazonEKSSecretReaderPolicy": (_build_rule("", "secrets", READ),),
 }
 """Rules of each access policy, keyed by policy name. Policies for EKS's own services are left out, because those
 services do not run here."""
 
 
-def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
+def find_allowing_policy(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
     """Return the name of the first associated policy that allows the request in a SubjectAccessReview, or None."""
     for association in associations:
         name = association["policyArn"].rsplit("/", 1)[-1]

@@ -62,7 +62,7 @@ class IdentityRequest:
     def session_token(self) -> str | None:
         return self.parameters.get("x-amz-security-token")
 
-    def check_time(self, now: datetime) -> None:
+    def check_expiry(self, now: datetime) -> None:
         if now > self.signed + LIFETIME:
             raise InvalidToken(
                 f"the token has expired: it was signed at {self.signed:%Y-%m-%dT%H:%M:%SZ} and is valid for 15 minutes"
@@ -72,19 +72,21 @@ class IdentityRequest:
 
     def check_signature(self, secret_key: str, cluster: str) -> None:
         """Check the signature. The signature covers the cluster's name, so a token is valid for one cluster only."""
-        expected = self._signature(secret_key, cluster)
+        expected = self._compute_signature(secret_key, cluster)
         if not hmac.compare_digest(expected, self.parameters["x-amz-signature"]):
             raise InvalidToken(
                 f"the signature does not match: the token was signed for a cluster other than {cluster}, was modified, "
                 "or was signed with another secret key"
             )
 
-    def _signature(self, secret_key: str, cluster: str) -> str:
+    def _compute_signature(self, secret_key: str, cluster: str) -> str:
         """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html"""
         values = {"host": self.host, CLUSTER_HEADER: cluster}
         names = self.parameters["x-amz-signedheaders"].lower().split(";")
         headers = "".join(f"{name}:{values[name]}\n" for name in names)
-        pairs = sorted((_encode(name), _encode(value)) for name, value in self._query if name.lower() != "x-amz-signature")
+        pairs = sorted(
+            (_percent_encode(name), _percent_encode(value)) for name, value in self._query if name.lower() != "x-amz-signature"
+        )
         query = "&".join(f"{name}={value}" for name, value in pairs)
         request = "\n".join(("GET", "/", query, headers, ";".join(names), _EMPTY_BODY))
         return signatures.sign(secret_key, self._scope, self.parameters["x-amz-date"], request)
@@ -94,7 +96,7 @@ def parse(token: str) -> IdentityRequest:
     """Parse the STS request in a token. Like EKS, accept only GetCallerIdentity requests. Raises InvalidToken."""
     if not token.startswith(PREFIX) or len(token) > _LONGEST:
         raise InvalidToken(f"the token does not begin with {PREFIX}" if len(token) <= _LONGEST else "the token is too long")
-    parts = urlsplit(_decode(token.removeprefix(PREFIX)))
+    parts = urlsplit(_decode_base64(token.removeprefix(PREFIX)))
     query = tuple(parse_qsl(parts.query, keep_blank_values=True))
     parameters = {name.lower(): value for name, value in query}
     if parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.fragment or parts.username:
@@ -105,30 +107,30 @@ def parse(token: str) -> IdentityRequest:
         raise InvalidToken(f"the token's request has a parameter that is not allowed: {unknown[0]}")
     if missing := sorted(_PARAMETERS - set(parameters) - {"version", "x-amz-security-token", "x-amz-user-agent"}):
         raise InvalidToken(f"the token's request lacks {missing[0]}")
-    _check_form(parameters)
+    _check_parameters(parameters)
     credential = _CREDENTIAL.fullmatch(parameters["x-amz-credential"])
     if credential is None or credential["service"] != "sts":
         raise InvalidToken("the token is not signed for STS")
     return IdentityRequest(
         url=parts.geturl(),
-        host=_host(parts.scheme, parts.netloc),
+        host=_normalize_host(parts.scheme, parts.netloc),
         access_key=credential["key"],
         region=credential["region"],
-        signed=_moment(parameters["x-amz-date"]),
+        signed=_parse_timestamp(parameters["x-amz-date"]),
         parameters=parameters,
         _scope=credential["scope"],
         _query=query,
     )
 
 
-def _decode(text: str) -> str:
+def _decode_base64(text: str) -> str:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
     except (binascii.Error, UnicodeError):
         raise InvalidToken("the token is not base64") from None
 
 
-def _check_form(parameters: Mapping[str, str]) -> None:
+def _check_parameters(parameters: Mapping[str, str]) -> None:
     if parameters["action"] != "GetCallerIdentity":
         raise InvalidToken(f"the token's request is {parameters['action']}, not GetCallerIdentity")
     if parameters["x-amz-algorithm"] != signatures.ALGORITHM:
@@ -141,17 +143,17 @@ def _check_form(parameters: Mapping[str, str]) -> None:
         raise InvalidToken(f"the token's X-Amz-Expires is {expires}; the maximum is 900 seconds")
 
 
-def _moment(text: str) -> datetime:
+def _parse_timestamp(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
         raise InvalidToken(f"the token's date {text!r} is invalid") from None
 
 
-def _host(scheme: str, netloc: str) -> str:
+def _normalize_host(scheme: str, netloc: str) -> str:
     """Return the host as clients sign it: lowercase, without the scheme's default port."""
     return netloc.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])
 
 
-def _encode(text: str) -> str:
+def _percent_encode(text: str) -> str:
     return quote(text, safe="-_.~")

@@ -43,10 +43,14 @@ class AwsCloud:
     def groups(self) -> list[Group]:
         pages = self._autoscaling.get_paginator("describe_auto_scaling_groups").paginate()
         raw = [group for page in pages for group in page["AutoScalingGroups"]]
-        return [self._group(group, tags) for group in raw if self._is_ours(tags := _tags(group)) and "Status" not in group]
+        return [
+            self._parse_group(group, tags)
+            for group in raw
+            if self._is_discovered(tags := _parse_tags(group)) and "Status" not in group
+        ]
 
     def resize(self, group: Group, size: int) -> None:
-        self._call(
+        self._call_aws(
             self._autoscaling.set_desired_capacity,
             AutoScalingGroupName=group.name,
             DesiredCapacity=size,
@@ -55,7 +59,7 @@ class AwsCloud:
 
     def terminate(self, instance_id: str) -> None:
         """Terminate an instance and lower the group's desired size by one."""
-        self._call(
+        self._call_aws(
             self._autoscaling.terminate_instance_in_auto_scaling_group,
             InstanceId=instance_id,
             ShouldDecrementDesiredCapacity=True,
@@ -70,16 +74,16 @@ class AwsCloud:
                 return str(activity.get("StatusMessage") or activity["StatusCode"])
         return ""
 
-    def _is_ours(self, tags: Mapping[str, str]) -> bool:
+    def _is_discovered(self, tags: Mapping[str, str]) -> bool:
         return any(all(key in tags and value in (None, tags[key]) for key, value in needed.items()) for needed in self._discovery)
 
-    def _group(self, raw: Mapping[str, Any], tags: Mapping[str, str]) -> Group:
+    def _parse_group(self, raw: Mapping[str, Any], tags: Mapping[str, str]) -> Group:
         return Group(
             name=raw["AutoScalingGroupName"],
             minimum=raw["MinSize"],
             maximum=raw["MaxSize"],
             desired=raw["DesiredCapacity"],
-            instance_type=self._instance_type(self._type_name(raw)),
+            instance_type=self._describe_instance_type(self._find_instance_type_name(raw)),
             tags=tags,
             instances=frozenset(
                 instance["InstanceId"] for instance in raw["Instances"] if not instance["LifecycleState"].startswith(_ENDING)
@@ -88,7 +92,7 @@ class AwsCloud:
             zones=tuple(raw["AvailabilityZones"]),
         )
 
-    def _type_name(self, raw: Mapping[str, Any]) -> str:
+    def _find_instance_type_name(self, raw: Mapping[str, Any]) -> str:
         """Return the group's first instance type, which the group prefers for launches."""
         template = raw.get("LaunchTemplate")
         if policy := raw.get("MixedInstancesPolicy"):
@@ -100,14 +104,14 @@ class AwsCloud:
             raise AwsRefused(f"group {raw['AutoScalingGroupName']} has no launch template")
         key = template["LaunchTemplateId"], str(template.get("Version") or "$Default")
         if key not in self._templates:
-            versions = self._call(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
+            versions = self._call_aws(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
             name = str(versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]["InstanceType"])
             if key[1].startswith("$"):
                 return name
             self._templates[key] = name
         return self._templates[key]
 
-    def _instance_type(self, name: str) -> InstanceType:
+    def _describe_instance_type(self, name: str) -> InstanceType:
         """Return the CPUs, memory and GPUs of an instance type.
 
         If AWS does not describe the type, the template of a group without nodes is unknown, and the whole pass fails.
@@ -118,7 +122,7 @@ class AwsCloud:
             raise self._types_refused
         if name not in self._types:
             try:
-                facts = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
+                facts = self._call_aws(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
             except AwsRefused as refused:
                 self._types_refused = AwsRefused(f"the size of {name} is unknown, so no group can be scaled up: {refused}")
                 raise self._types_refused from None
@@ -132,7 +136,7 @@ class AwsCloud:
             )
         return self._types[name]
 
-    def _call(self, operation: Any, **parameters: Any) -> Any:
+    def _call_aws(self, operation: Any, **parameters: Any) -> Any:
         from botocore.exceptions import ClientError
 
         try:
@@ -141,5 +145,5 @@ class AwsCloud:
             raise AwsRefused(str(error)) from error
 
 
-def _tags(raw: Mapping[str, Any]) -> dict[str, str]:
+def _parse_tags(raw: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag.get("Value", "") for tag in raw.get("Tags", ())}

@@ -79,7 +79,7 @@ class Options:
     """Flags on the command line that the emulator ignores."""
 
 
-def seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Parse a duration in Go's format: `10m`, `1h30m`, `0.5s` or `0`."""
     if text == "0":
         return 0.0
@@ -90,7 +90,7 @@ def seconds(text: str) -> float:
     return sum(float(matched[unit]) * factor for unit, factor in units.items() if matched[unit])
 
 
-def discovery(text: str) -> Mapping[str, str | None]:
+def parse_discovery_tags(text: str) -> Mapping[str, str | None]:
     """Parse `asg:tag=KEY,KEY=VALUE`."""
     matched = _DISCOVERY.fullmatch(text)
     if matched is None:
@@ -101,10 +101,10 @@ def discovery(text: str) -> Mapping[str, str | None]:
 
 def parse(arguments: Sequence[str]) -> Options:
     """Parse the command line. Exit with a usage error for flags that the real cluster-autoscaler rejects."""
-    flags = _parser().parse_args([_normalize(argument) for argument in arguments])
+    flags = _build_parser().parse_args([_normalize_argument(argument) for argument in arguments])
     names = [argument.lstrip("-").split("=")[0] for argument in arguments]
     if flags.cloud_provider != "aws":
-        _parser().error(f"cloud provider {flags.cloud_provider} is not supported. Use aws")
+        _build_parser().error(f"cloud provider {flags.cloud_provider} is not supported. Use aws")
     return Options(
         discovery=tuple(flags.node_group_auto_discovery),
         kubeconfig=flags.kubeconfig,
@@ -137,17 +137,17 @@ def parse(arguments: Sequence[str]) -> Options:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cluster-autoscaler", allow_abbrev=False)
     add = parser.add_argument
     add("--cloud-provider", default="aws")
-    add("--node-group-auto-discovery", type=discovery, action="append", default=[])
+    add("--node-group-auto-discovery", type=parse_discovery_tags, action="append", default=[])
     add("--kubeconfig", type=Path)
     add("--aws-region", help="AWS region; default: AWS_REGION")
     add("--address", default=":8085", help="listen address of the health check")
     add(
         "--local-gpu-pod-delay",
-        type=seconds,
+        type=parse_duration,
         default=GPU_POD_DELAY,
         help="emulator only: how long new pods with GPUs wait for more pods",
     )
@@ -162,7 +162,7 @@ def _parser() -> argparse.ArgumentParser:
         ("scale-down-delay-after-delete", None),
         ("scale-down-delay-after-failure", 180.0),
     ):
-        add(f"--{name}", type=seconds, default=default)
+        add(f"--{name}", type=parse_duration, default=default)
     for name, default in (("utilization", 0.5), ("gpu-utilization", 0.5)):
         add(f"--scale-down-{name}-threshold", type=float, default=default)
     for name in (
@@ -171,7 +171,7 @@ def _parser() -> argparse.ArgumentParser:
         "skip-nodes-with-local-storage",
         "skip-nodes-with-custom-controller-pods",
     ):
-        add(f"--{name}", type=_boolean, default=True)
+        add(f"--{name}", type=_parse_boolean, default=True)
     add("--max-scale-down-parallelism", type=int, default=10)
     add("--max-graceful-termination-sec", type=int, default=600)
     add("--expendable-pods-priority-cutoff", type=int, default=-10)
@@ -180,13 +180,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if text not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"must be true or false (got {text!r})")
     return text == "true"
 
 
-def _normalize(argument: str) -> str:
+def _normalize_argument(argument: str) -> str:
     """Convert a Go-style argument for argparse: `-flag` becomes `--flag`, and a boolean flag without a value becomes
     `--flag=true`."""
     text = f"-{argument}" if argument.startswith("-") and not argument.startswith("--") else argument

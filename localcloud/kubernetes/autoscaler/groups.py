@@ -28,7 +28,7 @@ class InstanceType:
     architecture: str = "amd64"
 
     @property
-    def amounts(self) -> Amounts:
+    def resource_amounts(self) -> Amounts:
         """Resources that EC2 reports: CPUs, memory, GPUs. Other resources must be set in the group's tags."""
         gpus = {GPU: self.gpus * 1000} if self.gpus else {}
         return {"cpu": self.cpus * 1000, "memory": self.memory_mib * 1024**2 * 1000, "pods": _MOST_PODS * 1000, **gpus}
@@ -48,7 +48,7 @@ class Group:
     zones: tuple[str, ...] = ()
 
     @property
-    def room(self) -> int:
+    def free_node_count(self) -> int:
         """Number of nodes that can be added before the group reaches its maximum size."""
         return max(0, self.maximum - self.desired)
 
@@ -57,12 +57,12 @@ class Group:
         """Template of the next node that the group would add."""
         return Node(
             name=f"template-of-{self.name}",
-            labels=self._labels(),
-            taints=tuple(_taint(key, text) for key, text in self._read_tags("taint").items()),
-            allocatable={**self.instance_type.amounts, **quantities.parse(self._read_tags("resources"))},
+            labels=self._build_labels(),
+            taints=tuple(_parse_taint(key, text) for key, text in self._read_tags("taint").items()),
+            allocatable={**self.instance_type.resource_amounts, **quantities.parse_quantities(self._read_tags("resources"))},
         )
 
-    def _labels(self) -> dict[str, str]:
+    def _build_labels(self) -> dict[str, str]:
         kind = self.instance_type
         labels = {
             "kubernetes.io/os": "linux",
@@ -81,7 +81,7 @@ class Group:
         return {key.removeprefix(prefix): value for key, value in self.tags.items() if key.startswith(prefix)}
 
 
-def is_complete(node: Node, group: Group) -> bool:
+def has_all_device_resources(node: Node, group: Group) -> bool:
     """True if a node already has all device resources in its group's template.
 
     A node with the accelerator label is incomplete until its device plugins register. A node without the label always
@@ -93,7 +93,7 @@ def is_complete(node: Node, group: Group) -> bool:
     return all(node.allocatable.get(name, 0) for name in group.template.allocatable if "/" in name)
 
 
-def _taint(key: str, text: str) -> Taint:
+def _parse_taint(key: str, text: str) -> Taint:
     """Parse `value:Effect`."""
     value, _, effect = text.rpartition(":")
     return Taint(key, value, effect)

@@ -72,17 +72,17 @@ def connect_by_kubeconfig(file: Path) -> Connection:
     current = next(entry["context"] for entry in document["contexts"] if entry["name"] == document["current-context"])
     cluster = next(entry["cluster"] for entry in document["clusters"] if entry["name"] == current["cluster"])
     user = next(entry["user"] for entry in document["users"] if entry["name"] == current["user"])
-    context = ssl.create_default_context(cadata=_pem(cluster, "certificate-authority").decode())
+    context = ssl.create_default_context(cadata=_read_pem(cluster, "certificate-authority").decode())
     with tempfile.TemporaryDirectory() as folder:  # SSLContext can load client certificates only from files
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
-        certificate.write_bytes(_pem(user, "client-certificate"))
+        certificate.write_bytes(_read_pem(user, "client-certificate"))
         key.touch(mode=0o600)
-        key.write_bytes(_pem(user, "client-key"))
+        key.write_bytes(_read_pem(user, "client-key"))
         context.load_cert_chain(certificate, key)
     return Connection(cluster["server"], context)
 
 
-def _pem(holder: Mapping[str, str], name: str) -> bytes:
+def _read_pem(holder: Mapping[str, str], name: str) -> bytes:
     return base64.b64decode(holder[f"{name}-data"]) if f"{name}-data" in holder else Path(holder[name]).read_bytes()
 
 
@@ -92,13 +92,13 @@ class ApiServer:
         self._opener: OpenerDirector = build_opener(ProxyHandler({}), HTTPSHandler(context=connection.context))
 
     def nodes(self) -> list[Node]:
-        return [objects.node(item) for item in self._list("/api/v1/nodes")]
+        return [objects.parse_node(item) for item in self._list_objects("/api/v1/nodes")]
 
     def pods(self) -> list[Pod]:
-        return [objects.pod(item) for item in self._list("/api/v1/pods")]
+        return [objects.parse_pod(item) for item in self._list_objects("/api/v1/pods")]
 
     def daemons(self) -> list[Pod]:
-        return [objects.daemon_pod(item) for item in self._list("/apis/apps/v1/daemonsets")]
+        return [objects.build_daemon_pod(item) for item in self._list_objects("/apis/apps/v1/daemonsets")]
 
     def taint(self, name: str, taint: Taint) -> None:
         added = {"key": taint.key, "value": taint.value, "effect": taint.effect}
@@ -112,7 +112,7 @@ class ApiServer:
         metadata = {"name": pod.name, "namespace": pod.namespace}
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         try:
-            self._send("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction", body)
+            self._send_request("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction", body)
         except ApiError as error:
             if error.status not in (404, 429):
                 raise
@@ -133,28 +133,28 @@ class ApiServer:
             "lastTimestamp": now,
             "count": 1,
         }
-        self._send("POST", f"/api/v1/namespaces/{pod.namespace}/events", event)
+        self._send_request("POST", f"/api/v1/namespaces/{pod.namespace}/events", event)
 
     def show(self, status: str) -> None:
         """Write the status to the ConfigMap that the real autoscaler uses."""
         path = f"/api/v1/namespaces/{STATUS_NAMESPACE}/configmaps"
         body = {"metadata": {"name": STATUS_NAME, "namespace": STATUS_NAMESPACE}, "data": {"status": status}}
         try:
-            self._send("PUT", f"{path}/{STATUS_NAME}", body)
+            self._send_request("PUT", f"{path}/{STATUS_NAME}", body)
         except ApiError as error:
             if error.status != 404:
                 raise
-            self._send("POST", path, body)
+            self._send_request("POST", path, body)
 
     def _set_taints(self, name: str, change: Callable[[list[Json]], list[Json]]) -> None:
         """Replace the whole Node object, because the real autoscaler's role does not allow patching nodes. Retry on
         conflict."""
         path = f"/api/v1/nodes/{name}"
         for _ in range(UPDATE_ATTEMPTS):
-            node = self._send("GET", path)
+            node = self._send_request("GET", path)
             node["spec"]["taints"] = change(node["spec"].get("taints", []))
             try:
-                self._send("PUT", path, node)
+                self._send_request("PUT", path, node)
             except ApiError as error:
                 if error.status != 409:
                     raise
@@ -162,12 +162,12 @@ class ApiServer:
                 return
         raise ApiError(409, f"node {name}: update failed after {UPDATE_ATTEMPTS} conflicts")
 
-    def _list(self, path: str) -> list[Json]:
+    def _list_objects(self, path: str) -> list[Json]:
         """List objects from the API server's cache instead of etcd, as the real program's informers do."""
-        items: list[Json] = self._send("GET", f"{path}?{urlencode({'resourceVersion': '0'})}")["items"]
+        items: list[Json] = self._send_request("GET", f"{path}?{urlencode({'resourceVersion': '0'})}")["items"]
         return items
 
-    def _send(self, method: str, path: str, body: Json | None = None) -> Any:
+    def _send_request(self, method: str, path: str, body: Json | None = None) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._connection.token_file is not None:  # the kubelet rotates the token, so read it for each request
             headers["Authorization"] = f"Bearer {self._connection.token_file.read_text().strip()}"
@@ -178,10 +178,10 @@ class ApiServer:
                 return json.loads(answer.read() or b"null")
         except HTTPError as error:
             text = error.read().decode(errors="replace")
-            raise ApiError(error.code, f"{method} {path}: {_message(text)}") from None
+            raise ApiError(error.code, f"{method} {path}: {_parse_error_message(text)}") from None
 
 
-def _message(text: str) -> str:
+def _parse_error_message(text: str) -> str:
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):

@@ -70,12 +70,12 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
     @property
-    def goes_with_its_node(self) -> bool:
+    def is_bound_to_node(self) -> bool:
         """True for DaemonSet pods and static pods, which are bound to their node and are not evicted."""
         return self.owner == "DaemonSet" or self.is_mirror
 
 
-def node(raw: Json) -> Node:
+def parse_node(raw: Json) -> Node:
     metadata, spec, status = raw["metadata"], raw.get("spec", {}), raw.get("status", {})
     conditions = {item["type"]: item["status"] for item in status.get("conditions", ())}
     provider = spec.get("providerID", "")
@@ -83,7 +83,7 @@ def node(raw: Json) -> Node:
         name=metadata["name"],
         labels=metadata.get("labels", {}),
         taints=tuple(Taint(item["key"], item.get("value", ""), item["effect"]) for item in spec.get("taints", ())),
-        allocatable=quantities.parse(status.get("allocatable")),
+        allocatable=quantities.parse_quantities(status.get("allocatable")),
         is_ready=conditions.get("Ready") == "True",
         is_cordoned=spec.get("unschedulable", False),
         annotations=metadata.get("annotations", {}),
@@ -91,7 +91,7 @@ def node(raw: Json) -> Node:
     )
 
 
-def pod(raw: Json) -> Pod:
+def parse_pod(raw: Json) -> Pod:
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     affinity = spec.get("affinity") or {}
     required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -100,13 +100,13 @@ def pod(raw: Json) -> Pod:
     return Pod(
         namespace=metadata["namespace"],
         name=metadata["name"],
-        requests=requests(spec),
+        requests=compute_requests(spec),
         labels=metadata.get("labels", {}),
         annotations=annotations,
         node_selector=spec.get("nodeSelector") or {},
         node_terms=tuple(required["nodeSelectorTerms"]) if required else None,
         tolerations=tuple(spec.get("tolerations") or ()),
-        apart=_apart(affinity.get("podAntiAffinity") or {}),
+        apart=_parse_anti_affinity(affinity.get("podAntiAffinity") or {}),
         node=spec.get("nodeName"),
         owner=owners[0]["kind"] if owners else None,
         is_mirror="kubernetes.io/config.mirror" in annotations,
@@ -114,44 +114,44 @@ def pod(raw: Json) -> Pod:
         is_finished=status.get("phase") in ("Succeeded", "Failed"),
         is_unschedulable=_is_unschedulable(metadata, status),
         priority=spec.get("priority") or 0,
-        created=_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else float("-inf"),
+        created=_parse_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else float("-inf"),
         uid=metadata.get("uid", ""),
     )
 
 
-def _time(text: str) -> float:
+def _parse_time(text: str) -> float:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def daemon_pod(raw: Json) -> Pod:
+def build_daemon_pod(raw: Json) -> Pod:
     """Return the pod that a DaemonSet would create on each matching node."""
     template = raw["spec"]["template"]
     metadata = {**template.get("metadata", {}), "name": raw["metadata"]["name"], "namespace": raw["metadata"]["namespace"]}
     controller = {"kind": "DaemonSet", "controller": True}
-    return pod({"metadata": {**metadata, "ownerReferences": [controller]}, "spec": template["spec"]})
+    return parse_pod({"metadata": {**metadata, "ownerReferences": [controller]}, "spec": template["spec"]})
 
 
-def requests(spec: Json) -> dict[str, int]:
+def compute_requests(spec: Json) -> dict[str, int]:
     """Effective requests: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers"""
-    containers = [_requests_of(container) for container in spec["containers"]]
+    containers = [_get_container_requests(container) for container in spec["containers"]]
     initial, sidecars = [], []
     for container in spec.get("initContainers") or ():
-        own = _requests_of(container)
+        own = _get_container_requests(container)
         if container.get("restartPolicy") == "Always":
             sidecars.append(own)
-        initial.append(quantities.total([*sidecars, {} if container.get("restartPolicy") == "Always" else own]))
-    running = quantities.total([*containers, *sidecars])
-    overhead = quantities.parse(spec.get("overhead"))
-    return quantities.total([quantities.largest([running, *initial]), overhead, _ONE_POD])
+        initial.append(quantities.sum_amounts([*sidecars, {} if container.get("restartPolicy") == "Always" else own]))
+    running = quantities.sum_amounts([*containers, *sidecars])
+    overhead = quantities.parse_quantities(spec.get("overhead"))
+    return quantities.sum_amounts([quantities.find_maximum_amounts([running, *initial]), overhead, _ONE_POD])
 
 
-def _requests_of(container: Json) -> dict[str, int]:
+def _get_container_requests(container: Json) -> dict[str, int]:
     """Return the container's requests. A missing request defaults to the limit, as in the API server."""
     resources = container.get("resources") or {}
-    return quantities.parse({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    return quantities.parse_quantities({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def _apart(anti_affinity: Json) -> tuple[Json, ...]:
+def _parse_anti_affinity(anti_affinity: Json) -> tuple[Json, ...]:
     terms: Sequence[Json] = anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     return tuple(term.get("labelSelector") or {} for term in terms if term.get("topologyKey") == HOSTNAME)
 

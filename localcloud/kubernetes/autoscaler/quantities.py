@@ -13,7 +13,7 @@ Amounts = Mapping[str, int]
 """Amount of each resource in thousandths, keyed by resource name."""
 
 
-def thousandths(text: str | int) -> int:
+def parse_quantity(text: str | int) -> int:
     """Parse a quantity such as `2`, `500m`, `10Gi` or `1e3`. Round up to thousandths, as Kubernetes does."""
     matched = _QUANTITY.fullmatch(str(text))
     if matched is None:
@@ -28,11 +28,11 @@ def thousandths(text: str | int) -> int:
     return int((value * 1000).to_integral_value(ROUND_CEILING))
 
 
-def parse(amounts: Mapping[str, str | int] | None) -> dict[str, int]:
-    return {name: thousandths(amount) for name, amount in (amounts or {}).items()}
+def parse_quantities(amounts: Mapping[str, str | int] | None) -> dict[str, int]:
+    return {name: parse_quantity(amount) for name, amount in (amounts or {}).items()}
 
 
-def total(several: Iterable[Amounts]) -> dict[str, int]:
+def sum_amounts(several: Iterable[Amounts]) -> dict[str, int]:
     totals: dict[str, int] = {}
     for amounts in several:
         for name, amount in amounts.items():
@@ -40,7 +40,7 @@ def total(several: Iterable[Amounts]) -> dict[str, int]:
     return totals
 
 
-def largest(several: Iterable[Amounts]) -> dict[str, int]:
+def find_maximum_amounts(several: Iterable[Amounts]) -> dict[str, int]:
     maxima: dict[str, int] = {}
     for amounts in several:
         for name, amount in amounts.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from localcloud.kubernetes.autoscaler.fitting import FilledNode
 from localcloud.kubernetes.autoscaler.groups import GPU, Group
 from localcloud.kubernetes.autoscaler.objects import SAFE_TO_EVICT, SCALE_DOWN_DISABLED, Node, Pod, Taint
-from localcloud.kubernetes.autoscaler.scale_up import group_of
+from localcloud.kubernetes.autoscaler.scale_up import find_group
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 """Taint on a node that is being removed. It keeps new pods off the node."""
@@ -34,7 +34,7 @@ class Verdict:
     """Pods to evict before the node can be removed."""
 
 
-def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], rules: Rules) -> list[Verdict]:
+def judge_nodes(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], rules: Rules) -> list[Verdict]:
     """Return a verdict for each node that belongs to a group. The nodes with the fewest pods come first.
 
     Pods that must move from unneeded nodes use resources of the remaining nodes.
@@ -42,21 +42,21 @@ def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], r
     places = {
         node.name: FilledNode(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes
     }
-    members = [(node, group) for node in nodes if (group := group_of(node, groups)) is not None]
+    members = [(node, group) for node in nodes if (group := find_group(node, groups)) is not None]
     verdicts: list[Verdict] = []
-    for node, group in sorted(members, key=lambda member: (len(_own_pods(places[member[0].name])), member[0].name)):
+    for node, group in sorted(members, key=lambda member: (len(_list_own_pods(places[member[0].name])), member[0].name)):
         gone = {verdict.node.name for verdict in verdicts if not verdict.needed}
         other_places = [place for name, place in places.items() if name != node.name and name not in gone and place.node.is_ready]
-        verdicts.append(_judge_one(places[node.name], group, other_places, rules))
+        verdicts.append(_judge_node(places[node.name], group, other_places, rules))
     return verdicts
 
 
-def _judge_one(place: FilledNode, group: Group, other_places: Sequence[FilledNode], rules: Rules) -> Verdict:
-    node, own = place.node, _own_pods(place)
+def _judge_node(place: FilledNode, group: Group, other_places: Sequence[FilledNode], rules: Rules) -> Verdict:
+    node, own = place.node, _list_own_pods(place)
     if node.annotations.get(SCALE_DOWN_DISABLED) == "true":
         return Verdict(node, group, f"it has the annotation {SCALE_DOWN_DISABLED}")
     for pod in place.pods:
-        if pod.goes_with_its_node and pod.annotations.get(SAFE_TO_EVICT) == "false":
+        if pod.is_bound_to_node and pod.annotations.get(SAFE_TO_EVICT) == "false":
             return Verdict(node, group, f"pod {pod.full_name} is not safe to evict")
     if not own:
         return Verdict(node, group)
@@ -64,12 +64,12 @@ def _judge_one(place: FilledNode, group: Group, other_places: Sequence[FilledNod
     if (share := utilization(place)) >= threshold:
         return Verdict(node, group, f"its utilization is {share:.0%}")
     for pod in own:
-        if reason := obstacle(pod, rules):
+        if reason := find_eviction_obstacle(pod, rules):
             return Verdict(node, group, f"pod {pod.full_name} {reason}")
-    return _move(node, group, own, other_places)
+    return _plan_pod_moves(node, group, own, other_places)
 
 
-def _move(node: Node, group: Group, own: Sequence[Pod], other_places: Sequence[FilledNode]) -> Verdict:
+def _plan_pod_moves(node: Node, group: Group, own: Sequence[Pod], other_places: Sequence[FilledNode]) -> Verdict:
     """Plan to move all of a node's pods to other nodes, or none of the pods if one does not fit."""
     trial = [(place, FilledNode(place.node, place.pods)) for place in other_places]
     moves: list[tuple[FilledNode, Pod]] = []
@@ -92,7 +92,7 @@ def utilization(place: FilledNode) -> float:
     return max(shares, default=0.0)
 
 
-def obstacle(pod: Pod, rules: Rules) -> str:
+def find_eviction_obstacle(pod: Pod, rules: Rules) -> str:
     """Return why a pod must not be evicted; empty if it can be evicted."""
     annotated = pod.annotations.get(SAFE_TO_EVICT)
     if annotated == "true":
@@ -114,7 +114,7 @@ def deletion_taint(now: float) -> Taint:
     return Taint(TO_BE_DELETED, str(int(now)), "NoSchedule")
 
 
-def select_allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
+def select_removable(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
     """Return the unneeded nodes that can be removed without shrinking a group below its minimum size.
 
     `ending` is the number of nodes already being removed from each group, keyed by group name.
@@ -128,5 +128,5 @@ def select_allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> li
     return chosen
 
 
-def _own_pods(place: FilledNode) -> list[Pod]:
-    return [pod for pod in place.pods if not pod.goes_with_its_node]
+def _list_own_pods(place: FilledNode) -> list[Pod]:
+    return [pod for pod in place.pods if not pod.is_bound_to_node]

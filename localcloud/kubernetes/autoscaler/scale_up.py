@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from localcloud.kubernetes.autoscaler.fitting import FilledNode, selection_refusals, taint_refusals
-from localcloud.kubernetes.autoscaler.groups import Group, is_complete
+from localcloud.kubernetes.autoscaler.fitting import FilledNode, find_selector_refusals, find_taint_refusals
+from localcloud.kubernetes.autoscaler.groups import Group, has_all_device_resources
 from localcloud.kubernetes.autoscaler.objects import Node, Pod
 
 
@@ -54,7 +54,7 @@ EXPANDERS: Mapping[str, Expander] = {
 """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-expanders"""
 
 
-def plan(
+def plan_scale_up(
     pods: Iterable[Pod],
     nodes: Iterable[Node],
     groups: Sequence[Group],
@@ -70,19 +70,19 @@ def plan(
     long: these nodes count toward their group's size but can run no pods.
     """
     everything = list(pods)
-    places = existing_places(nodes, everything, groups, daemons, lost)
+    places = list_available_nodes(nodes, everything, groups, daemons, lost)
     waiting: list[Pod] = []
     expected: dict[str, str] = {}
-    for pod in _largest_first(pod for pod in everything if pod.is_unschedulable):
-        if (place := _put(pod, places)) is None:
+    for pod in _sort_by_size(pod for pod in everything if pod.is_unschedulable):
+        if (place := _place_pod(pod, places)) is None:
             waiting.append(pod)
         else:
             expected[pod.full_name] = place.node.name
     increases: dict[str, int] = {}
     helped: dict[str, tuple[Pod, ...]] = {}
-    can_grow = {group.name: group.room for group in groups if group.name not in (paused or {})}
+    can_grow = {group.name: group.free_node_count for group in groups if group.name not in (paused or {})}
     while options := [
-        option for group in groups if (option := _option(group, waiting, daemons, can_grow.get(group.name, 0))) is not None
+        option for group in groups if (option := _build_option(group, waiting, daemons, can_grow.get(group.name, 0))) is not None
     ]:
         chosen = EXPANDERS[expander](options)
         name, count = chosen.group.name, len(chosen.places)
@@ -91,11 +91,11 @@ def plan(
         can_grow[name] -= count
         taken = {pod.full_name for pod in chosen.pods}
         waiting = [pod for pod in waiting if pod.full_name not in taken]
-    hopeless = [(pod, why_pending(pod, groups, daemons, paused or {})) for pod in waiting]
+    hopeless = [(pod, explain_pending_pod(pod, groups, daemons, paused or {})) for pod in waiting]
     return Plan(increases, helped, hopeless, expected)
 
 
-def existing_places(
+def list_available_nodes(
     nodes: Iterable[Node],
     pods: Sequence[Pod],
     groups: Sequence[Group],
@@ -105,31 +105,31 @@ def existing_places(
     """Return the nodes that accept pods, plus the future nodes that each group needs to reach its desired size."""
     places, here = [], {group.name: 0 for group in groups}
     for node in nodes:
-        group = group_of(node, groups)
+        group = find_group(node, groups)
         if group is not None and node.name in lost:
             here[group.name] += 1
             continue
-        if not node.is_ready or (group is not None and not is_complete(node, group)):
+        if not node.is_ready or (group is not None and not has_all_device_resources(node, group)):
             continue
         places.append(FilledNode(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)))
         if group is not None:
             here[group.name] += 1
     for group in groups:
-        places += [new_place(group, daemons) for _ in range(group.desired - here[group.name])]
+        places += [build_future_node(group, daemons) for _ in range(group.desired - here[group.name])]
     return places
 
 
-def group_of(node: Node, groups: Iterable[Group]) -> Group | None:
+def find_group(node: Node, groups: Iterable[Group]) -> Group | None:
     return next((group for group in groups if node.instance_id in group.instances), None)
 
 
-def new_place(group: Group, daemons: Iterable[Pod]) -> FilledNode:
+def build_future_node(group: Group, daemons: Iterable[Pod]) -> FilledNode:
     """Return a future node with the DaemonSet pods that will run on it."""
     template = group.template
-    return FilledNode(template, (pod for pod in daemons if not _keeps_away(pod, template)))
+    return FilledNode(template, (pod for pod in daemons if not _is_refused_by(pod, template)))
 
 
-def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], paused: Mapping[str, str]) -> str:
+def explain_pending_pod(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], paused: Mapping[str, str]) -> str:
     """Return a one-sentence reason why a pod stays pending."""
     if not groups:
         return "no Auto Scaling group has the tags given in --node-group-auto-discovery"
@@ -144,21 +144,21 @@ def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], pause
         return f"no group has {' and '.join(missing)}"
     reasons = []
     for group in groups:
-        refusals = new_place(group, daemons).refusals(pod)
+        refusals = build_future_node(group, daemons).refusals(pod)
         if not refusals:
             refusals = [paused.get(group.name) or f"already at its maximum size of {group.maximum}"]
         reasons.append(f"{group.name}: {', '.join(refusals)}")
     return "; ".join(reasons)
 
 
-def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int) -> Option | None:
+def _build_option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int) -> Option | None:
     places: list[FilledNode] = []
     helped: list[Pod] = []
     for pod in pods:
-        if _put(pod, places):
+        if _place_pod(pod, places):
             helped.append(pod)
         elif len(places) < room:
-            fresh = new_place(group, daemons)
+            fresh = build_future_node(group, daemons)
             if not fresh.refusals(pod):
                 fresh.put(pod)
                 places.append(fresh)
@@ -166,7 +166,7 @@ def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int
     return Option(group, tuple(places), tuple(helped)) if helped else None
 
 
-def _put(pod: Pod, places: Iterable[FilledNode]) -> FilledNode | None:
+def _place_pod(pod: Pod, places: Iterable[FilledNode]) -> FilledNode | None:
     """Place the pod on the first node with room for it and return that node; None if no node has room."""
     for place in places:
         if not place.refusals(pod):
@@ -175,9 +175,9 @@ def _put(pod: Pod, places: Iterable[FilledNode]) -> FilledNode | None:
     return None
 
 
-def _keeps_away(pod: Pod, node: Node) -> bool:
-    return any(selection_refusals(pod, node)) or any(taint_refusals(pod, node.taints))
+def _is_refused_by(pod: Pod, node: Node) -> bool:
+    return any(find_selector_refusals(pod, node)) or any(find_taint_refusals(pod, node.taints))
 
 
-def _largest_first(pods: Iterable[Pod]) -> list[Pod]:
+def _sort_by_size(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: (-pod.requests.get("cpu", 0), -pod.requests.get("memory", 0), pod.full_name))

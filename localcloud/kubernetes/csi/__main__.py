@@ -15,7 +15,7 @@ from types import FrameType
 
 from localcloud.control import TOKEN_VARIABLE, Control, ControlError
 from localcloud.kubernetes.csi import mounts
-from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, Volumes, serve
+from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, Volumes, serve_driver
 from localcloud.kubernetes.efs_csi.handles import Handle
 from localcloud.kubernetes.efs_csi.volumes import EfsVolumes
 from localcloud.kubernetes.fsx_csi.volumes import LustreVolumes
@@ -34,19 +34,19 @@ def main() -> int:
     parser.add_argument("--pid", type=int, required=True, help="pid of any process on the node")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    mounts.enter(arguments.pid)
+    mounts.enter_mount_namespace(arguments.pid)
     ending = threading.Event()
 
-    def end(*_: int | FrameType | None) -> None:
+    def request_end(*_: int | FrameType | None) -> None:
         ending.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, request_end)
     endpoint = KUBELET / "plugins" / arguments.driver / "csi.sock"
     registration = KUBELET / "plugins_registry" / f"{arguments.driver}-reg.sock"
     aws = MountClient(Control(arguments.aws, os.environ[TOKEN_VARIABLE]), arguments.region, arguments.instance)
     volumes: Volumes = EfsVolumes(aws.efs) if arguments.driver == EfsVolumes.driver else LustreVolumes(aws.lustre)
-    server = serve(Driver(arguments.instance, endpoint, registration, volumes, mounts))
+    server = serve_driver(Driver(arguments.instance, endpoint, registration, volumes, mounts))
     ending.wait()
     # the kubelet unregisters a driver when its registration socket is deleted
     registration.unlink(missing_ok=True)
@@ -62,14 +62,14 @@ class MountClient:
         self._control, self._region, self._instance = control, region, instance
 
     def efs(self, handle: Handle, encrypted: bool) -> Source:
-        return self._ask(
+        return self._request_mount(
             "efs", fileSystem=handle.file_system, accessPoint=handle.access_point, path=handle.path, encrypted=encrypted
         )
 
     def lustre(self, source: str) -> Source:
-        return self._ask("fsx", source=source)
+        return self._request_mount("fsx", source=source)
 
-    def _ask(self, service: str, **volume: object) -> Source:
+    def _request_mount(self, service: str, **volume: object) -> Source:
         query = {"region": self._region, "instance": self._instance, **volume}
         try:
             answer = self._control.post(f"{service}/mounts", query, TIMEOUT_SECONDS)

@@ -61,7 +61,7 @@ _MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
 _OPTIONAL, _REPEATED = descriptor_pb2.FieldDescriptorProto.LABEL_OPTIONAL, descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
 
 
-def _file(package: str, table: Mapping[str, Fields]) -> descriptor_pb2.FileDescriptorProto:
+def _build_file_descriptor(package: str, table: Mapping[str, Fields]) -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     for name, fields in table.items():
         message = file.message_type.add(name=name)
@@ -87,25 +87,25 @@ def _add_field(message: Any, package: str, owner: str, name: str, number: int, k
     field.type_name = f".{package}.{kind}"
 
 
-def _classes() -> dict[str, Any]:
+def _build_message_classes() -> dict[str, Any]:
     """Build the message classes in a separate descriptor pool, because another package in this process may register the
     real .proto files."""
     pool = descriptor_pool.DescriptorPool()
     classes = {}
     for package, table in TABLES.items():
-        pool.Add(_file(package, table))
+        pool.Add(_build_file_descriptor(package, table))
         for name in table:
             classes[f"{package}.{name}"] = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
     return classes
 
 
-CLASSES: Mapping[str, Any] = _classes()
+CLASSES: Mapping[str, Any] = _build_message_classes()
 
 
-def csi(name: str) -> Any:
+def get_csi_class(name: str) -> Any:
     """Return the class of the CSI message with this name."""
     return CLASSES[f"{CSI}.{name}"]
 
 
-def registration(name: str) -> Any:
+def get_registration_class(name: str) -> Any:
     return CLASSES[f"{REGISTRATION}.{name}"]

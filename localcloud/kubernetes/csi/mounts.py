@@ -13,12 +13,12 @@ _own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
 """This process's folder in /proc, kept open because a node's /proc does not show this process."""
 
 
-def enter(pid: int) -> None:
+def enter_mount_namespace(pid: int) -> None:
     """Enter the mount namespace of the process `pid`. The calling process must be single-threaded."""
     assert threading.active_count() == 1, "a multithreaded process cannot change its mount namespace"
     descriptor = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)
     try:
-        _call("setns", descriptor, _CLONE_NEWNS)
+        _call_libc("setns", descriptor, _CLONE_NEWNS)
     finally:
         os.close(descriptor)
     os.chdir("/")
@@ -29,10 +29,10 @@ def bind(source: Path, target: Path, *, read_only: bool) -> None:
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
         return
-    _call("mount", os.fsencode(source), os.fsencode(target), None, _BIND, None)
+    _call_libc("mount", os.fsencode(source), os.fsencode(target), None, _BIND, None)
     if read_only:
         try:
-            _call("mount", None, os.fsencode(target), None, _BIND | _REMOUNT | _READ_ONLY, None)
+            _call_libc("mount", None, os.fsencode(target), None, _BIND | _REMOUNT | _READ_ONLY, None)
         except OSError:
             unmount(target)
             raise
@@ -41,7 +41,7 @@ def bind(source: Path, target: Path, *, read_only: bool) -> None:
 def unmount(target: Path) -> None:
     """Unmount the target and remove the mount point. Do nothing if the target does not exist."""
     while is_mounted(target):
-        _call("umount2", os.fsencode(target), _DETACH)
+        _call_libc("umount2", os.fsencode(target), _DETACH)
     if target.exists():
         target.rmdir()
 
@@ -60,7 +60,7 @@ def _decode_octal(text: str) -> str:
     return text
 
 
-def _call(name: str, *arguments: object) -> None:
+def _call_libc(name: str, *arguments: object) -> None:
     if getattr(_library, name)(*arguments) == -1:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")

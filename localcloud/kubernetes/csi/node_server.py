@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import grpc
 
-from localcloud.kubernetes.csi.messages import csi, registration
+from localcloud.kubernetes.csi.messages import get_csi_class, get_registration_class
 
 log = logging.getLogger(__name__)
 
@@ -71,29 +71,29 @@ class Driver:
 
     def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
         """Return the request class and the handler of each gRPC call, keyed by the call's full name."""
-        nothing = csi("Nothing")
+        nothing = get_csi_class("Nothing")
         return {
             "csi.v1.Identity/GetPluginInfo": (
                 nothing,
-                lambda _: csi("GetPluginInfoResponse")(name=self._volumes.driver, vendor_version=self._volumes.version),
+                lambda _: get_csi_class("GetPluginInfoResponse")(name=self._volumes.driver, vendor_version=self._volumes.version),
             ),
-            "csi.v1.Identity/GetPluginCapabilities": (nothing, lambda _: csi("GetPluginCapabilitiesResponse")()),
-            "csi.v1.Identity/Probe": (nothing, lambda _: csi("ProbeResponse")(ready=csi("Bool")(value=True))),
-            "csi.v1.Node/NodeGetInfo": (nothing, lambda _: csi("NodeGetInfoResponse")(node_id=self._node_id)),
-            "csi.v1.Node/NodeGetCapabilities": (nothing, self._capabilities),
-            "csi.v1.Node/NodePublishVolume": (csi("NodePublishVolumeRequest"), self._publish),
-            "csi.v1.Node/NodeUnpublishVolume": (csi("NodeUnpublishVolumeRequest"), self._unpublish),
-            "csi.v1.Node/NodeGetVolumeStats": (csi("NodeGetVolumeStatsRequest"), self._stats),
-            "pluginregistration.Registration/GetInfo": (registration("InfoRequest"), self._info),
+            "csi.v1.Identity/GetPluginCapabilities": (nothing, lambda _: get_csi_class("GetPluginCapabilitiesResponse")()),
+            "csi.v1.Identity/Probe": (nothing, lambda _: get_csi_class("ProbeResponse")(ready=get_csi_class("Bool")(value=True))),
+            "csi.v1.Node/NodeGetInfo": (nothing, lambda _: get_csi_class("NodeGetInfoResponse")(node_id=self._node_id)),
+            "csi.v1.Node/NodeGetCapabilities": (nothing, self._get_capabilities),
+            "csi.v1.Node/NodePublishVolume": (get_csi_class("NodePublishVolumeRequest"), self._publish),
+            "csi.v1.Node/NodeUnpublishVolume": (get_csi_class("NodeUnpublishVolumeRequest"), self._unpublish),
+            "csi.v1.Node/NodeGetVolumeStats": (get_csi_class("NodeGetVolumeStatsRequest"), self._get_volume_stats),
+            "pluginregistration.Registration/GetInfo": (get_registration_class("InfoRequest"), self._get_plugin_info),
             "pluginregistration.Registration/NotifyRegistrationStatus": (
-                registration("RegistrationStatus"),
-                self._note_registration,
+                get_registration_class("RegistrationStatus"),
+                self._log_registration,
             ),
         }
 
-    def _capabilities(self, _: Any) -> Any:
-        able = csi("NodeServiceCapability")(rpc=csi("RPC")(type=_GET_VOLUME_STATS))
-        return csi("NodeGetCapabilitiesResponse")(capabilities=[able] if self._volumes.statistics else [])
+    def _get_capabilities(self, _: Any) -> Any:
+        able = get_csi_class("NodeServiceCapability")(rpc=get_csi_class("RPC")(type=_GET_VOLUME_STATS))
+        return get_csi_class("NodeGetCapabilitiesResponse")(capabilities=[able] if self._volumes.statistics else [])
 
     def _publish(self, request: Any) -> Any:
         if not request.target_path:
@@ -113,7 +113,7 @@ class Driver:
             message = f"Could not mount {str(volume)!r} at {request.target_path!r}: {error}"
             raise CallFailed(grpc.StatusCode.INTERNAL, message) from error
         log.info("mounted %s at %s", volume, request.target_path)
-        return csi("Nothing")()
+        return get_csi_class("Nothing")()
 
     def _unpublish(self, request: Any) -> Any:
         try:
@@ -121,31 +121,31 @@ class Driver:
         except OSError as error:
             raise CallFailed(grpc.StatusCode.INTERNAL, f"Could not unmount {request.target_path!r}: {error}") from error
         log.info("unmounted %s", request.target_path)
-        return csi("Nothing")()
+        return get_csi_class("Nothing")()
 
-    def _stats(self, request: Any) -> Any:
+    def _get_volume_stats(self, request: Any) -> Any:
         try:
             status = os.statvfs(request.volume_path)
         except OSError as error:
             raise CallFailed(grpc.StatusCode.NOT_FOUND, f"Could not stat {request.volume_path!r}: {error}") from error
         total, free = status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
-        usage = csi("VolumeUsage")(available=free, total=total, used=total - free, unit=_BYTES)
-        return csi("NodeGetVolumeStatsResponse")(usage=[usage])
+        usage = get_csi_class("VolumeUsage")(available=free, total=total, used=total - free, unit=_BYTES)
+        return get_csi_class("NodeGetVolumeStatsResponse")(usage=[usage])
 
-    def _info(self, _: Any) -> Any:
-        return registration("PluginInfo")(
+    def _get_plugin_info(self, _: Any) -> Any:
+        return get_registration_class("PluginInfo")(
             type="CSIPlugin", name=self._volumes.driver, endpoint=str(self.sockets[0]), supported_versions=["1.0.0"]
         )
 
-    def _note_registration(self, status: Any) -> Any:
+    def _log_registration(self, status: Any) -> Any:
         if status.plugin_registered:
             log.info("the kubelet registered the driver")
         else:
             log.error("the kubelet failed to register the driver: %s", status.error)
-            self._reappear()
-        return registration("RegistrationStatusResponse")()
+            self._recreate_registration_socket()
+        return get_registration_class("RegistrationStatusResponse")()
 
-    def _reappear(self) -> None:
+    def _recreate_registration_socket(self) -> None:
         """Make the kubelet register the driver again. The kubelet tries once each time the registration socket appears.
 
         Registration fails while the API server is down or the Node object does not exist yet. The real driver's
@@ -166,14 +166,14 @@ class CallFailed(Exception):
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, calls: Mapping[str, tuple[Any, Callable[[Any], Any]]]) -> None:
-        self._handlers = {f"/{name}": _handler(name, *entry) for name, entry in calls.items()}
+        self._handlers = {f"/{name}": _create_handler(name, *entry) for name, entry in calls.items()}
 
     def service(self, details: Any) -> Any:
         return self._handlers.get(details.method)
 
 
-def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any:
-    def call(request: Any, context: Any) -> Any:
+def _create_handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any:
+    def handle_call(request: Any, context: Any) -> Any:
         try:
             return answer(request)
         except CallFailed as failed:
@@ -181,11 +181,13 @@ def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any
             context.abort(failed.code, str(failed))
 
     return grpc.unary_unary_rpc_method_handler(
-        call, request_deserializer=request_class.FromString, response_serializer=lambda message: message.SerializeToString()
+        handle_call,
+        request_deserializer=request_class.FromString,
+        response_serializer=lambda message: message.SerializeToString(),
     )
 
 
-def serve(driver: Driver) -> grpc.Server:
+def serve_driver(driver: Driver) -> grpc.Server:
     """Serve on the driver's Unix sockets. Replace stale sockets left by an earlier process."""
     server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
     for path in driver.sockets:

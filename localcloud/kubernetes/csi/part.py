@@ -51,13 +51,13 @@ class CsiPart(NodeAddon):
         self.cluster.api.delete(f"/apis/storage.k8s.io/v1/csidrivers/{self.driver}")
         self.cluster.api.delete(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{self.service_account}")
 
-    def start_on(self, node: Node, first: int) -> None:
+    def start_on_node(self, node: Node, first: int) -> None:
         where = ["--driver", self.driver, "--instance", node.machine.id, "--region", self.cluster.region]
         self.cluster.supervisor.start(
-            self.process_name(node),
+            self.get_process_name(node),
             [sys.executable, "-m", __package__ or "", *where, "--aws", self.cluster.control.url, "--pid", str(first)],
             environment={"PYTHONPATH": str(ROOT), TOKEN_VARIABLE: self.cluster.control.token},
         )
 
-    def process_name(self, node: Node) -> str:
+    def get_process_name(self, node: Node) -> str:
         return f"{self.driver.partition('.')[0]}-csi-{node.title}"

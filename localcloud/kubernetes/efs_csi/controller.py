@@ -32,8 +32,8 @@ class Controller:
         self._cluster = cluster
         self._ending = threading.Event()
         self._threads = [
-            threading.Thread(target=self._follow, args=arguments, name=f"efs-csi-{cluster.id}", daemon=True)
-            for arguments in ((_CLAIMS, self._provision), (_VOLUMES, self._remove))
+            threading.Thread(target=self._watch_objects, args=arguments, name=f"efs-csi-{cluster.id}", daemon=True)
+            for arguments in ((_CLAIMS, self._provision_volume), (_VOLUMES, self._delete_volume))
         ]
 
     def start(self) -> None:
@@ -44,7 +44,7 @@ class Controller:
         """Stop the threads when their current watches end."""
         self._ending.set()
 
-    def _follow(self, path: str, handle: Callable[[Json], None]) -> None:
+    def _watch_objects(self, path: str, handle: Callable[[Json], None]) -> None:
         while not self._ending.is_set():
             try:
                 for event in self._cluster.api.watch(path, seconds=WATCH_SECONDS):
@@ -56,29 +56,29 @@ class Controller:
                 log.debug("watching %s: %r", path, error)
                 self._ending.wait(PAUSE_SECONDS)
 
-    def _provision(self, claim: Json) -> None:
-        if not provisioning.is_ours(claim):
+    def _provision_volume(self, claim: Json) -> None:
+        if not provisioning.must_provision(claim):
             return
         try:
             storage_class = self._api.find(f"/apis/storage.k8s.io/v1/storageclasses/{claim['spec']['storageClassName']}")
             if storage_class is None:
                 return
-            handle = self._create(storage_class, claim)
+            handle = self._create_access_point(storage_class, claim)
         except (Unprovisionable, CredentialsRefused, ClientError, BotoCoreError) as error:
             message = f'failed to provision volume with StorageClass "{claim["spec"]["storageClassName"]}": {error}'
             self._record_event(claim, "ProvisioningFailed", message, "Warning")
             return
         try:
-            self._api.create(_VOLUMES, provisioning.volume(storage_class, claim, str(handle)))
+            self._api.create(_VOLUMES, provisioning.build_volume(storage_class, claim, str(handle)))
         except ApiError as error:
             if error.status == 409:  # an earlier event for this claim already created the volume
                 return
             raise
         self._record_event(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
 
-    def _create(self, storage_class: Json, claim: Json) -> Handle:
-        efs = self._efs()
-        file_system = provisioning.file_system_of(storage_class)
+    def _create_access_point(self, storage_class: Json, claim: Json) -> Handle:
+        efs = self._create_efs_client()
+        file_system = provisioning.parse_file_system_id(storage_class)
         points = [
             point
             for page in efs.get_paginator("describe_access_points").paginate(FileSystemId=file_system)
@@ -89,16 +89,16 @@ class Controller:
         if existing is not None:
             return Handle(file_system, existing["AccessPointId"])
         taken = {point["PosixUser"]["Gid"] for point in points if point.get("PosixUser")}
-        created = efs.create_access_point(**provisioning.wanted(storage_class, claim, taken).request())
+        created = efs.create_access_point(**provisioning.plan_access_point(storage_class, claim, taken).request())
         log.info("claim %s: access point %s", token, created["AccessPointId"])
         return Handle(file_system, created["AccessPointId"])
 
-    def _remove(self, volume: Json) -> None:
-        if not provisioning.is_done_with(volume):
+    def _delete_volume(self, volume: Json) -> None:
+        if not provisioning.must_delete(volume):
             return
         handle = handles.parse(volume["spec"]["csi"]["volumeHandle"])
         try:
-            self._efs().delete_access_point(AccessPointId=handle.access_point)
+            self._create_efs_client().delete_access_point(AccessPointId=handle.access_point)
         except (CredentialsRefused, ClientError, BotoCoreError) as error:
             if "AccessPointNotFound" not in str(error):
                 self._record_event(volume, "VolumeFailedDelete", str(error), "Warning")
@@ -110,7 +110,7 @@ class Controller:
     def _api(self) -> Api:
         return self._cluster.api
 
-    def _efs(self) -> Any:
+    def _create_efs_client(self) -> Any:
         """Return an EFS client that, like the real controller, uses the IAM role of the controller's service
         account."""
         import boto3  # slow to import
@@ -118,7 +118,7 @@ class Controller:
         cluster = self._cluster
         pod = Pod("kube-system", SERVICE_ACCOUNT, "efs-csi-controller", "efs-csi-controller")
         with gateway.LOCK:
-            keys = credentials.assume(cluster.account, cluster.region, cluster.name, pod)
+            keys = credentials.assume_pod_role(cluster.account, cluster.region, cluster.name, pod)
         session = boto3.session.Session(
             aws_access_key_id=keys["AccessKeyId"],
             aws_secret_access_key=keys["SecretAccessKey"],
@@ -142,7 +142,7 @@ class Controller:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {"apiVersion": "v1", "kind": about["kind"], **_reference(metadata)},
+            "involvedObject": {"apiVersion": "v1", "kind": about["kind"], **_build_object_reference(metadata)},
             "reason": reason,
             "message": message,
             "type": kind,
@@ -156,5 +156,5 @@ class Controller:
         self._api.create(f"/api/v1/namespaces/{namespace}/events", event)
 
 
-def _reference(metadata: Mapping[str, Any]) -> Json:
+def _build_object_reference(metadata: Mapping[str, Any]) -> Json:
     return {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion") if key in metadata}

@@ -66,7 +66,7 @@ class Wanted:
         }
 
 
-def file_system_of(storage_class: Mapping[str, Any]) -> str:
+def parse_file_system_id(storage_class: Mapping[str, Any]) -> str:
     """Return the storage class's file system ID. This function is called first, so it also validates the parameters."""
     parameters: Mapping[str, str] = storage_class.get("parameters") or {}
     for name in sorted(parameters):
@@ -81,26 +81,26 @@ def file_system_of(storage_class: Mapping[str, Any]) -> str:
     return parameters["fileSystemId"]
 
 
-def wanted(storage_class: Mapping[str, Any], claim: Mapping[str, Any], taken_groups: Collection[int]) -> Wanted:
+def plan_access_point(storage_class: Mapping[str, Any], claim: Mapping[str, Any], taken_groups: Collection[int]) -> Wanted:
     """Return the access point to create. `taken_groups`: GIDs in use by the file system's access points."""
-    file_system = file_system_of(storage_class)
+    file_system = parse_file_system_id(storage_class)
     parameters: Mapping[str, str] = storage_class["parameters"]
     permissions = parameters.get("directoryPerms", "")
     if not _PERMISSIONS.fullmatch(permissions):
         raise Unprovisionable(f'directoryPerms must be an octal number such as "700" (got {permissions!r})')
-    gid = _number(parameters, "gid")
+    gid = _parse_number(parameters, "gid")
     if gid is None:
-        gid = _free_group(parameters, taken_groups)
-    uid = _number(parameters, "uid")
+        gid = _find_free_gid(parameters, taken_groups)
+    uid = _parse_number(parameters, "uid")
     name = volume_name(claim)
-    return Wanted(file_system, gid if uid is None else uid, gid, _path(parameters, claim, name), permissions, name)
+    return Wanted(file_system, gid if uid is None else uid, gid, _build_path(parameters, claim, name), permissions, name)
 
 
 def volume_name(claim: Mapping[str, Any]) -> str:
     return f"pvc-{claim['metadata']['uid']}"
 
 
-def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: str) -> Json:
+def build_volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: str) -> Json:
     """Return the PersistentVolume, which Kubernetes can bind only to this claim."""
     metadata, spec = claim["metadata"], claim["spec"]
     return {
@@ -126,7 +126,7 @@ def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: s
     }
 
 
-def is_ours(claim: Mapping[str, Any]) -> bool:
+def must_provision(claim: Mapping[str, Any]) -> bool:
     """True if the claim is waiting for this driver to provision its volume."""
     metadata = claim["metadata"]
     return (
@@ -136,7 +136,7 @@ def is_ours(claim: Mapping[str, Any]) -> bool:
     )
 
 
-def is_done_with(persistent: Mapping[str, Any]) -> bool:
+def must_delete(persistent: Mapping[str, Any]) -> bool:
     """True if this driver created the volume and must now delete it and its access point."""
     return (
         persistent.get("status", {}).get("phase") == "Released"
@@ -146,12 +146,12 @@ def is_done_with(persistent: Mapping[str, Any]) -> bool:
     )
 
 
-def _path(parameters: Mapping[str, str], claim: Mapping[str, Any], name: str) -> str:
+def _build_path(parameters: Mapping[str, str], claim: Mapping[str, Any], name: str) -> str:
     pattern = parameters.get("subPathPattern")
     if pattern is None:
         below = name
     else:
-        below = _PATTERN.sub(lambda match: _value(match[1], claim, name), pattern).strip("/")
+        below = _PATTERN.sub(lambda match: _expand_variable(match[1], claim, name), pattern).strip("/")
         if parameters.get("ensureUniqueDirectory", "true") == "true":
             below = f"{below}-{uuid.UUID(claim['metadata']['uid'])}"
     path = "/".join(["", *(part for part in f"{parameters.get('basePath', '')}/{below}".split("/") if part)])
@@ -162,7 +162,7 @@ def _path(parameters: Mapping[str, str], claim: Mapping[str, Any], name: str) ->
     return path
 
 
-def _value(name: str, claim: Mapping[str, Any], volume: str) -> str:
+def _expand_variable(name: str, claim: Mapping[str, Any], volume: str) -> str:
     """Return the value of one variable of a subPathPattern."""
     metadata = claim["metadata"]
     values = {".PVC.name": metadata["name"], ".PVC.namespace": metadata["namespace"], ".PV.name": volume}
@@ -172,8 +172,8 @@ def _value(name: str, claim: Mapping[str, Any], volume: str) -> str:
     return str(values[name])
 
 
-def _free_group(parameters: Mapping[str, str], taken: Collection[int]) -> int:
-    first, last = _number(parameters, "gidRangeStart"), _number(parameters, "gidRangeEnd")
+def _find_free_gid(parameters: Mapping[str, str], taken: Collection[int]) -> int:
+    first, last = _parse_number(parameters, "gidRangeStart"), _parse_number(parameters, "gidRangeEnd")
     if (first is None) != (last is None):
         raise Unprovisionable("gidRangeStart and gidRangeEnd must be set together")
     groups = _GROUPS if first is None or last is None else range(first, last + 1)
@@ -183,7 +183,7 @@ def _free_group(parameters: Mapping[str, str], taken: Collection[int]) -> int:
     return free
 
 
-def _number(parameters: Mapping[str, str], name: str) -> int | None:
+def _parse_number(parameters: Mapping[str, str], name: str) -> int | None:
     text = parameters.get(name)
     if text is None:
         return None

@@ -23,13 +23,13 @@ from localcloud.kubernetes.network_policy.cache import Cache
 from localcloud.kubernetes.network_policy.objects import (
     Pod,
     Service,
+    create_pod_parser,
     parse_labels,
     parse_policy,
     parse_service,
-    pod_parser,
 )
-from localcloud.kubernetes.network_policy.resolve import Isolation, World, resolve
-from localcloud.kubernetes.nodes.links import namespace_of_node
+from localcloud.kubernetes.network_policy.resolve import Isolation, World, resolve_isolations
+from localcloud.kubernetes.nodes.links import build_node_namespace_name
 from localcloud.kubernetes.pki import Certificate
 from localcloud.machine import network
 
@@ -62,7 +62,7 @@ class Agent:
     def __init__(self, api: Api, addresses: Addresses, namespace: str, program: Path) -> None:
         self._addresses, self._namespace, self._nft = addresses, namespace, program
         self._changed, self._ending = threading.Event(), False
-        parse = pod_parser((addresses.pods, addresses.vpc))
+        parse = create_pod_parser((addresses.pods, addresses.vpc))
         self._pods: Cache[Pod] = Cache(api, "/api/v1/pods", parse, self._changed)
         self._services: Cache[Service] = Cache(api, "/api/v1/services", parse_service, self._changed)
         self._namespaces: Cache[Any] = Cache(api, "/api/v1/namespaces", parse_labels, self._changed)
@@ -84,12 +84,12 @@ class Agent:
             time.sleep(SETTLE_SECONDS)
             self._changed.clear()
             if all(cache.is_complete.is_set() for cache in caches) and not self._ending:
-                self._apply(resolve(self._world()))
-        for name in self._nodes():
-            nft.apply(self._nft, name, rules.remove())
+                self._apply_rules(resolve_isolations(self._build_world()))
+        for name in self._list_node_namespaces():
+            nft.apply_rules(self._nft, name, rules.render_removal())
 
-    def _world(self) -> World:
-        dns_pod, dns_service = cluster_dns(self._addresses)
+    def _build_world(self) -> World:
+        dns_pod, dns_service = build_cluster_dns(self._addresses)
         return World(
             policies=list(self._policies.items().values()),
             pods=[*self._pods.items().values(), dns_pod],
@@ -97,27 +97,27 @@ class Agent:
             namespaces={name: labels for (_, name), labels in self._namespaces.items().items()},
         )
 
-    def _apply(self, isolations: dict[str, Isolation]) -> None:
+    def _apply_rules(self, isolations: dict[str, Isolation]) -> None:
         by_node: dict[str, dict[str, Isolation]] = defaultdict(dict)
         for address, isolation in isolations.items():
-            number = self._addresses.node_of_pod(IPv4Address(address))
+            number = self._addresses.find_node_number(IPv4Address(address))
             if number is not None:
-                by_node[namespace_of_node(self._namespace, number)][address] = isolation
-        for name in self._nodes():
-            self._apply_to(name, rules.render(by_node.get(name, {})))
+                by_node[build_node_namespace_name(self._namespace, number)][address] = isolation
+        for name in self._list_node_namespaces():
+            self._apply_in_namespace(name, rules.render_rules(by_node.get(name, {})))
 
-    def _apply_to(self, name: str, commands: str) -> None:
-        inode = network.inode_of(name)
+    def _apply_in_namespace(self, name: str, commands: str) -> None:
+        inode = network.read_namespace_inode(name)
         if inode is not None and self._applied.get(name) != (inode, commands):
-            nft.apply(self._nft, name, commands)
+            nft.apply_rules(self._nft, name, commands)
             self._applied[name] = (inode, commands)
             log.info("%s: replaced the rules (%d lines)", name, commands.count("\n"))
 
-    def _nodes(self) -> Iterator[str]:
-        return (path.name for path in network.RUN.glob(namespace_of_node(self._namespace, "*")))
+    def _list_node_namespaces(self) -> Iterator[str]:
+        return (path.name for path in network.RUN.glob(build_node_namespace_name(self._namespace, "*")))
 
 
-def cluster_dns(addresses: Addresses) -> tuple[Pod, Service]:
+def build_cluster_dns(addresses: Addresses) -> tuple[Pod, Service]:
     """Return CoreDNS's pod and service as they are on EKS. In the local cloud, CoreDNS is a process, and its service
     has no selector.
     """

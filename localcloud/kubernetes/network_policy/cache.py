@@ -27,17 +27,17 @@ class Cache(Generic[T]):
         """Set once all objects have been listed."""
 
     def start(self) -> None:
-        threading.Thread(target=self._follow, name=f"cache {self._path}", daemon=True).start()
+        threading.Thread(target=self._follow_changes, name=f"cache {self._path}", daemon=True).start()
 
     def items(self) -> dict[Key, T]:
         """Return the parsed objects, keyed by namespace and name."""
         with self._lock:
             return dict(self._items)
 
-    def _follow(self) -> None:
+    def _follow_changes(self) -> None:
         while True:
             try:
-                version = self._list()
+                version = self._list_objects()
                 for event in self._api.watch(self._path, resourceVersion=version):
                     if event["type"] == "ERROR":  # the resource version has expired
                         break
@@ -46,9 +46,9 @@ class Cache(Generic[T]):
                 log.info("following %s: %r", self._path, error)
                 time.sleep(PAUSE_SECONDS)
 
-    def _list(self) -> str:
+    def _list_objects(self) -> str:
         listing = self._api.get(self._path, resourceVersion="0")
-        items = {_key(item): parsed for item in listing["items"] if (parsed := self._parse(item)) is not None}
+        items = {_get_key(item): parsed for item in listing["items"] if (parsed := self._parse(item)) is not None}
         with self._lock:
             self._items = items
         self.is_complete.set()
@@ -57,7 +57,7 @@ class Cache(Generic[T]):
 
     def _apply_event(self, event: Any) -> None:
         item = event["object"]
-        key, parsed = _key(item), self._parse(item) if event["type"] != "DELETED" else None
+        key, parsed = _get_key(item), self._parse(item) if event["type"] != "DELETED" else None
         with self._lock:
             if self._items.get(key) == parsed:
                 return
@@ -68,5 +68,5 @@ class Cache(Generic[T]):
         self._changed.set()
 
 
-def _key(item: Any) -> Key:
+def _get_key(item: Any) -> Key:
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]

@@ -20,30 +20,30 @@ class NftError(Exception):
     """nft rejected the rules. The message contains nft's error output."""
 
 
-def apply(nft: Path, namespace: str, commands: str) -> None:
+def apply_rules(nft: Path, namespace: str, commands: str) -> None:
     """Run the commands in one transaction in a network namespace. Do nothing if the namespace does not exist, or is
     removed or recreated meanwhile. Raises NftError.
     """
-    inode = network.inode_of(namespace)
+    inode = network.read_namespace_inode(namespace)
     if inode is None:
         return
     try:
-        _run(["nsenter", f"--net={network.path_of(namespace)}", "--", str(nft)], commands)
+        _run_nft(["nsenter", f"--net={network.build_namespace_path(namespace)}", "--", str(nft)], commands)
     except NftError:
-        if network.inode_of(namespace) == inode:
+        if network.read_namespace_inode(namespace) == inode:
             raise
 
 
-def obstacle(nft: Path) -> str:
+def find_obstacle(nft: Path) -> str:
     """Check in a temporary network namespace that the kernel accepts our rules. Return the reason if it does not."""
     try:
-        _run([*_IN_NEW_NAMESPACE, str(nft)], rules.render({_OWN: _SAMPLE}))
+        _run_nft([*_IN_NEW_NAMESPACE, str(nft)], rules.render_rules({_OWN: _SAMPLE}))
     except NftError as error:
         return f"nftables does not work on this machine: {error}"
     return ""
 
 
-def _run(command: Sequence[str], commands: str) -> None:
+def _run_nft(command: Sequence[str], commands: str) -> None:
     done = subprocess.run([*command, "-f", "-"], input=commands, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NftError(done.stderr.strip() or f"exit code {done.returncode}")

@@ -38,14 +38,14 @@ class Service:
     """Protocol, number and target port."""
 
 
-def pod_parser(networks: tuple[IPv4Network, ...]) -> Callable[[Json], Pod | None]:
+def create_pod_parser(networks: tuple[IPv4Network, ...]) -> Callable[[Json], Pod | None]:
     """Return a function that parses a pod. The function returns None unless the pod has an address in one of the
     networks.
 
     Addresses of simulated pods are outside the cluster's networks.
     """
 
-    def parse(item: Json) -> Pod | None:
+    def parse_pod(item: Json) -> Pod | None:
         status, spec = item.get("status", {}), item["spec"]
         address = status.get("podIP")
         if not address or status.get("phase") in ENDED or not any(IPv4Address(address) in network for network in networks):
@@ -60,7 +60,7 @@ def pod_parser(networks: tuple[IPv4Network, ...]) -> Callable[[Json], Pod | None
             on_host_network=bool(spec.get("hostNetwork")),
         )
 
-    return parse
+    return parse_pod
 
 
 def parse_service(item: Json) -> Service | None:
@@ -83,15 +83,15 @@ def parse_policy(item: Json) -> Json:
     return {"namespace": item["metadata"]["namespace"], "spec": item.get("spec", {})}
 
 
-def matches(selector: Json, labels: Labels) -> bool:
+def matches_selector(selector: Json, labels: Labels) -> bool:
     """Evaluate a label selector: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"""
     match_labels = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in match_labels.items()):
         return False
-    return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
+    return all(_matches_expression(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
-def _holds(expression: Json, labels: Labels) -> bool:
+def _matches_expression(expression: Json, labels: Labels) -> bool:
     key, values = expression["key"], expression.get("values") or ()
     match expression["operator"]:
         case "In":

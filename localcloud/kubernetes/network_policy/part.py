@@ -37,13 +37,13 @@ class NetworkPolicies(Part):
         has_crashed = any(crash.name == NAME for crash in self.cluster.supervisor.crashes())
         return f"not enforced: {NAME} has ended" if has_crashed else self._status
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind != "add-on" or event.name != f"{self.cluster.name}/{ADDON}":
             return
-        self._status = self._settle(is_enabled(event.details), enforcing_mode(event.details))
+        self._status = self._start_or_stop_agent(is_enabled(event.details), get_enforcing_mode(event.details))
         self.cluster.publish()
 
-    def _settle(self, enabled: bool, mode: str) -> str:
+    def _start_or_stop_agent(self, enabled: bool, mode: str) -> str:
         """Start or stop the agent. Return the new status."""
         if not enabled:
             self.cluster.supervisor.stop(NAME)
@@ -59,7 +59,7 @@ class NetworkPolicies(Part):
             program = debian.ensure(debian.NFTABLES, log.info) / "nft"
         except BuildError as error:
             return f"not enforced: {error}"
-        if reason := nft.obstacle(program):
+        if reason := nft.find_obstacle(program):
             return f"not enforced: {reason}"
         addresses = self.cluster.addresses
         networks = ["--vpc", str(addresses.vpc), "--services", str(addresses.services)]
@@ -71,16 +71,16 @@ class NetworkPolicies(Part):
 
 def is_enabled(addon: Mapping[str, Any]) -> bool:
     """https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html"""
-    return _configuration(addon).get("enableNetworkPolicy") == "true"
+    return _parse_configuration(addon).get("enableNetworkPolicy") == "true"
 
 
-def enforcing_mode(addon: Mapping[str, Any]) -> str:
+def get_enforcing_mode(addon: Mapping[str, Any]) -> str:
     """Return `standard`, in which new pods start without isolation, or `strict`."""
-    environment = _configuration(addon).get("env") or {}
+    environment = _parse_configuration(addon).get("env") or {}
     return str(environment.get(MODE, "standard"))
 
 
-def _configuration(addon: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_configuration(addon: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the add-on's configuration, which may be JSON or YAML."""
     configuration: Mapping[str, Any] = yaml.safe_load(addon.get("configurationValues") or "") or {}
     return configuration

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from localcloud.kubernetes.network_policy.objects import Json, Labels, Pod, Port, Service, matches
+from localcloud.kubernetes.network_policy.objects import Json, Labels, Pod, Port, Service, matches_selector
 
 Direction = Literal["Ingress", "Egress"]
 ANYWHERE = "0.0.0.0/0"
@@ -56,16 +56,16 @@ class World:
     """Labels of each namespace."""
 
 
-def resolve(world: World) -> dict[str, Isolation]:
+def resolve_isolations(world: World) -> dict[str, Isolation]:
     """Return the isolation of each isolated pod, keyed by pod address."""
     allowed: dict[str, dict[str, set[Allow]]] = {}
     for policy in world.policies:
         selector = policy["spec"].get("podSelector") or {}
         for pod in world.pods:
-            if pod.on_host_network or pod.namespace != policy["namespace"] or not matches(selector, pod.labels):
+            if pod.on_host_network or pod.namespace != policy["namespace"] or not matches_selector(selector, pod.labels):
                 continue
             own = allowed.setdefault(pod.address, {})
-            for direction in directions(policy["spec"]):
+            for direction in get_directions(policy["spec"]):
                 own.setdefault(direction, set()).update(_find_allowed(world, policy, pod, direction))
     return {
         address: Isolation(*(frozenset(own[name]) if name in own else None for name in ("Ingress", "Egress")))
@@ -73,7 +73,7 @@ def resolve(world: World) -> dict[str, Isolation]:
     }
 
 
-def directions(spec: Json) -> Sequence[Direction]:
+def get_directions(spec: Json) -> Sequence[Direction]:
     """Return the directions in which a policy isolates pods. The API server sets `policyTypes` if a user does not."""
     policy_types: Sequence[Direction] | None = spec.get("policyTypes")
     return policy_types if policy_types is not None else ("Ingress", "Egress") if spec.get("egress") else ("Ingress",)
@@ -83,20 +83,20 @@ def _find_allowed(world: World, policy: Json, pod: Pod, direction: Direction) ->
     for rule in policy["spec"].get(direction.lower()) or ():
         peers, ports = rule.get("from" if direction == "Ingress" else "to") or (), rule.get("ports") or ()
         if not peers:
-            yield from _blocks(ANYWHERE, (), ports)
+            yield from _allow_network(ANYWHERE, (), ports)
         for peer in peers:
             if (block := peer.get("ipBlock")) is not None:
-                yield from _blocks(block["cidr"], tuple(sorted(block.get("except") or ())), ports)
+                yield from _allow_network(block["cidr"], tuple(sorted(block.get("except") or ())), ports)
             elif direction == "Ingress":
                 for other in _select_pods(world, policy["namespace"], peer):
                     yield from _allow_address(other.address, ports, pod)
             else:
                 for other in _select_pods(world, policy["namespace"], peer):
                     yield from _allow_address(other.address, ports, other)
-                yield from _services(world, policy["namespace"], peer, ports)
+                yield from _allow_services(world, policy["namespace"], peer, ports)
 
 
-def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> Iterator[Allow]:
+def _allow_network(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> Iterator[Allow]:
     """Allow a network. Named ports are skipped, because only a pod maps port names to numbers."""
     if ":" in network:  # rules for IPv6 have no effect in an IPv4 cluster
         return
@@ -104,7 +104,7 @@ def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> I
         yield Allow(network, excluded)
     for port in ports:
         if not isinstance(port.get("port"), str):
-            yield Allow(network, excluded, _ports(port, port.get("port")))
+            yield Allow(network, excluded, _build_ports(port, port.get("port")))
 
 
 def _allow_address(address: str, ports: Sequence[Json], owner: Pod) -> Iterator[Allow]:
@@ -115,43 +115,43 @@ def _allow_address(address: str, ports: Sequence[Json], owner: Pod) -> Iterator[
         protocol, port_name = port.get("protocol", "TCP"), port.get("port")
         number = owner.port(protocol, port_name) if port_name is not None else None
         if port_name is None or number is not None:
-            yield Allow(f"{address}/32", (), _ports(port, number))
+            yield Allow(f"{address}/32", (), _build_ports(port, number))
 
 
-def _ports(port: Json, number: int | None) -> Ports:
+def _build_ports(port: Json, number: int | None) -> Ports:
     protocol = port.get("protocol", "TCP")
     return Ports(protocol) if number is None else Ports(protocol, number, max(port.get("endPort", number), number))
 
 
-def _namespaces(world: World, own: str, peer: Json) -> set[str]:
+def _select_namespaces(world: World, own: str, peer: Json) -> set[str]:
     if peer.get("namespaceSelector") is None:
         return {own}
-    return {name for name, labels in world.namespaces.items() if matches(peer["namespaceSelector"], labels)}
+    return {name for name, labels in world.namespaces.items() if matches_selector(peer["namespaceSelector"], labels)}
 
 
 def _select_pods(world: World, own: str, peer: Json) -> Iterator[Pod]:
-    namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
-    return (pod for pod in world.pods if pod.namespace in namespaces and matches(selector, pod.labels))
+    namespaces, selector = _select_namespaces(world, own, peer), peer.get("podSelector") or {}
+    return (pod for pod in world.pods if pod.namespace in namespaces and matches_selector(selector, pod.labels))
 
 
-def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iterator[Allow]:
+def _allow_services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iterator[Allow]:
     """Allow the addresses of services whose selector has labels that match the peer, because egress rules apply before
     kube-proxy chooses a pod. The policy specifies target ports; the rules allow the matching service ports.
     """
-    namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
+    namespaces, selector = _select_namespaces(world, own, peer), peer.get("podSelector") or {}
     for service in world.services:
-        if service.namespace not in namespaces or not matches(selector, service.selector):
+        if service.namespace not in namespaces or not matches_selector(selector, service.selector):
             continue
         if not ports:
             yield Allow(f"{service.address}/32")
         for port in ports:
             protocol, target_port = port.get("protocol", "TCP"), port.get("port")
-            number = _service_port(world, service, protocol, target_port) if target_port is not None else None
+            number = _find_service_port(world, service, protocol, target_port) if target_port is not None else None
             if target_port is None or number is not None:
-                yield Allow(f"{service.address}/32", (), _ports(port, number))
+                yield Allow(f"{service.address}/32", (), _build_ports(port, number))
 
 
-def _service_port(world: World, service: Service, protocol: str, target_port: Port) -> int | None:
+def _find_service_port(world: World, service: Service, protocol: str, target_port: Port) -> int | None:
     """Return the first service port that targets the given pod port, directly or through a port name in a pod of the
     service."""
     offered = [(number, target) for port_protocol, number, target in service.ports if port_protocol == protocol]
@@ -160,7 +160,7 @@ def _service_port(world: World, service: Service, protocol: str, target_port: Po
         return direct
     selector = {"matchLabels": service.selector}
     for pod in world.pods:
-        if pod.namespace == service.namespace and matches(selector, pod.labels):
+        if pod.namespace == service.namespace and matches_selector(selector, pod.labels):
             asked = pod.port(protocol, target_port)
             for number, target in offered:
                 if asked is not None and pod.port(protocol, target) == asked:

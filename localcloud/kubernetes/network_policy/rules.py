@@ -17,25 +17,25 @@ TABLE = "ip network-policy"
 _PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
 
 
-def remove() -> str:
+def render_removal() -> str:
     """Return the commands that remove the table, whether or not it exists."""
     return f"add table {TABLE}\ndelete table {TABLE}\n"
 
 
-def render(isolations: Mapping[str, Isolation]) -> str:
+def render_rules(isolations: Mapping[str, Isolation]) -> str:
     """Return the commands that replace a node's table with rules for these isolated pods, keyed by pod address. nft
     runs all commands in one transaction."""
     pods = sorted(isolations.items(), key=lambda entry: IPv4Address(entry[0]))
     egress = {address: isolation.egress for address, isolation in pods if isolation.egress is not None}
     ingress = {address: isolation.ingress for address, isolation in pods if isolation.ingress is not None}
     if not egress and not ingress:
-        return remove()
+        return render_removal()
     leaving, arriving = _Chains("egress", "ct original ip daddr", egress), _Chains("ingress", "ip saddr", ingress)
-    text = "\n".join([*leaving.text(), *arriving.text(), *_forward(list(ingress))])
-    return f"{remove()}table {TABLE} {{\n{text}\n}}\n"
+    text = "\n".join([*leaving.text(), *arriving.text(), *_render_forward_chain(list(ingress))])
+    return f"{render_removal()}table {TABLE} {{\n{text}\n}}\n"
 
 
-def _forward(isolated: list[str]) -> list[str]:
+def _render_forward_chain(isolated: list[str]) -> list[str]:
     own = [f"ip saddr . ip daddr {{ {', '.join(f'{address} . {address}' for address in isolated)} }} accept"] if isolated else []
     rules = [
         "type filter hook forward priority filter - 10; policy accept;",
@@ -45,7 +45,7 @@ def _forward(isolated: list[str]) -> list[str]:
         *own,  # let a pod connect to itself through a service
         "ip daddr vmap @ingress",
     ]
-    return _block("chain forward", rules)
+    return _render_block("chain forward", rules)
 
 
 class _Chains:
@@ -58,26 +58,29 @@ class _Chains:
 
     def text(self) -> list[str]:
         chains = [
-            line for allows, name in self._names.items() for line in _block(f"chain {name}", [*self._rules(allows), "drop"])
+            line
+            for allows, name in self._names.items()
+            for line in _render_block(f"chain {name}", [*self._render_rules(allows), "drop"])
         ]
         jumps = ", ".join(f"{address} : jump {self._names[allows]}" for address, allows in self._allowed.items())
         elements = [f"elements = {{ {jumps} }}"] if jumps else []
-        return [*chains, *_block(f"map {self._direction}", ["type ipv4_addr : verdict", *elements])]
+        return [*chains, *_render_block(f"map {self._direction}", ["type ipv4_addr : verdict", *elements])]
 
-    def _rules(self, allowed: Iterable[Allow]) -> Iterator[str]:
+    def _render_rules(self, allowed: Iterable[Allow]) -> Iterator[str]:
         plain: dict[Ports | None, list[IPv4Network]] = defaultdict(list)
-        for allow in sorted(allowed, key=_sort_key):
+        for allow in sorted(allowed, key=_build_sort_key):
             if allow.excluded:
-                yield f"{self._address([allow.network])} {self._peer} != {_set(allow.excluded)}{self._ports(allow.ports)} return"
+                network, port_match = self._render_address_match([allow.network]), self._render_port_match(allow.ports)
+                yield f"{network} {self._peer} != {_render_set(allow.excluded)}{port_match} return"
             else:
                 plain[allow.ports].append(IPv4Network(allow.network, strict=False))
         for ports, networks in plain.items():
-            yield f"{self._address(map(str, collapse_addresses(networks)))}{self._ports(ports)} return"
+            yield f"{self._render_address_match(map(str, collapse_addresses(networks)))}{self._render_port_match(ports)} return"
 
-    def _address(self, networks: Iterable[str]) -> str:
-        return f"{self._peer} {_set(networks)}"
+    def _render_address_match(self, networks: Iterable[str]) -> str:
+        return f"{self._peer} {_render_set(networks)}"
 
-    def _ports(self, ports: Ports | None) -> str:
+    def _render_port_match(self, ports: Ports | None) -> str:
         if ports is None:
             return ""
         protocol = _PROTOCOLS[ports.protocol]
@@ -87,15 +90,15 @@ class _Chains:
         return f" meta l4proto {protocol} {number} {ports.first}-{ports.last}"
 
 
-def _sort_key(allow: Allow) -> tuple[str, tuple[str, ...], str, int, int]:
+def _build_sort_key(allow: Allow) -> tuple[str, tuple[str, ...], str, int, int]:
     ports = allow.ports or Ports("", 0, 0)
     return allow.network, allow.excluded, ports.protocol, ports.first, ports.last
 
 
-def _set(networks: Iterable[str]) -> str:
+def _render_set(networks: Iterable[str]) -> str:
     collapsed = collapse_addresses(IPv4Network(cidr, strict=False) for cidr in networks)
     return f"{{ {', '.join(map(str, collapsed))} }}"
 
 
-def _block(title: str, lines: Iterable[str]) -> list[str]:
+def _render_block(title: str, lines: Iterable[str]) -> list[str]:
     return [f"  {title} {{", *(f"    {line}" for line in lines), "  }"]

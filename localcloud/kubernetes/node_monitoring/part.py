@@ -42,13 +42,13 @@ class NodeMonitoring(NodeAddon):
         api.delete(f"{_CLUSTER_ROLES}/{name}")
         api.delete(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}")
 
-    def start_on(self, node: Node, first: int) -> None:
+    def start_on_node(self, node: Node, first: int) -> None:
         if not node.machine.type.has_nvidia_gpus:
             return
-        cluster, name = self.cluster, self.process_name(node)
+        cluster, name = self.cluster, self.get_process_name(node)
         file = node.own / "etc" / "node-problem-detector.json"
-        file.write_text(json.dumps(rules.configuration(node.kernel_log), indent=1))
-        kubeconfig = cluster.kubeconfig_for(cluster.pki.issue(USER, file=name), name)
+        file.write_text(json.dumps(rules.build_configuration(node.kernel_log), indent=1))
+        kubeconfig = cluster.write_kubeconfig(cluster.pki.issue(USER, file=name), name)
         cluster.supervisor.start(
             name,
             [
@@ -61,5 +61,5 @@ class NodeMonitoring(NodeAddon):
             namespace=node.place.namespace,
         )
 
-    def process_name(self, node: Node) -> str:
+    def get_process_name(self, node: Node) -> str:
         return f"node-problem-detector-{node.title}"

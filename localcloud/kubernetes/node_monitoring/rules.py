@@ -20,7 +20,7 @@ _HEALTHY: Final = {
 }
 
 
-def configuration(log: Path) -> dict[str, Any]:
+def build_configuration(log: Path) -> dict[str, Any]:
     """Return the configuration for a GPU node with this kernel log. node-problem-detector ignores log lines from before
     its start."""
     return {
@@ -36,23 +36,28 @@ def configuration(log: Path) -> dict[str, Any]:
         "source": SOURCE,
         "metricsReporting": False,
         "conditions": [_HEALTHY],
-        "rules": [*map(_rule, range(1, HIGHEST_XID + 1)), _double_bit()],
+        "rules": [*map(_build_rule, range(1, HIGHEST_XID + 1)), _build_double_bit_rule()],
     }
 
 
-def _rule(xid: int) -> dict[str, str]:
-    if xids.look_up(xid).sets_condition:
-        return {"type": "permanent", "condition": GPU_CONDITION, "reason": xids.name_reason(xid), "pattern": _pattern(xid)}
-    return {"type": "temporary", "reason": xids.name_reason(xid), "pattern": _pattern(xid)}
+def _build_rule(xid: int) -> dict[str, str]:
+    if xids.look_up_xid(xid).sets_condition:
+        return {
+            "type": "permanent",
+            "condition": GPU_CONDITION,
+            "reason": xids.format_reason(xid),
+            "pattern": _build_pattern(xid),
+        }
+    return {"type": "temporary", "reason": xids.format_reason(xid), "pattern": _build_pattern(xid)}
 
 
-def _double_bit() -> dict[str, str]:
+def _build_double_bit_rule() -> dict[str, str]:
     """Return the rule for double-bit errors. DCGM reports such an error twice: as an Xid and through the error counter.
     The later reason replaces the earlier reason.
     """
-    pattern = _pattern(DOUBLE_BIT)
+    pattern = _build_pattern(DOUBLE_BIT)
     return {"type": "permanent", "condition": GPU_CONDITION, "reason": "NvidiaDoubleBitError", "pattern": pattern}
 
 
-def _pattern(xid: int) -> str:
+def _build_pattern(xid: int) -> str:
     return rf"NVRM: Xid \(PCI:[0-9a-f:.]+\): {xid}, .*"

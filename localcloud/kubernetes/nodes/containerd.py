@@ -8,7 +8,7 @@ PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
 """From kubeadm 1.35: https://github.com/kubernetes/kubernetes/blob/v1.35.0/cmd/kubeadm/app/constants/constants.go"""
 
 
-def config(*, registries: Path, network_plugins: Path, runc: Path) -> str:
+def build_config(*, registries: Path, network_plugins: Path, runc: Path) -> str:
     """Return the configuration for containerd 1.6 and later. containerd 2 converts it to its own format."""
     return f"""\
 version = 2

@@ -51,7 +51,7 @@ class Root:
     """Path and target of each symlink, e.g. `bin` and `usr/bin`."""
 
 
-def machine_root() -> Root:
+def read_machine_root() -> Root:
     """Read this machine's root folder, except lost+found and the folders that nodes do not share."""
     top = sorted(os.scandir("/"), key=lambda entry: entry.name)
     skipped = {*OWN, *KERNEL, "lost+found"}
@@ -63,7 +63,7 @@ def machine_root() -> Root:
     return Root(tuple(folders), tuple(links))
 
 
-def write_own(folder: Path, name: str, addresses: Sequence[str], name_server: str) -> None:
+def write_node_files(folder: Path, name: str, addresses: Sequence[str], name_server: str) -> None:
     """Write the contents of the node's own /etc and /var to `folder`."""
     for subfolder in _FOLDERS:
         (folder / subfolder).mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def write_own(folder: Path, name: str, addresses: Sequence[str], name_server: st
     for link, target in (("var/run", "/run"), ("var/lock", "/run/lock")):
         (folder / link).symlink_to(target)
     for entry in _ETC:
-        _copy(Path("/etc") / entry, folder / "etc" / entry)
+        _copy_path(Path("/etc") / entry, folder / "etc" / entry)
     etc = folder / "etc"
     hosts = [f"{address} {name}" for address in addresses]
     (etc / "hosts").write_text("\n".join(["127.0.0.1 localhost", *hosts]) + "\n")
@@ -94,7 +94,7 @@ def write_kernel_settings(folder: Path) -> tuple[Bind, ...]:
     return tuple(binds)
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy_path(source: Path, target: Path) -> None:
     if source.is_symlink():
         target.symlink_to(source.readlink())
     elif source.is_dir():
@@ -103,7 +103,9 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], visible: Iterable[Path], hostname: str) -> str:
+def build_boot_script(
+    *, folder: Path, own: Path, root: Root, binds: Iterable[Bind], visible: Iterable[Path], hostname: str
+) -> str:
     """Return the script of the node's PID 1. The script creates the node's root file system, enters it, and then reaps
     orphaned processes.
 

@@ -19,7 +19,7 @@ class NoSuchNode(Exception):
     """The local cloud has no such node. The message lists the existing nodes."""
 
 
-def find(clusters: Path, node: str) -> RunningNode:
+def find_real_node(clusters: Path, node: str) -> RunningNode:
     """Return the real node with this name or instance ID. Raises NoSuchNode.
 
     `clusters`: folder of the local cloud's clusters."""

@@ -14,7 +14,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from localcloud import problems
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_calls
-from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.eks import joining
 from localcloud.aws.eks.node_groups import bootstrap
 from localcloud.aws.eks.node_groups.tags import NODE_GROUP_TAG
@@ -66,19 +66,19 @@ class Fleet(Part):
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix=f"nodes-{cluster.id}")
         self._threads: list[threading.Thread] = []
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event.kind, event.action:
             case "instance", "created":
-                self._appear(event)
+                self._add_instance(event)
             case "instance", "gone":
-                self._disappear(event)
+                self._remove_instance(event)
             case "instance", "rebooting":
                 if (member := self._roster.get(event.name)) is not None and member.is_real:
-                    self._work(member, self._reboot)
+                    self._run_in_thread(member, self._reboot)
             case "instance", ("cordoning" | "draining" | "uncordoning"):
-                self._serve(event)
+                self._handle_drain_event(event)
             case "node-group", ("created" | "changed"):
-                self._group_changed(event.name.split("/", 1)[1], event.details)
+                self._handle_group_change(event.name.split("/", 1)[1], event.details)
 
     def progress(self, kind: Kind, name: str) -> Progress:
         if kind == "instance":
@@ -87,23 +87,23 @@ class Fleet(Part):
             return DONE
         node_group = name.split("/", 1)[1]
         state = self._roster.progress(node_group)
-        lost = self._find_lost(node_group) if state.ready is not None else []
+        lost = self._find_lost_daemons(node_group) if state.ready is not None else []
         return replace(state, problem=state.problem or lost[0], ready=(state.ready or 0) - len(lost)) if lost else state
 
-    def _find_lost(self, node_group: str) -> list[str]:
+    def _find_lost_daemons(self, node_group: str) -> list[str]:
         """Return one crash for each ready node of the group that has lost a daemon."""
         crashes = {crash.name: str(crash) for crash in self.cluster.supervisor.crashes()}
         daemons = [member.node.daemons.values() if member.node else (KWOK,) for member in self._roster.ready(node_group)]
         return [next(crashes[name] for name in names if name in crashes) for names in daemons if {*names} & crashes.keys()]
 
-    def mend(self) -> None:
+    def restart_crashed(self) -> None:
         """Restart real nodes whose PID 1 has exited: the kernel then killed all processes of the node. Raises
         StartError."""
         crashed = {crash.name for crash in self.cluster.supervisor.crashes()}
-        for member in self._roster.all():
+        for member in self._roster.list_all_members():
             with member.turn:
                 if member.node is not None and member.node.daemons["machine"] in crashed:
-                    self._switch_off(member)
+                    self._stop_node(member)
                     self._start(member)
                     if member.problem:
                         raise StartError(member.problem)
@@ -111,7 +111,7 @@ class Fleet(Part):
     def _reboot(self, member: Member) -> None:
         """Restart a node's processes. Its GPUs are reset, and its monitoring agent starts with a healthy condition."""
         if member.node is not None and member.phase == "ready":
-            self._switch_off(member)
+            self._stop_node(member)
             self._start(member)
 
     def stop(self) -> None:
@@ -131,38 +131,38 @@ class Fleet(Part):
 
     def nodes(self) -> list[Node]:
         """Return the real nodes that have been started."""
-        return [member.node for member in self._roster.all() if member.node is not None]
+        return [member.node for member in self._roster.list_all_members() if member.node is not None]
 
     # New instances
 
-    def _appear(self, event: Event) -> None:
+    def _add_instance(self, event: Event) -> None:
         """Add the instance as a member. An instance that cannot become a node counts as a failed member of its node
         group."""
-        node_group = machine.tags_of(event.details).get(NODE_GROUP_TAG)
+        node_group = machine.get_tags(event.details).get(NODE_GROUP_TAG)
         if node_group is None:
             return
         try:
             instance = instance_calls.find(backend_of("ec2", event.account, event.region), [event.name])[0]
-            reason = bootstrap.refusal_of(self.cluster.name, instance)
-            candidate = self._machine(event, bootstrap.read_user_data(instance)) if not reason else None
+            reason = bootstrap.explain_join_failure(self.cluster.name, instance)
+            candidate = self._build_machine(event, bootstrap.read_user_data(instance)) if not reason else None
         except Exception as error:
-            reason, candidate = problems.report(f"reading instance {event.name}", error), None
+            reason, candidate = problems.report_problem(f"reading instance {event.name}", error), None
         if candidate is None:
             log.warning("instance %s does not join: %s", event.name, reason)
-            self._roster.refuse(event.name, node_group, f"instance {event.name}: {reason}")
+            self._roster.add_rejected(event.name, node_group, f"instance {event.name}: {reason}")
             return
         member = self._roster.admit(candidate)
         if member is not None:
-            self._work(member, self._start)
+            self._run_in_thread(member, self._start)
 
-    def _machine(self, event: Event, user_data: str | None) -> Machine | None:
+    def _build_machine(self, event: Event, user_data: str | None) -> Machine | None:
         ec2 = backend_of("ec2", event.account, event.region)
         described = event.details
-        return machine.of(
+        return machine.parse_instance(
             described,
             user_data,
             INSTANCE_TYPES[described["InstanceType"]],
-            zone_named(ec2, described["Placement"]["AvailabilityZone"]).zone_id,
+            find_zone(ec2, described["Placement"]["AvailabilityZone"]).zone_id,
             event.region,
         )
 
@@ -170,8 +170,8 @@ class Fleet(Part):
         if member.phase == "leaving":
             return
         try:
-            if obstacle := self._obstacle(member):
-                self._roster.settle(member, "failed", obstacle)
+            if obstacle := self._find_join_obstacle(member):
+                self._roster.record_start_result(member, "failed", obstacle)
                 return
             if member.is_real:
                 self._start_real(member)
@@ -183,21 +183,21 @@ class Fleet(Part):
             if self._ending.is_set():
                 return
             log.error("node %s did not start: %s", member.machine.name, error, exc_info=not isinstance(error, StartError))
-            self._switch_off(member)
+            self._stop_node(member)
             # otherwise the node's pods would stay in Terminating forever
-            self._try(member, lambda: drain.forget(self.cluster.api, member.machine.name))
-            self._roster.settle(member, "failed", f"node {member.machine.name}: {error}")
+            self._run_step(member, lambda: drain.delete_node(self.cluster.api, member.machine.name))
+            self._roster.record_start_result(member, "failed", f"node {member.machine.name}: {error}")
             return
-        self._roster.settle(member, "ready")
+        self._roster.record_start_result(member, "ready")
 
-    def _obstacle(self, member: Member) -> str:
+    def _find_join_obstacle(self, member: Member) -> str:
         """Return why the instance could not join on EKS, or "" if it could."""
-        cluster = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
-        obstacle = joining.obstacle_of(cluster, member.machine.id) if cluster is not None else None
+        cluster = joining.find_cluster(self.cluster.account, self.cluster.region, self.cluster.name)
+        obstacle = joining.find_instance_obstacle(cluster, member.machine.id) if cluster is not None else None
         return f"node {member.machine.name}: {obstacle.reason}" if obstacle else ""
 
     def _start_real(self, member: Member) -> None:
-        watches.allow()
+        watches.raise_inotify_limit()
         if self._programs is None:
             self._programs = Programs.ensure(log.info)
         assert member.number is not None
@@ -205,25 +205,25 @@ class Fleet(Part):
             self.cluster,
             member.machine,
             member.number,
-            programs=replace(self._programs, kubelet=ensure(kubelets.of(member.machine.version), log.info)),
+            programs=replace(self._programs, kubelet=ensure(kubelets.select_kubelet(member.machine.version), log.info)),
             wiring=self._wiring,
             is_over=self._ending.is_set,
         )
         node.start()
         for addon in NODE_ADDONS:
-            self.cluster.part(addon).node_up(node)
+            self.cluster.part(addon).on_node_up(node)
         node.await_ready()
-        self._label(member)
+        self._set_labels(member)
 
-    def _label(self, member: Member) -> None:
+    def _set_labels(self, member: Member) -> None:
         """Add the labels that EKS and the cloud controller set. NodeRestriction does not allow the kubelet to set
         them."""
-        node_labels = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
+        node_labels = labels.build_controller_labels(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": node_labels}})
 
     # Node group updates
 
-    def _serve(self, event: Event) -> None:
+    def _handle_drain_event(self, event: Event) -> None:
         """Cordon, drain or uncordon an instance's node, if the node has joined the cluster."""
         member, api = self._roster.get(event.name), self.cluster.api
         if member is None:
@@ -231,17 +231,17 @@ class Fleet(Part):
         name, force = member.machine.name, bool(event.details.get("Force"))
         match event.action:
             case "cordoning":
-                self._work(member, lambda member: self._try(member, lambda: drain.cordon(api, name)))
+                self._run_in_thread(member, lambda member: self._run_step(member, lambda: drain.cordon(api, name)))
             case "uncordoning":
-                self._work(member, lambda member: self._try(member, lambda: drain.uncordon(api, name)))
+                self._run_in_thread(member, lambda member: self._run_step(member, lambda: drain.uncordon(api, name)))
             case "draining":
                 self._drains[event.name] = WAIT
-                self._work(member, lambda member: self._drain(member, force))
+                self._run_in_thread(member, lambda member: self._drain(member, force))
 
     def _drain(self, member: Member, force: bool) -> None:
         api, name = self.cluster.api, member.machine.name
         try:
-            left = drain.drain(api, name, lambda: self._ending.is_set() or member.phase == "leaving", drain.limit())
+            left = drain.drain(api, name, lambda: self._ending.is_set() or member.phase == "leaving", drain.get_drain_timeout())
             if left and force:
                 drain.delete_pods(api, name)
                 left = []
@@ -254,41 +254,41 @@ class Fleet(Part):
 
     # Removed instances
 
-    def _disappear(self, event: Event) -> None:
-        member = self._roster.let_go(event.name)
+    def _remove_instance(self, event: Event) -> None:
+        member = self._roster.mark_leaving(event.name)
         self._drains.pop(event.name, None)
         if member is None:
             return
-        leave = self._leave if event.details.get("ScaledIn", True) else self._vanish
-        self._work(member, leave)
+        leave = self._drain_and_remove if event.details.get("ScaledIn", True) else self._remove_terminated
+        self._run_in_thread(member, leave)
 
-    def _leave(self, member: Member) -> None:
+    def _drain_and_remove(self, member: Member) -> None:
         """Drain and remove a node after its Auto Scaling group has scaled in the instance."""
         api, name = self.cluster.api, member.machine.name
-        self._try(member, lambda: drain.drain(api, name, self._ending.is_set, drain.limit()))
-        self._switch_off(member)
-        self._try(member, lambda: drain.forget(api, name))
-        self._handle_gone(member)
+        self._run_step(member, lambda: drain.drain(api, name, self._ending.is_set, drain.get_drain_timeout()))
+        self._stop_node(member)
+        self._run_step(member, lambda: drain.delete_node(api, name))
+        self._remove_member(member)
 
-    def _vanish(self, member: Member) -> None:
+    def _remove_terminated(self, member: Member) -> None:
         """Shut down the node of a directly terminated instance; remove it once it is NotReady, as the cloud controller does."""
         if member.node is not None:
-            self._try(member, partial(member.node.shut_down, self._ending.is_set))
-        self._switch_off(member)
+            self._run_step(member, partial(member.node.shut_down, self._ending.is_set))
+        self._stop_node(member)
         if member.is_real:
-            self._await_not_ready(member.machine.name)
-        self._try(member, lambda: self.cluster.api.delete(f"/api/v1/nodes/{member.machine.name}"))
-        self._handle_gone(member)
+            self._wait_until_not_ready(member.machine.name)
+        self._run_step(member, lambda: self.cluster.api.delete(f"/api/v1/nodes/{member.machine.name}"))
+        self._remove_member(member)
 
-    def _switch_off(self, member: Member) -> None:
+    def _stop_node(self, member: Member) -> None:
         if member.node is None or self._ending.is_set():
             return
         node, member.node = member.node, None
         for addon in NODE_ADDONS:
-            self._try(member, partial(self.cluster.part(addon).node_down, node))
-        self._try(member, node.stop)
+            self._run_step(member, partial(self.cluster.part(addon).on_node_down, node))
+        self._run_step(member, node.stop)
 
-    def _handle_gone(self, member: Member) -> None:
+    def _remove_member(self, member: Member) -> None:
         self._roster.remove(member)
         if not member.is_real:
             return
@@ -300,14 +300,14 @@ class Fleet(Part):
         """Replace a simulated node with a real one if there is room."""
         member = self._roster.promote(kind)
         if member is not None:
-            self._work(member, self._become_real)
+            self._run_in_thread(member, self._restart_as_real)
 
-    def _become_real(self, member: Member) -> None:
-        self._try(member, lambda: drain.forget(self.cluster.api, member.machine.name))
+    def _restart_as_real(self, member: Member) -> None:
+        self._run_step(member, lambda: drain.delete_node(self.cluster.api, member.machine.name))
         self._start(member)
 
-    def _await_not_ready(self, name: str) -> None:
-        def is_noticed() -> bool:
+    def _wait_until_not_ready(self, name: str) -> None:
+        def is_not_ready() -> bool:
             node = self.cluster.api.find(f"/api/v1/nodes/{name}")
             conditions = node["status"].get("conditions", ()) if node else ()
             return self._ending.is_set() or all(
@@ -318,58 +318,58 @@ class Fleet(Part):
             retry=retry_if_result(lambda noticed: not noticed), wait=wait_fixed(1), stop=stop_after_delay(LOST_SECONDS)
         )
         try:
-            waiting(is_noticed)
+            waiting(is_not_ready)
         except (RetryError, OSError, ApiError) as error:
             log.warning("removing node %s although Kubernetes still reports it as Ready: %r", name, error)
 
     # Changed node groups
 
-    def _group_changed(self, name: str, after: Mapping[str, Any]) -> None:
+    def _handle_group_change(self, name: str, after: Mapping[str, Any]) -> None:
         before = self._groups.get(name)
         self._groups[name] = after
-        change = labels.change(before, after) if before is not None else None
+        change = labels.compute_change(before, after) if before is not None else None
         if change is None:
             return
         for member in self._roster.members(name):
-            self._work(member, lambda member: self._apply(member, change))
+            self._run_in_thread(member, lambda member: self._apply_change(member, change))
 
-    def _apply(self, member: Member, change: labels.Change) -> None:
+    def _apply_change(self, member: Member, change: labels.Change) -> None:
         """Apply the node group's new labels and taints to a running node."""
         path = f"/api/v1/nodes/{member.machine.name}"
 
-        def update() -> None:
+        def update_node() -> None:
             node = self.cluster.api.find(path)
             if node is not None:
-                taints = change.taints_after(node["spec"].get("taints", ()))
+                taints = change.apply_to_taints(node["spec"].get("taints", ()))
                 self.cluster.api.patch(path, {"metadata": {"labels": dict(change.labels)}, "spec": {"taints": taints}})
 
-        self._try(member, update)
+        self._run_step(member, update_node)
 
     # Threads
 
-    def _work(self, member: Member, action: Callable[[Member], None]) -> None:
+    def _run_in_thread(self, member: Member, action: Callable[[Member], None]) -> None:
         """Run the action in a thread. Actions on the same member run one at a time."""
 
-        def run() -> None:
+        def run_action() -> None:
             with member.turn:
                 if self._ending.is_set():
                     return
                 try:
                     action(member)
                 except Exception as error:  # otherwise the node group would wait forever
-                    problem = problems.report(f"node {member.machine.name}", error)
+                    problem = problems.report_problem(f"node {member.machine.name}", error)
                     if member.phase == "leaving":
                         self._roster.remove(member)
-                    self._roster.settle(member, "failed", problem)
+                    self._roster.record_start_result(member, "failed", problem)
 
         if member.is_real:
-            thread = threading.Thread(target=run, name=f"node-{member.machine.name}", daemon=True)
+            thread = threading.Thread(target=run_action, name=f"node-{member.machine.name}", daemon=True)
             self._threads = [other for other in self._threads if other.is_alive()] + [thread]
             thread.start()
         else:
-            self._pool.submit(run)
+            self._pool.submit(run_action)
 
-    def _try(self, member: Member, action: Callable[[], object]) -> None:
+    def _run_step(self, member: Member, action: Callable[[], object]) -> None:
         """Run a step. Log an error instead of raising it, so that the next steps still run."""
         try:
             action()

@@ -37,23 +37,23 @@ def uuids(machine: Machine) -> list[str]:
     return [f"GPU-{uuid5(NAMESPACE_URL, f'{machine.id}/{index}')}" for index in range(gpus)]
 
 
-def description(machine: Machine) -> str:
+def format_gpus_file(machine: Machine) -> str:
     """Return the contents of GPUS_FILE. localcloud/tools/nvml/nvml.c documents its format."""
     name = machine.type.gpu_name or ""
     rest = f"{machine.type.gpu_memory_mib} {CAPABILITIES.get(name, UNKNOWN_CAPABILITY)} NVIDIA {name}"
     return "".join(f"{uuid} 00000000:{0x10 + index:02x}:00.0 {rest}\n" for index, uuid in enumerate(uuids(machine)))
 
 
-def write(machine: Machine, folder: Path) -> None:
+def write_gpu_files(machine: Machine, folder: Path) -> None:
     """Write the files that a node's NVML library reads. Write no files for a node without GPUs, so that NVML cannot be
     initialized there.
     """
-    if text := description(machine):
+    if text := format_gpus_file(machine):
         (folder / GPUS_FILE).write_text(text)
         (folder / XIDS_FILE).touch()
 
 
-def share(own: Path) -> None:
+def share_with_exporters(own: Path) -> None:
     """Make the files in `FOLDER` of a node's file system visible to exporters, too."""
     folder = own / OF_EXPORTERS
     folder.mkdir(parents=True)
@@ -76,5 +76,5 @@ def break_gpu(node: RunningNode, index: int, xid: int) -> str:
     uuid, address, *_ = gpus[index].split()
     with (node.own / FOLDER / XIDS_FILE).open("a") as file:
         file.write(f"{index} {xid}\n")
-    kernel_log.append(node.own, node.name, kernel_log.xid_line(address, xid), datetime.now(UTC))
+    kernel_log.append_message(node.own, node.name, kernel_log.format_xid_line(address, xid), datetime.now(UTC))
     return uuid

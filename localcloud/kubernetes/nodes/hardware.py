@@ -20,13 +20,13 @@ class Bind:
     target: Path
 
 
-def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
+def write_fake_files(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
     """Write the fake files and return their bind mounts. `cpus` is the list of CPUs, e.g. `0-1`."""
     folder.mkdir(parents=True)
     meminfo, numa, pages = folder / "meminfo", folder / "node", folder / "hugepages"
-    meminfo.write_text(memory_info(machine))
-    _write_pages(pages, machine.user_data.huge_pages)
-    _write_numa(numa, machine, cpus)
+    meminfo.write_text(format_meminfo(machine))
+    _write_huge_pages(pages, machine.user_data.huge_pages)
+    _write_numa_node(numa, machine, cpus)
     return (
         Bind(meminfo, Path("/proc/meminfo")),
         Bind(numa, Path("/sys/devices/system/node")),
@@ -34,7 +34,7 @@ def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
     )
 
 
-def memory_info(machine: Machine) -> str:
+def format_meminfo(machine: Machine) -> str:
     """Return the text of /proc/meminfo. As on Linux, reserved huge pages do not count as free."""
     free = machine.memory_kib - machine.huge_page_kib
     amounts = {"MemTotal": machine.memory_kib, "MemFree": free, "MemAvailable": free, "SwapTotal": 0, "SwapFree": 0}
@@ -45,7 +45,7 @@ def memory_info(machine: Machine) -> str:
     return "".join(lines)
 
 
-def _write_numa(folder: Path, machine: Machine, cpus: str) -> None:
+def _write_numa_node(folder: Path, machine: Machine, cpus: str) -> None:
     """Write a single NUMA node with all CPUs and memory. Splitting fake memory would gain nothing."""
     node = folder / "node0"
     node.mkdir(parents=True)
@@ -54,12 +54,12 @@ def _write_numa(folder: Path, machine: Machine, cpus: str) -> None:
     (node / "cpulist").write_text(f"{cpus}\n")
     (node / "distance").write_text("10\n")
     (node / "meminfo").write_text(f"Node 0 MemTotal:       {machine.memory_kib} kB\n")
-    for cpu in cpu_numbers(cpus):
+    for cpu in parse_cpu_list(cpus):
         (node / f"cpu{cpu}").symlink_to(f"/sys/devices/system/cpu/cpu{cpu}")
-    _write_pages(node / "hugepages", machine.user_data.huge_pages)
+    _write_huge_pages(node / "hugepages", machine.user_data.huge_pages)
 
 
-def _write_pages(folder: Path, pages: int) -> None:
+def _write_huge_pages(folder: Path, pages: int) -> None:
     size = folder / HUGE_PAGES
     size.mkdir(parents=True)
     for name in ("nr_hugepages", "free_hugepages"):
@@ -67,7 +67,7 @@ def _write_pages(folder: Path, pages: int) -> None:
     (size / "surplus_hugepages").write_text("0\n")
 
 
-def cpu_numbers(text: str) -> list[int]:
+def parse_cpu_list(text: str) -> list[int]:
     """
     >>> cpu_numbers("0-2,5")
     [0, 1, 2, 5]

@@ -9,17 +9,17 @@ from infra.health import xids
 FILE: Final = Path("var/log/kern.log")
 
 
-def create(own: Path) -> None:
+def create_log(own: Path) -> None:
     (own / FILE).touch()
 
 
-def append(own: Path, node: str, message: str, now: datetime) -> None:
+def append_message(own: Path, node: str, message: str, now: datetime) -> None:
     """Append a message. `own`: folder with the node's /etc and /var."""
     with (own / FILE).open("a") as file:
         file.write(f"{now.isoformat(timespec='microseconds')} {node} kernel: {message}\n")
 
 
-def xid_line(address: str, xid: int) -> str:
+def format_xid_line(address: str, xid: int) -> str:
     """Return the log line that NVIDIA's driver writes for an Xid. `address`: PCI address of the GPU, as NVML reports
     it.
 
@@ -28,4 +28,4 @@ def xid_line(address: str, xid: int) -> str:
     """
     domain, bus, slot = address.split(":")
     where = f"{domain[-4:]}:{bus}:{slot.partition('.')[0]}"
-    return f"NVRM: Xid (PCI:{where}): {xid}, pid='<unknown>', name=<unknown>, {xids.look_up(xid).text}"
+    return f"NVRM: Xid (PCI:{where}): {xid}, pid='<unknown>', name=<unknown>, {xids.look_up_xid(xid).text}"

@@ -47,7 +47,7 @@ def config(
         "resolvConf": str(name_servers),
         "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
         "maxPods": machine.maximum_pods,
-        "kubeReserved": reserved(cpus, machine.maximum_pods),
+        "kubeReserved": compute_reservations(cpus, machine.maximum_pods),
         "systemReserved": {"memory": f"{EVICTION_MEMORY_MIB}Mi"},  # same amount as EKS's eviction threshold
         "serializeImagePulls": False,
         # Half the default, so that the node reports a device plugin's resources sooner.
@@ -73,12 +73,12 @@ def config(
             "imagefs.inodesFree": "0%",
         },
     }
-    return user_data.merge(own, machine.user_data.kubelet_config)
+    return user_data.merge_objects(own, machine.user_data.kubelet_config)
 
 
-def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]:
+def build_flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]:
     """Return the kubelet's flags. Flags from user data come last, so they take precedence."""
-    at_registration = ",".join(f"{key}={value}" for key, value in sorted(labels.at_registration(machine).items()))
+    at_registration = ",".join(f"{key}={value}" for key, value in sorted(labels.build_registration_labels(machine).items()))
     taints = [f"--register-with-taints={','.join(machine.user_data.taints)}"] if machine.user_data.taints else []
     return [
         f"--config={config_file}",
@@ -93,7 +93,7 @@ def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]
     ]
 
 
-def reserved(cpus: int, pods: int) -> dict[str, str]:
+def compute_reservations(cpus: int, pods: int) -> dict[str, str]:
     """Return the CPU, memory and disk that EKS AMIs reserve for the kubelet and the container runtime.
 
     >>> reserved(2, 29)

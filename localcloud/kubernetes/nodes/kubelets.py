@@ -17,7 +17,7 @@ class BadVersion(Exception):
     versions."""
 
 
-def of(version: str | None, environment: Mapping[str, str] = os.environ) -> Tool:
+def select_kubelet(version: str | None, environment: Mapping[str, str] = os.environ) -> Tool:
     """Return the kubelet for nodes whose AMI has this Kubernetes version (None if the version is unknown)."""
     older_versions = {item.strip() for item in environment.get(VARIABLE, "").split(",")} - {""}
     if unknown := sorted(older_versions - OLDER.keys()):

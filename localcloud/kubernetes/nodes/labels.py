@@ -36,11 +36,11 @@ class Taint:
         return cls(key, value, effect)
 
     @classmethod
-    def of_node_group(cls, shown: Mapping[str, Any]) -> "Taint":
+    def from_node_group(cls, shown: Mapping[str, Any]) -> "Taint":
         """Convert a taint from DescribeNodegroup."""
         return cls(shown["key"], shown.get("value", ""), _EFFECTS[shown["effect"]])
 
-    def as_object(self) -> dict[str, str]:
+    def to_object(self) -> dict[str, str]:
         return {"key": self.key, "value": self.value, "effect": self.effect}
 
 
@@ -48,7 +48,7 @@ SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
 """Taint of simulated nodes. Only benchmark pods tolerate it."""
 
 
-def at_registration(machine: Machine) -> dict[str, str]:
+def build_registration_labels(machine: Machine) -> dict[str, str]:
     """Return the labels that the kubelet sets at registration: labels from user data, plus instance type and location.
     Another label marks nodes with devices, which are always emulated.
 
@@ -67,7 +67,7 @@ def at_registration(machine: Machine) -> dict[str, str]:
     }
 
 
-def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
+def build_controller_labels(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
     """Return the labels that EKS and the cloud controller set. `node_group` is the node group as DescribeNodegroup
     returns it."""
     group = node_group or {}
@@ -79,7 +79,7 @@ def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> di
     return labels | dict(group.get("labels") or {})
 
 
-def simulated_labels(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
+def build_simulated_labels(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
     """Return all labels of a simulated node, including those that a kubelet sets, such as kubernetes.io/hostname."""
     architecture = _ARCHITECTURES[machine.type.architecture]
     return {
@@ -88,13 +88,13 @@ def simulated_labels(machine: Machine, node_group: Mapping[str, Any] | None) -> 
         "kubernetes.io/arch": architecture,
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": architecture,
-        **at_registration(machine),
-        **of_controllers(machine, node_group),
+        **build_registration_labels(machine),
+        **build_controller_labels(machine, node_group),
         SIMULATED_TAINT: "true",
     }
 
 
-def taints_of(machine: Machine) -> tuple[Taint, ...]:
+def parse_taints(machine: Machine) -> tuple[Taint, ...]:
     return tuple(Taint.parse(text) for text in machine.user_data.taints)
 
 
@@ -109,18 +109,18 @@ class Change:
     replaced: frozenset[tuple[str, str]]
     """Keys and effects of the node group's old taints, which are removed."""
 
-    def taints_after(self, present: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def apply_to_taints(self, present: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the node's taints after the change. Taints from other sources are kept."""
-        new = [taint.as_object() for taint in self.taints]
+        new = [taint.to_object() for taint in self.taints]
         ours = self.replaced | {(taint.key, taint.effect) for taint in self.taints}
         return [dict(taint) for taint in present if (taint["key"], taint["effect"]) not in ours] + new
 
 
-def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
+def compute_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
     """Return the changes that a node group update makes to the group's running nodes; None if there are none."""
     old_labels, new_labels = dict(before.get("labels") or {}), dict(after.get("labels") or {})
-    old_taints = tuple(Taint.of_node_group(taint) for taint in before.get("taints") or ())
-    new_taints = tuple(Taint.of_node_group(taint) for taint in after.get("taints") or ())
+    old_taints = tuple(Taint.from_node_group(taint) for taint in before.get("taints") or ())
+    new_taints = tuple(Taint.from_node_group(taint) for taint in after.get("taints") or ())
     if old_labels == new_labels and old_taints == new_taints:
         return None
     labels: dict[str, str | None] = dict.fromkeys(old_labels.keys() - new_labels.keys())

@@ -23,7 +23,7 @@ class NodeNetwork:
     pods: IPv4Network
 
 
-def namespace_of_node(cluster_namespace: str, number: int | str) -> str:
+def build_node_namespace_name(cluster_namespace: str, number: int | str) -> str:
     """Return the name of a node's network namespace. For the number `*`, return a pattern that matches the namespaces
     of all nodes."""
     return f"{cluster_namespace}-n{number}"
@@ -40,10 +40,10 @@ class Wiring:
     def connect(self, place: NodeNetwork) -> None:
         """Create the node's namespace and link it to the bridge."""
         with self._lock:
-            network.create(place.namespace)
+            network.create_namespace(place.namespace)
             self._places.append(place)
-            network.inside(self._cluster, lambda: _make_link(place))
-            network.inside(place.namespace, lambda: _make_interface(place, self._addresses))
+            network.run_in_namespace(self._cluster, lambda: _make_link(place))
+            network.run_in_namespace(place.namespace, lambda: _configure_interface(place, self._addresses))
             other_places = [other for other in self._places if other is not place]
             _add_routes(place.namespace, other_places)
             for namespace in (self._cluster, *(other.namespace for other in other_places)):
@@ -52,7 +52,7 @@ class Wiring:
     def set_link(self, place: NodeNetwork, *, up: bool) -> None:
         """Set the bridge's end of the node's link up or down. The node's own end keeps its address and routes."""
         with self._lock:
-            network.inside(self._cluster, lambda: _set_link(place, "up" if up else "down"))
+            network.run_in_namespace(self._cluster, lambda: _set_link(place, "up" if up else "down"))
 
     def disconnect(self, place: NodeNetwork) -> None:
         """Remove the node's namespace, its link and the routes to it, if they exist."""
@@ -62,8 +62,8 @@ class Wiring:
             for namespace in (self._cluster, *(other.namespace for other in self._places)):
                 _remove_route(namespace, place)
             # The kernel removes a namespace's links only some time later, but a new link may need the name at once.
-            network.inside(self._cluster, lambda: _remove_link(place))
-            network.remove(place.namespace)
+            network.run_in_namespace(self._cluster, lambda: _remove_link(place))
+            network.remove_namespace(place.namespace)
 
 
 def _set_link(place: NodeNetwork, state: str) -> None:
@@ -79,7 +79,7 @@ def _make_link(place: NodeNetwork) -> None:
     from pyroute2 import IPRoute
 
     name = _link_name(place)
-    target = os.open(network.path_of(place.namespace), os.O_RDONLY)
+    target = os.open(network.build_namespace_path(place.namespace), os.O_RDONLY)
     try:
         with IPRoute() as route:
             route.link("add", ifname=name, kind="veth", peer={"ifname": INTERFACE, "net_ns_fd": target})
@@ -102,7 +102,7 @@ def _link_name(place: NodeNetwork) -> str:
     return "n" + hashlib.sha256(str(place.address).encode()).hexdigest()[:12]
 
 
-def _make_interface(place: NodeNetwork, addresses: Addresses) -> None:
+def _configure_interface(place: NodeNetwork, addresses: Addresses) -> None:
     """Configure the veth end inside the node's namespace."""
     from pyroute2 import IPRoute
 
@@ -119,7 +119,7 @@ def _add_routes(namespace: str, places: Iterable[NodeNetwork]) -> None:
     """Add routes from the namespace to the pods of the given nodes."""
     targets = list(places)
 
-    def add() -> None:
+    def add_in_namespace() -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
@@ -127,11 +127,11 @@ def _add_routes(namespace: str, places: Iterable[NodeNetwork]) -> None:
                 route.route("replace", dst=str(place.pods), gateway=str(place.address))
 
     if targets:
-        network.inside(namespace, add)
+        network.run_in_namespace(namespace, add_in_namespace)
 
 
 def _remove_route(namespace: str, place: NodeNetwork) -> None:
-    def remove() -> None:
+    def remove_in_namespace() -> None:
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
 
@@ -141,4 +141,4 @@ def _remove_route(namespace: str, place: NodeNetwork) -> None:
             except NetlinkError:  # never created
                 return
 
-    network.inside(namespace, remove)
+    network.run_in_namespace(namespace, remove_in_namespace)

@@ -51,7 +51,7 @@ class Logind:
         """Client connection -> one pipe per inhibitor of the client. Once the client closes its end of a pipe, that
         inhibitor no longer delays the shutdown."""
         self._lock = threading.Lock()
-        threading.Thread(target=self._accept, name=f"logind {path}", daemon=True).start()
+        threading.Thread(target=self._accept_connections, name=f"logind {path}", daemon=True).start()
 
     def shut_down(self, is_over: Callable[[], bool], seconds: float = DELAY_SECONDS) -> None:
         """Announce the shutdown, and wait until no inhibitor delays it."""
@@ -61,7 +61,7 @@ class Logind:
             with suppress(OSError):
                 client.sendall(new_signal(LOGIN, "PrepareForShutdown", "b", (True,)).serialise(serial=1))
         for _ in range(round(seconds / POLL_SECONDS)):
-            if is_over() or not self._await_release():
+            if is_over() or not self._wait_for_release():
                 return
 
     def stop(self) -> None:
@@ -72,7 +72,7 @@ class Logind:
             with suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
 
-    def _await_release(self) -> bool:
+    def _wait_for_release(self) -> bool:
         """Wait briefly, and return whether an inhibitor is left."""
         with self._lock:
             for inhibitors in self._clients.values():
@@ -84,13 +84,13 @@ class Logind:
             select.select(left, [], [], POLL_SECONDS)
         return bool(left)
 
-    def _accept(self) -> None:
+    def _accept_connections(self) -> None:
         with suppress(OSError):  # closed by `stop`
             while True:
                 client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+                threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve_client(self, client: socket.socket) -> None:
         with self._lock:
             self._clients[client] = []
         try:
@@ -102,7 +102,7 @@ class Logind:
                     if not data:
                         return
                     parser.add_data(data)
-                self._answer(client, message)
+                self._answer_message(client, message)
         except OSError:
             return
         finally:
@@ -112,13 +112,13 @@ class Logind:
                 os.close(file)
             client.close()
 
-    def _answer(self, client: socket.socket, message: Message) -> None:
+    def _answer_message(self, client: socket.socket, message: Message) -> None:
         if message.header.message_type is not MessageType.method_call:
             return
         fields = message.header.fields
         method = f"{fields.get(HeaderFields.interface)}.{fields[HeaderFields.member]}"
         if method == f"{LOGIN.interface}.Inhibit":
-            self._inhibit(client, message)
+            self._create_inhibitor(client, message)
             return
         answers: dict[str, tuple[str, tuple[Any, ...]]] = {
             "org.freedesktop.DBus.Hello": ("s", (":1.1",)),
@@ -133,7 +133,7 @@ class Logind:
             answer = new_error(message, UNKNOWN, "s", (f"{method} is not emulated",))
         client.sendall(answer.serialise(serial=1))
 
-    def _inhibit(self, client: socket.socket, message: Message) -> None:
+    def _create_inhibitor(self, client: socket.socket, message: Message) -> None:
         """Send the client a file descriptor. The inhibitor delays the shutdown until all copies of the descriptor are
         closed."""
         read_end, theirs = os.pipe()

@@ -65,11 +65,11 @@ class Machine:
         return {name: number for name, number in device_counts.items() if number}
 
 
-def of(
+def parse_instance(
     described: Mapping[str, Any], encoded_user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
 ) -> Machine | None:
     """Convert an instance from DescribeInstances. Return None if it does not belong to an EKS node group."""
-    tags = tags_of(described)
+    tags = get_tags(described)
     if CLUSTER_TAG not in tags or NODE_GROUP_TAG not in tags:
         return None
     interfaces = described.get("NetworkInterfaces", ())
@@ -87,11 +87,11 @@ def of(
         type=InstanceType.from_ec2(instance_type),
         efa_interfaces=sum(interface.get("InterfaceType") in EFA_INTERFACES for interface in interfaces),
         maximum_pods=maximum_pods(instance_type),
-        user_data=user_data.read(encoded_user_data),
+        user_data=user_data.parse_user_data(encoded_user_data),
     )
 
 
-def tags_of(described: Mapping[str, Any]) -> dict[str, str]:
+def get_tags(described: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
 
 

@@ -24,7 +24,7 @@ from localcloud.kubernetes.nodes import (
     logind,
     pod_network,
 )
-from localcloud.kubernetes.nodes.links import NodeNetwork, Wiring, namespace_of_node
+from localcloud.kubernetes.nodes.links import NodeNetwork, Wiring, build_node_namespace_name
 from localcloud.kubernetes.nodes.logind import Logind
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
@@ -60,7 +60,7 @@ class Node:
         self._cgroup = f"{cluster.namespace}-{machine.id}"
         self._cgroups = Cgroups()
         self._logind: Logind | None = None
-        namespace, pods = namespace_of_node(cluster.namespace, number), cluster.addresses.pods_of_node(number)
+        namespace, pods = build_node_namespace_name(cluster.namespace, number), cluster.addresses.node_pod_cidr(number)
         self.place = NodeNetwork(namespace, IPv4Address(machine.address), pods)
 
     @property
@@ -89,14 +89,14 @@ class Node:
         self._wiring.connect(self.place)
         self._make_cgroup()
         self._write_files()
-        first = self._boot()
+        first = self._start_init()
         self._logind = Logind(Path(f"/proc/{first.pid}/root{logind.SOCKET}"))
         self._start_daemon("containerd", [self._programs.containerd, "--config", self._folder / "containerd.toml"])
-        self._await("containerd", self._socket_exists)
+        self._wait_for_daemon("containerd", self._has_containerd_socket)
         self._start_daemon("kubelet", [self._programs.kubelet, *self._write_kubelet_files()])
         self._start_daemon("kube-proxy", [self._programs.kube_proxy, f"--config={self._write_kube_proxy_file()}", "--v=2"])
-        self._await("kubelet", lambda: self._is_answering(10248))
-        self._await("kube-proxy", lambda: self._is_answering(10256))
+        self._wait_for_daemon("kubelet", lambda: self._is_answering(10248))
+        self._wait_for_daemon("kube-proxy", lambda: self._is_answering(10256))
 
     def shut_down(self, is_over: Callable[[], bool]) -> None:
         """Let the kubelet terminate the node's pods, as when EC2 terminates an instance. The caller must then call
@@ -158,17 +158,17 @@ class Node:
         folder, cluster, machine = self._folder, self._cluster, self.machine
         own = self.own
         name_server = str(cluster.addresses.dns)
-        filesystem.write_own(own, machine.name, [machine.address], name_server)
+        filesystem.write_node_files(own, machine.name, [machine.address], name_server)
         filesystem.write_machine_id(own, hashlib.md5(machine.id.encode(), usedforsecurity=False).hexdigest())
-        (own / "etc" / "cni" / "net.d" / "10-pods.conflist").write_text(pod_network.cni_config(self.place.pods))
+        (own / "etc" / "cni" / "net.d" / "10-pods.conflist").write_text(pod_network.build_cni_config(self.place.pods))
         devices = own / DEVICES_FILE
         devices.parent.mkdir(parents=True)
         devices.write_text(json.dumps(machine.devices) + "\n")
-        gpus.write(machine, devices.parent)
-        gpus.share(own)
-        kernel_log.create(own)
+        gpus.write_gpu_files(machine, devices.parent)
+        gpus.share_with_exporters(own)
+        kernel_log.create_log(own)
         containerd.write_registries(folder / "registries", f"http://{AWS_ADDRESS}:{REGISTRY_PORT}")
-        settings = containerd.config(
+        settings = containerd.build_config(
             registries=folder / "registries", network_plugins=self._programs.network_plugins, runc=self._programs.runc
         )
         (folder / "containerd.toml").write_text(settings)
@@ -194,12 +194,12 @@ class Node:
         )
         file = self._folder / "kubelet.yaml"
         file.write_text(yaml.safe_dump(settings, sort_keys=False))
-        kubeconfig = cluster.kubeconfig_for(certificate, self.daemons["kubelet"])
-        return kubelet.flags(machine, config_file=file, kubeconfig=kubeconfig)
+        kubeconfig = cluster.write_kubeconfig(certificate, self.daemons["kubelet"])
+        return kubelet.build_flags(machine, config_file=file, kubeconfig=kubeconfig)
 
     def _write_kube_proxy_file(self) -> Path:
         name, cluster = self.daemons["kube-proxy"], self._cluster
-        kubeconfig = cluster.kubeconfig_for(cluster.pki.issue("system:kube-proxy", file=name), name)
+        kubeconfig = cluster.write_kubeconfig(cluster.pki.issue("system:kube-proxy", file=name), name)
         file = self._folder / "kube-proxy.yaml"
         settings = kube_proxy.config(self.machine.name, kubeconfig, cluster.addresses.pods)
         file.write_text(yaml.safe_dump(settings, sort_keys=False))
@@ -208,35 +208,35 @@ class Node:
     def _write_boot_script(self, own: Path) -> None:
         folder = self._folder
         cpus = Path("/sys/devices/system/cpu/online").read_text().strip()
-        binds = hardware.write(self.machine, cpus, folder / "hardware")
+        binds = hardware.write_fake_files(self.machine, cpus, folder / "hardware")
         binds += filesystem.write_kernel_settings(folder / "kernel")
-        script = filesystem.boot_script(
+        script = filesystem.build_boot_script(
             folder=folder,
             own=own,
-            root=filesystem.machine_root(),
+            root=filesystem.read_machine_root(),
             binds=binds,
             visible=(self._cluster.folder, *self._programs.folders),
             hostname=self.machine.name,
         )
         (folder / "boot.sh").write_text(script)
 
-    def _boot(self) -> psutil.Process:
+    def _start_init(self) -> psutil.Process:
         """Start the node's PID 1 and return it."""
         # When PID 1 exits, the kernel kills all processes on the node, including orphans.
         namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child=SIGKILL", "--uts", "--ipc"]
         command = ["unshare", *namespaces, "--", "/bin/sh", str(self._folder / "boot.sh")]
         self._cluster.supervisor.start(self.daemons["machine"], command, namespace=self.place.namespace)
-        self._await("machine", (self._folder / "booted").exists)
-        return self._first()
+        self._wait_for_daemon("machine", (self._folder / "booted").exists)
+        return self._get_init_process()
 
-    def _first(self) -> psutil.Process:
+    def _get_init_process(self) -> psutil.Process:
         first = self.process("machine")
         if first is None:
             raise ProcessLookupError(f"PID 1 of node {self.machine.name} is not running")
         return first
 
     def _start_daemon(self, kind: str, command: list[str | Path]) -> None:
-        first = self._first()
+        first = self._get_init_process()
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc"]
         self._cluster.supervisor.start(
             self.daemons[kind],
@@ -254,14 +254,14 @@ class Node:
             conditions = node["status"].get("conditions", ()) if node else ()
             return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
-        self._await("kubelet", is_ready)
+        self._wait_for_daemon("kubelet", is_ready)
 
-    def _await(self, kind: str, check: Callable[[], bool]) -> None:
+    def _wait_for_daemon(self, kind: str, check: Callable[[], bool]) -> None:
         self._cluster.supervisor.await_ready(self.daemons[kind], lambda: self._is_over() or check(), START_SECONDS)
         if self._is_over():
             raise StartError(f"node {self.machine.name} is no longer needed")
 
-    def _socket_exists(self) -> bool:
+    def _has_containerd_socket(self) -> bool:
         first = self.process("machine")
         return first is not None and Path(f"/proc/{first.pid}/root{containerd.SOCKET}").exists()
 

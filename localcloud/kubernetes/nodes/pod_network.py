@@ -7,7 +7,7 @@ import json
 from ipaddress import IPv4Network
 
 
-def cni_config(pods: IPv4Network) -> str:
+def build_cni_config(pods: IPv4Network) -> str:
     plugins = [
         {
             "type": "ptp",

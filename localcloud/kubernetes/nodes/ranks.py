@@ -24,7 +24,7 @@ class NoSuchRank(ValueError):
     """The job has no such rank on these nodes. The message lists the existing ranks."""
 
 
-def rank_of(environment: Mapping[str, str], job: str) -> int | None:
+def read_rank(environment: Mapping[str, str], job: str) -> int | None:
     """Return the number of a process's rank; None if the process is not a rank of the job.
 
     >>> rank_of({"MASTER_ADDR": "train-worker-0.train.mpi-jobs.svc", "OMPI_COMM_WORLD_RANK": "3"}, "train")
@@ -45,7 +45,7 @@ def of_job(roots: Iterable[psutil.Process], job: str) -> Ranks:
         with suppress(psutil.NoSuchProcess):
             for process in root.children(recursive=True):
                 with suppress(psutil.NoSuchProcess, psutil.AccessDenied, OSError):
-                    number = rank_of(process.environ(), job)
+                    number = read_rank(process.environ(), job)
                     if number is not None:
                         processes_by_rank.setdefault(number, []).append(process)
     return processes_by_rank
@@ -59,13 +59,13 @@ class BrokenRanks:
 
     def hang(self, ranks: Ranks, job: str, rank: int) -> None:
         """Stop a rank. Raises NoSuchRank."""
-        _send(_find_processes(ranks, job, rank), signal.SIGSTOP)
+        _send_signal(_find_processes(ranks, job, rank), signal.SIGSTOP)
 
     def slow(self, ranks: Ranks, job: str, rank: int) -> None:
         """Pause a rank for a share of each period, until it ends or is restored. Raises NoSuchRank."""
         processes = _find_processes(ranks, job, rank)
         over = self._slow.setdefault(job, threading.Event())
-        threading.Thread(target=_slow_down, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
+        threading.Thread(target=_pause_periodically, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
 
     def restore(self, ranks: Ranks, job: str) -> None:
         """Resume all ranks of a job."""
@@ -73,7 +73,7 @@ class BrokenRanks:
         if over is not None:
             over.set()
         for processes in ranks.values():
-            _send(processes, signal.SIGCONT)
+            _send_signal(processes, signal.SIGCONT)
 
 
 def _find_processes(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
@@ -84,7 +84,7 @@ def _find_processes(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Proces
     return ranks[rank]
 
 
-def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> bool:
+def _send_signal(processes: Iterable[psutil.Process], number: signal.Signals) -> bool:
     """Send a signal. Return whether any process received the signal. psutil does not signal a later process that reuses
     the pid.
     """
@@ -96,9 +96,9 @@ def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> bool:
     return sent
 
 
-def _slow_down(processes: Sequence[psutil.Process], over: threading.Event) -> None:
-    while _send(processes, signal.SIGSTOP) and not over.wait(SLOW_SECONDS * STOPPED_SHARE):
-        _send(processes, signal.SIGCONT)
+def _pause_periodically(processes: Sequence[psutil.Process], over: threading.Event) -> None:
+    while _send_signal(processes, signal.SIGSTOP) and not over.wait(SLOW_SECONDS * STOPPED_SHARE):
+        _send_signal(processes, signal.SIGCONT)
         if over.wait(SLOW_SECONDS * (1 - STOPPED_SHARE)):
             return
-    _send(processes, signal.SIGCONT)
+    _send_signal(processes, signal.SIGCONT)

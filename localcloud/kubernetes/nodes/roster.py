@@ -47,18 +47,18 @@ class Roster:
         with self._lock:
             if machine.id in self._members:
                 return None
-            number = self._free_number() if self._has_room_unlocked(machine.kind) else None
+            number = self._find_free_number() if self._has_room_unlocked(machine.kind) else None
             member = self._members[machine.id] = Member(machine, number)
             return member
 
-    def refuse(self, instance_id: str, node_group: str, problem: str) -> None:
+    def add_rejected(self, instance_id: str, node_group: str, problem: str) -> None:
         """Add an instance that belongs to a node group but cannot become a node. The instance counts as a failed member
         until it is terminated.
         """
         with self._lock:
             self._refused[instance_id] = node_group, problem
 
-    def let_go(self, instance_id: str) -> Member | None:
+    def mark_leaving(self, instance_id: str) -> Member | None:
         """Mark a member as leaving and return it; None if the instance is unknown, rejected or already leaving."""
         with self._lock:
             self._refused.pop(instance_id, None)
@@ -68,7 +68,7 @@ class Roster:
             member.phase = "leaving"
             return member
 
-    def settle(self, member: Member, phase: Phase, problem: str = "") -> None:
+    def record_start_result(self, member: Member, phase: Phase, problem: str = "") -> None:
         """Record whether the member's node started, unless the member is already leaving."""
         with self._lock:
             if member.phase != "leaving":
@@ -89,7 +89,7 @@ class Roster:
                 return None
             for member in self._members.values():
                 if not member.is_real and member.machine.kind == kind and member.phase == "ready":
-                    member.number, member.phase = self._free_number(), "starting"
+                    member.number, member.phase = self._find_free_number(), "starting"
                     return member
             return None
 
@@ -98,19 +98,19 @@ class Roster:
             return self._members.get(instance_id)
 
     def members(self, node_group: str) -> list[Member]:
-        return self._matching(lambda member: member.machine.node_group == node_group)
+        return self._select_members(lambda member: member.machine.node_group == node_group)
 
     def has_room(self, kind: Kind) -> bool:
         """Return whether another node of this kind would be real."""
         with self._lock:
             return self._has_room_unlocked(kind)
 
-    def all(self) -> list[Member]:
-        return self._matching(lambda member: True)
+    def list_all_members(self) -> list[Member]:
+        return self._select_members(lambda member: True)
 
     def find(self, name: str) -> Member | None:
         """Return the member whose node has this name."""
-        return next(iter(self._matching(lambda member: member.machine.name == name)), None)
+        return next(iter(self._select_members(lambda member: member.machine.name == name)), None)
 
     def progress(self, node_group: str) -> Progress:
         """Return WAIT while a node is starting or leaving. After that, return the first start error and the number
@@ -123,7 +123,7 @@ class Roster:
         problems += [member.problem for member in members if member.problem]
         return Progress(True, next(iter(problems), ""), len(self.ready(node_group)))
 
-    def _matching(self, matches: Callable[[Member], bool]) -> list[Member]:
+    def _select_members(self, matches: Callable[[Member], bool]) -> list[Member]:
         with self._lock:
             return [member for member in self._members.values() if matches(member)]
 
@@ -131,6 +131,6 @@ class Roster:
         real = [member for member in self._members.values() if member.is_real and member.machine.kind == kind]
         return len(real) < self._limits.of(kind)
 
-    def _free_number(self) -> int:
+    def _find_free_number(self) -> int:
         taken = {member.number for member in self._members.values()}
         return next(number for number in range(1, 256) if number not in taken)

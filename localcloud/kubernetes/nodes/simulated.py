@@ -39,14 +39,14 @@ class Simulator:
 
     def create(self, machine: Machine, node_group: Mapping[str, Any] | None) -> None:
         """Create a simulated node, which is Ready at once."""
-        self._start_once()
+        self._ensure_started()
         try:
-            self._cluster.api.create("/api/v1/nodes", node(machine, node_group))
+            self._cluster.api.create("/api/v1/nodes", build_node_object(machine, node_group))
         except ApiError as error:
             if error.status != 409:
                 raise
 
-    def _start_once(self) -> None:
+    def _ensure_started(self) -> None:
         with self._lock:
             if not self._started:
                 self._start()
@@ -63,7 +63,7 @@ class Simulator:
         self._cluster.supervisor.start(KWOK, [ensure(catalogue.KWOK, log.info), *options])
 
 
-def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:
+def build_node_object(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the Node object, including its status: the API server accepts a status when a node is created."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {
@@ -79,16 +79,16 @@ def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, An
         "kind": "Node",
         "metadata": {
             "name": machine.name,
-            "labels": labels.simulated_labels(machine, node_group),
+            "labels": labels.build_simulated_labels(machine, node_group),
             "annotations": {"kwok.x-k8s.io/node": "fake"},
         },
         "spec": {
             "providerID": machine.provider_id,
-            "taints": [taint.as_object() for taint in (*labels.taints_of(machine), labels.SIMULATED)],
+            "taints": [taint.to_object() for taint in (*labels.parse_taints(machine), labels.SIMULATED)],
         },
         "status": {
-            "capacity": capacity(machine),
-            "allocatable": allocatable(machine),
+            "capacity": compute_capacity(machine),
+            "allocatable": compute_allocatable(machine),
             "addresses": [
                 {"type": "InternalIP", "address": machine.address},
                 {"type": "InternalDNS", "address": machine.name},
@@ -99,27 +99,27 @@ def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, An
     }
 
 
-def capacity(machine: Machine) -> dict[str, str]:
+def compute_capacity(machine: Machine) -> dict[str, str]:
     """Return the capacity of a simulated node, including its devices, as if all device plugins were running."""
     return {
         "cpu": str(machine.type.vcpus),
         "memory": f"{machine.memory_kib}Ki",
         "pods": str(machine.user_data.maximum_pods or machine.maximum_pods),
-        "ephemeral-storage": _storage(machine),
+        "ephemeral-storage": _get_storage_size(machine),
         "hugepages-2Mi": f"{machine.huge_page_kib // _MIB}Mi",
         **{name: str(number) for name, number in machine.devices.items()},
     }
 
 
-def allocatable(machine: Machine) -> dict[str, str]:
+def compute_allocatable(machine: Machine) -> dict[str, str]:
     """Return the capacity minus the kubelet's reservations."""
-    reserved = kubelet.reserved(machine.type.vcpus, machine.maximum_pods)
+    reserved = kubelet.compute_reservations(machine.type.vcpus, machine.maximum_pods)
     millicores = machine.type.vcpus * 1000 - int(reserved["cpu"].removesuffix("m"))
     kept_memory = int(reserved["memory"].removesuffix("Mi")) + kubelet.EVICTION_MEMORY_MIB
     memory = machine.memory_kib - machine.huge_page_kib - kept_memory * _MIB
-    return {**capacity(machine), "cpu": f"{millicores}m", "memory": f"{memory}Ki"}
+    return {**compute_capacity(machine), "cpu": f"{millicores}m", "memory": f"{memory}Ki"}
 
 
-def _storage(machine: Machine) -> str:
+def _get_storage_size(machine: Machine) -> str:
     """Return the size of the instance store or, for types without one, the free space of a typical root volume."""
     return f"{machine.type.instance_store_gb}G" if machine.type.instance_store_gb else "50G"

@@ -40,17 +40,17 @@ class UserData:
 
     @property
     def labels(self) -> dict[str, str]:
-        return dict(pair.split("=", 1) for pair in self._flag_items("--node-labels") if "=" in pair)
+        return dict(pair.split("=", 1) for pair in self._split_flag_items("--node-labels") if "=" in pair)
 
     @property
     def taints(self) -> tuple[str, ...]:
         """Taints in the form `key=value:Effect`."""
-        return tuple(self._flag_items("--register-with-taints"))
+        return tuple(self._split_flag_items("--register-with-taints"))
 
     @property
     def maximum_pods(self) -> int | None:
         """Maximum number of pods that the kubelet's flags or configuration set; None if they set no maximum."""
-        maximum = next(iter(self._flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
+        maximum = next(iter(self._split_flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
         return None if maximum is None else int(maximum)
 
     @property
@@ -58,13 +58,13 @@ class UserData:
         own = ("--node-labels=", "--register-with-taints=")
         return tuple(flag for flag in self.kubelet_flags if not flag.startswith(own))
 
-    def _flag_items(self, flag: str) -> list[str]:
+    def _split_flag_items(self, flag: str) -> list[str]:
         values = [argument.removeprefix(f"{flag}=") for argument in self.kubelet_flags if argument.startswith(f"{flag}=")]
         return [item for item in values[-1].split(",") if item] if values else []
 
 
 @lru_cache(maxsize=256)
-def read(user_data: str | None) -> UserData:
+def parse_user_data(user_data: str | None) -> UserData:
     """Parse user data as EC2 stores it: a base64-encoded MIME document, NodeConfig or script.
 
     The result is cached, because all instances of a node group have the same user data, and the user data of each
@@ -73,15 +73,15 @@ def read(user_data: str | None) -> UserData:
     if not user_data:
         return UserData()
     configs, scripts = [], []
-    for kind, text in _parts(base64.b64decode(user_data)):
+    for kind, text in _iterate_parts(base64.b64decode(user_data)):
         if kind == NODE_CONFIG:
-            configs.append(_node_config(text))
+            configs.append(_parse_node_config(text))
         elif kind == _SHELL:
             scripts.append(text)
     return _merge_parts([config.get("spec", {}) for config in configs], "\n".join(scripts))
 
 
-def _node_config(text: str) -> Mapping[str, Any]:
+def _parse_node_config(text: str) -> Mapping[str, Any]:
     config = yaml.safe_load(text) or {}
     if not isinstance(config, Mapping):
         raise ValueError("its NodeConfig is not a YAML object")
@@ -98,10 +98,10 @@ def _merge_parts(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     flags: list[str] = []
     config: dict[str, Any] = {}
     for spec in specs:
-        cluster = merge(cluster, spec.get("cluster") or {})
+        cluster = merge_objects(cluster, spec.get("cluster") or {})
         kubelet = spec.get("kubelet") or {}
         flags += kubelet.get("flags") or []
-        config = merge(config, kubelet.get("config") or {})
+        config = merge_objects(config, kubelet.get("config") or {})
     pages = _HUGE_PAGES.findall(scripts)
     return UserData(
         cluster=cluster.get("name") or None,
@@ -113,16 +113,16 @@ def _merge_parts(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     )
 
 
-def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merge_objects(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two objects recursively. Values in `second` take precedence."""
     result = dict(first)
     for key, value in second.items():
         ours = result.get(key)
-        result[key] = merge(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
+        result[key] = merge_objects(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
     return result
 
 
-def _parts(document: bytes) -> Iterator[tuple[str, str]]:
+def _iterate_parts(document: bytes) -> Iterator[tuple[str, str]]:
     """Yield the content type and the text of each part. A document that is not MIME is a single part."""
     if document.startswith(b"#!"):
         yield _SHELL, document.decode()
@@ -132,9 +132,9 @@ def _parts(document: bytes) -> Iterator[tuple[str, str]]:
         return
     for part in message_from_bytes(document).walk():
         if not part.is_multipart():
-            yield part.get_content_type(), _text(part)
+            yield part.get_content_type(), _decode_part(part)
 
 
-def _text(part: Message) -> str:
+def _decode_part(part: Message) -> str:
     payload = part.get_payload(decode=True)
     return payload.decode(errors="replace") if isinstance(payload, bytes) else str(payload)

@@ -14,7 +14,7 @@ NEEDED = 1024
 """Required limit. Three clusters exhaust Linux's default of 128 per user; kubelets then exit without a clear error."""
 
 
-def allow(limit: Path = LIMIT) -> None:
+def raise_inotify_limit(limit: Path = LIMIT) -> None:
     """Raise the machine's limit if it is too low. The limit is never lowered again, because other programs may depend
     on the higher limit."""
     present = int(limit.read_text())

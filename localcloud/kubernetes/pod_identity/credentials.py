@@ -9,7 +9,7 @@ from localcloud.aws import sts
 from localcloud.aws.call import backend_of
 from localcloud.aws.eks import callers, joining
 from localcloud.aws.eks.state import Cluster, Eks, Record
-from localcloud.aws.patching import state_of
+from localcloud.aws.patching import get_state
 
 SERVICE = "pods.eks.amazonaws.com"
 ROLE_TIME = timedelta(hours=6)
@@ -37,10 +37,10 @@ class Pod:
     """Name of the pod's node; empty if the API server does not report it."""
 
 
-def association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
+def find_association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
     """Return a service account's Pod Identity association. Callers of this module's functions must hold the gateway's
     lock."""
-    eks_cluster = _cluster(account, region, cluster)
+    eks_cluster = _find_cluster(account, region, cluster)
     if eks_cluster is None:
         return None
     owner = (namespace, service_account)
@@ -49,17 +49,17 @@ def association(account: str, region: str, cluster: str, namespace: str, service
     )
 
 
-def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
+def assume_pod_role(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
     """Return credentials in the format that AWS SDKs expect. Raises CredentialsRefused."""
-    record = association(account, region, cluster, pod.namespace, pod.service_account)
-    eks_cluster = _cluster(account, region, cluster)
+    record = find_association(account, region, cluster, pod.namespace, pod.service_account)
+    eks_cluster = _find_cluster(account, region, cluster)
     if record is None or eks_cluster is None:
         who = f"service account {pod.service_account} in namespace {pod.namespace}"
         raise CredentialsRefused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
-    node = joining.node_named(eks_cluster, pod.node) if pod.node else None
-    if node is not None and (problem := joining.credentials_problem(eks_cluster, node)):
+    node = joining.find_node(eks_cluster, pod.node) if pod.node else None
+    if node is not None and (problem := joining.find_credentials_problem(eks_cluster, node)):
         raise CredentialsRefused(500, "InternalServerException", problem)
-    tags = {} if record.get("disableSessionTags") else _tags(eks_cluster, pod)
+    tags = {} if record.get("disableSessionTags") else _build_session_tags(eks_cluster, pod)
     role, name, subnets = record["roleArn"], _session_name(cluster, pod), eks_cluster.record["resourcesVpcConfig"]["subnetIds"]
     # AWS does not document aws:SourceArn for Pod Identity, so a condition on it never holds.
     source = {"aws:sourceaccount": account}
@@ -83,7 +83,7 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
         text = f"Unauthorized Exception! EKS does not have permissions to assume {role_arn}"
         raise CredentialsRefused(400, "AccessDeniedException", text) from None
     if node is not None:
-        callers.place(session, node.id)
+        callers.set_calling_instance(session, node.id)
     return {
         "AccessKeyId": session.access_key_id,
         "SecretAccessKey": session.secret_access_key,
@@ -93,7 +93,7 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
     }
 
 
-def _tags(cluster: Cluster, pod: Pod) -> dict[str, str]:
+def _build_session_tags(cluster: Cluster, pod: Pod) -> dict[str, str]:
     """https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html"""
     return {
         "eks-cluster-arn": cluster.record["arn"],
@@ -110,5 +110,5 @@ def _session_name(cluster: str, pod: Pod) -> str:
     return f"eks-{cluster[:12]}-{pod.name[:10]}-{uuid.uuid4()}"[:64]
 
 
-def _cluster(account: str, region: str, name: str) -> Cluster | None:
-    return state_of(backend_of("eks", account, region), Eks).clusters.get(name)
+def _find_cluster(account: str, region: str, name: str) -> Cluster | None:
+    return get_state(backend_of("eks", account, region), Eks).clusters.get(name)

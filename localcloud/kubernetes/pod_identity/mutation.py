@@ -16,7 +16,7 @@ SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers"
 Json = dict[str, Any]
 
 
-def environment(region: str, aws_url: str) -> Mapping[str, str]:
+def build_environment(region: str, aws_url: str) -> Mapping[str, str]:
     return {
         "AWS_STS_REGIONAL_ENDPOINTS": "regional",
         "AWS_DEFAULT_REGION": region,
@@ -27,7 +27,7 @@ def environment(region: str, aws_url: str) -> Mapping[str, str]:
     }
 
 
-def patch(pod: Mapping[str, Any], region: str, aws_url: str) -> list[Json]:
+def build_patch(pod: Mapping[str, Any], region: str, aws_url: str) -> list[Json]:
     """Return a JSON patch that keeps the pod's own settings. The patch is empty if the pod is already patched."""
     spec, annotations = pod["spec"], pod.get("metadata", {}).get("annotations") or {}
     skipped = {name.strip() for name in annotations.get(SKIP_CONTAINERS, "").split(",")}
@@ -35,28 +35,28 @@ def patch(pod: Mapping[str, Any], region: str, aws_url: str) -> list[Json]:
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             if container["name"] not in skipped:
-                operations += _container(f"/spec/{field}/{index}", container, environment(region, aws_url))
+                operations += _patch_container(f"/spec/{field}/{index}", container, build_environment(region, aws_url))
     if all(volume["name"] != VOLUME for volume in spec.get("volumes") or ()):
-        operations += _append("/spec/volumes", spec.get("volumes"), [_volume()])
+        operations += _patch_list("/spec/volumes", spec.get("volumes"), [_build_token_volume()])
     return operations
 
 
-def _container(path: str, container: Mapping[str, Any], variables: Mapping[str, str]) -> list[Json]:
+def _patch_container(path: str, container: Mapping[str, Any], variables: Mapping[str, str]) -> list[Json]:
     own = {variable["name"] for variable in container.get("env") or ()}
     missing = [{"name": name, "value": value} for name, value in variables.items() if name not in own]
-    operations = _append(f"{path}/env", container.get("env"), missing)
+    operations = _patch_list(f"{path}/env", container.get("env"), missing)
     mounts = container.get("volumeMounts")
     if all(mount["name"] != VOLUME for mount in mounts or ()):
-        operations += _append(f"{path}/volumeMounts", mounts, [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}])
+        operations += _patch_list(f"{path}/volumeMounts", mounts, [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}])
     return operations
 
 
-def _append(path: str, existing: Sequence[Any] | None, more: Sequence[Any]) -> list[Json]:
+def _patch_list(path: str, existing: Sequence[Any] | None, more: Sequence[Any]) -> list[Json]:
     if not existing:
         return [{"op": "add", "path": path, "value": list(more)}] if more else []
     return [{"op": "add", "path": f"{path}/-", "value": item} for item in more]
 
 
-def _volume() -> Json:
+def _build_token_volume() -> Json:
     token = {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": VOLUME}
     return {"name": VOLUME, "projected": {"defaultMode": 420, "sources": [{"serviceAccountToken": token}]}}

@@ -37,44 +37,44 @@ class PodIdentity(Part):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.file, certificate.key)
         self._url = f"https://{address}:{port}{servers.MUTATE_PATH}"
-        self._stop_webhook = servers.serve_webhook(listener, context, self._mutate)
+        self._stop_webhook = servers.serve_webhook(listener, context, self._mutate_pod)
 
     def ready(self) -> None:
         authority = self.cluster.pki.certificate.file.read_bytes()
-        self.cluster.api.apply(configuration(self._url, authority))
+        self.cluster.api.apply(build_webhook_config(self._url, authority))
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind != "add-on" or event.name != f"{self.cluster.name}/{ADDON}":
             return
         if event.action == "gone":
-            self._end_agent()
+            self._shut_down_agent()
         elif self._stop_agent is None:
             listener = self.cluster.listen(str(POD_IDENTITY_ADDRESS), AGENT_PORT)
-            self._stop_agent = servers.serve_agent(listener, self._assume)
+            self._stop_agent = servers.serve_agent(listener, self._assume_role)
 
     def stop(self) -> None:
-        self._end_agent()
+        self._shut_down_agent()
         if self._stop_webhook is not None:
             self._stop_webhook()
 
-    def _end_agent(self) -> None:
+    def _shut_down_agent(self) -> None:
         if self._stop_agent is not None:
             self._stop_agent()
             self._stop_agent = None
 
-    def _mutate(self, pod: Json) -> list[Json]:
+    def _mutate_pod(self, pod: Json) -> list[Json]:
         cluster = self.cluster
         namespace, account = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName", "default")
         with gateway.LOCK:
-            association = credentials.association(cluster.account, cluster.region, cluster.name, namespace, account)
-        return mutation.patch(pod, cluster.region, cluster.aws_url) if association else []
+            association = credentials.find_association(cluster.account, cluster.region, cluster.name, namespace, account)
+        return mutation.build_patch(pod, cluster.region, cluster.aws_url) if association else []
 
-    def _assume(self, token: str) -> dict[str, str]:
-        pod = self._pod_of(token)
+    def _assume_role(self, token: str) -> dict[str, str]:
+        pod = self._look_up_pod(token)
         with gateway.LOCK:
-            return credentials.assume(self.cluster.account, self.cluster.region, self.cluster.name, pod)
+            return credentials.assume_pod_role(self.cluster.account, self.cluster.region, self.cluster.name, pod)
 
-    def _pod_of(self, token: str) -> Pod:
+    def _look_up_pod(self, token: str) -> Pod:
         """Look up the token's pod with a TokenReview.
 
         The caller must not hold the local AWS's lock, because the API server may need it.
@@ -103,7 +103,7 @@ class PodIdentity(Part):
         return Pod(namespace, account, pods[0], extra["authentication.kubernetes.io/pod-uid"][0], node)
 
 
-def configuration(url: str, authority: bytes) -> Json:
+def build_webhook_config(url: str, authority: bytes) -> Json:
     """Return the webhook's configuration. As on EKS, pods are created unpatched if the webhook fails."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",

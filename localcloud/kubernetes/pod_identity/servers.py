@@ -58,7 +58,7 @@ def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Muta
             self.answer(200, json.dumps(answer).encode())
 
     # Each handler thread does its own TLS handshake, so a silent client cannot block other clients.
-    return _serve(context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False), Handler)
+    return _start_server(context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False), Handler)
 
 
 def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
@@ -76,10 +76,10 @@ def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
             else:
                 self.answer(200, json.dumps(answer).encode())
 
-    return _serve(listener, Handler)
+    return _start_server(listener, Handler)
 
 
-def _serve(listener: socket.socket, handler: type[_Handler]) -> Callable[[], None]:
+def _start_server(listener: socket.socket, handler: type[_Handler]) -> Callable[[], None]:
     server = ThreadingHTTPServer(("", 0), handler, bind_and_activate=False)
     server.socket.close()
     server.socket = listener
@@ -87,9 +87,9 @@ def _serve(listener: socket.socket, handler: type[_Handler]) -> Callable[[], Non
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="pod-identity", daemon=True)
     thread.start()
 
-    def stop() -> None:
+    def stop_server() -> None:
         server.shutdown()
         thread.join()
         server.server_close()
 
-    return stop
+    return stop_server

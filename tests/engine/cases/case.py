@@ -41,10 +41,10 @@ class Case:
         return self.token.rpartition(":")[2]
 
 
-def names(*each: str) -> frozenset[str]:
+def property_names(*each: str) -> frozenset[str]:
     return frozenset(each)
 
 
-def value(fixed: Any) -> Callable[[World], Any]:
+def constant(fixed: Any) -> Callable[[World], Any]:
     """Return a function that returns a constant, for a value that needs no other resource."""
     return lambda world: fixed

@@ -3,16 +3,16 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, names, value
+from tests.engine.cases.case import Case, constant, property_names
 from tests.engine.world import World
 
 
-def policy(days: int) -> str:
+def build_lifecycle_policy(days: int) -> str:
     selection = {"tagStatus": "untagged", "countType": "sinceImagePushed", "countUnit": "days", "countNumber": days}
     return json.dumps({"rules": [{"rulePriority": 1, "selection": selection, "action": {"type": "expire"}}]})
 
 
-def repository(world: World) -> str:
+def ensure_repository(world: World) -> str:
     name = world.name("images")
     ecr = world.client("ecr")
     if name not in [entry["repositoryName"] for entry in ecr.describe_repositories()["repositories"]]:
@@ -20,7 +20,7 @@ def repository(world: World) -> str:
     return name
 
 
-def other_repository(world: World) -> Any:
+def create_other_repository(world: World) -> Any:
     return world.client("ecr").create_repository(repositoryName=world.name("others"))["repository"]["repositoryName"]
 
 
@@ -35,25 +35,25 @@ CASES = [
             "forceDelete": False,
             "tags": {"Name": "it"},
         },
-        needed=names(),
+        needed=property_names(),
         updates={
-            "imageTagMutability": value("MUTABLE"),
-            "imageScanningConfiguration": value({"scanOnPush": False}),
-            "forceDelete": value(True),
-            "tags": value({"Name": "other"}),
+            "imageTagMutability": constant("MUTABLE"),
+            "imageScanningConfiguration": constant({"scanOnPush": False}),
+            "forceDelete": constant(True),
+            "tags": constant({"Name": "other"}),
         },
-        removals=names("imageTagMutability", "tags"),
+        removals=property_names("imageTagMutability", "tags"),
         replaces={
             "name": lambda world: world.name("team/other"),
-            "encryptionConfigurations": value([{"encryptionType": "AES256"}]),
+            "encryptionConfigurations": constant([{"encryptionType": "AES256"}]),
         },
         drift=lambda world, id: world.client("ecr").put_image_tag_mutability(repositoryName=id, imageTagMutability="MUTABLE"),
-        drifted=names("imageTagMutability"),
+        drifted=property_names("imageTagMutability"),
     ),
     Case(
         "aws:ecr/lifecyclePolicy:LifecyclePolicy",
-        make_inputs=lambda world: {"repository": repository(world), "policy": policy(14)},
-        needed=names("repository", "policy"),
-        replaces={"repository": other_repository, "policy": value(policy(7))},
+        make_inputs=lambda world: {"repository": ensure_repository(world), "policy": build_lifecycle_policy(14)},
+        needed=property_names("repository", "policy"),
+        replaces={"repository": create_other_repository, "policy": constant(build_lifecycle_policy(7))},
     ),
 ]

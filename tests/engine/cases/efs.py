@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, names, value
+from tests.engine.cases.case import Case, constant, property_names
 from tests.engine.world import World
 
 
-def _policy(sid: str) -> str:
+def _build_policy(sid: str) -> str:
     statement = {
         "Sid": sid,
         "Effect": "Deny",
@@ -18,7 +18,7 @@ def _policy(sid: str) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def _file_system(world: World) -> dict[str, Any]:
+def _file_system_inputs(world: World) -> dict[str, Any]:
     zone = world.client("ec2").describe_availability_zones()["AvailabilityZones"][0]["ZoneName"]
     return {
         "creationToken": world.name("home"),
@@ -34,7 +34,7 @@ def _file_system(world: World) -> dict[str, Any]:
     }
 
 
-def _archiving(world: World) -> dict[str, Any]:
+def _archive_inputs(world: World) -> dict[str, Any]:
     days = [{"transitionToIa": "AFTER_7_DAYS"}, {"transitionToArchive": "AFTER_90_DAYS"}]
     return {"creationToken": world.name("archive"), "throughputMode": "elastic", "lifecyclePolicies": days}
 
@@ -42,47 +42,47 @@ def _archiving(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:efs/fileSystem:FileSystem",
-        make_inputs=_file_system,
-        needed=names(),
-        instead=(_archiving,),
+        make_inputs=_file_system_inputs,
+        needed=property_names(),
+        instead=(_archive_inputs,),
         updates={
-            "lifecyclePolicies": value([{"transitionToIa": "AFTER_7_DAYS"}]),
-            "protection": value({"replicationOverwrite": "DISABLED"}),
-            "provisionedThroughputInMibps": value(128),
-            "tags": value({"Name": "other"}),
+            "lifecyclePolicies": constant([{"transitionToIa": "AFTER_7_DAYS"}]),
+            "protection": constant({"replicationOverwrite": "DISABLED"}),
+            "provisionedThroughputInMibps": constant(128),
+            "tags": constant({"Name": "other"}),
         },
-        removals=names("lifecyclePolicies", "tags"),
+        removals=property_names("lifecyclePolicies", "tags"),
         replaces={
-            "creationToken": value("other"),
-            "availabilityZoneName": value("us-west-2c"),
-            "encrypted": value(False),
+            "creationToken": constant("other"),
+            "availabilityZoneName": constant("us-west-2c"),
+            "encrypted": constant(False),
             "kmsKeyId": lambda world: world.second_key,
-            "performanceMode": value("maxIO"),
+            "performanceMode": constant("maxIO"),
         },
         drift=lambda world, id: world.client("efs").put_lifecycle_configuration(FileSystemId=id, LifecyclePolicies=[]),
-        drifted=names("lifecyclePolicies"),
+        drifted=property_names("lifecyclePolicies"),
     ),
     Case(
         "aws:efs/fileSystemPolicy:FileSystemPolicy",
         make_inputs=lambda world: {
             "fileSystemId": world.file_system,
-            "policy": _policy("one"),
+            "policy": _build_policy("one"),
             "bypassPolicyLockoutSafetyCheck": True,
         },
-        needed=names("fileSystemId", "policy"),
-        updates={"policy": value(_policy("two")), "bypassPolicyLockoutSafetyCheck": value(False)},
-        replaces={"fileSystemId": lambda world: world.new_file_system("other")},
-        drift=lambda world, id: world.client("efs").put_file_system_policy(FileSystemId=id, Policy=_policy("theirs")),
-        drifted=names("policy"),
+        needed=property_names("fileSystemId", "policy"),
+        updates={"policy": constant(_build_policy("two")), "bypassPolicyLockoutSafetyCheck": constant(False)},
+        replaces={"fileSystemId": lambda world: world.create_file_system("other")},
+        drift=lambda world, id: world.client("efs").put_file_system_policy(FileSystemId=id, Policy=_build_policy("theirs")),
+        drifted=property_names("policy"),
     ),
     Case(
         "aws:efs/backupPolicy:BackupPolicy",
         make_inputs=lambda world: {"fileSystemId": world.file_system, "backupPolicy": {"status": "ENABLED"}},
-        needed=names("fileSystemId", "backupPolicy"),
-        updates={"backupPolicy": value({"status": "DISABLED"})},
-        replaces={"fileSystemId": lambda world: world.new_file_system("other")},
+        needed=property_names("fileSystemId", "backupPolicy"),
+        updates={"backupPolicy": constant({"status": "DISABLED"})},
+        replaces={"fileSystemId": lambda world: world.create_file_system("other")},
         drift=lambda world, id: world.client("efs").put_backup_policy(FileSystemId=id, BackupPolicy={"Status": "DISABLED"}),
-        drifted=names("backupPolicy"),
+        drifted=property_names("backupPolicy"),
         remains={"backupPolicy": {"status": "DISABLED"}},
     ),
     Case(
@@ -93,17 +93,17 @@ CASES = [
             "ipAddress": "10.0.0.10",
             "securityGroups": world.groups[:1],
         },
-        needed=names("fileSystemId", "subnetId"),
+        needed=property_names("fileSystemId", "subnetId"),
         updates={"securityGroups": lambda world: world.groups},
         replaces={
-            "fileSystemId": lambda world: world.new_file_system("other"),
+            "fileSystemId": lambda world: world.create_file_system("other"),
             "subnetId": lambda world: world.subnets[1],
-            "ipAddress": value("10.0.0.11"),
+            "ipAddress": constant("10.0.0.11"),
         },
         drift=lambda world, id: world.client("efs").modify_mount_target_security_groups(
             MountTargetId=id, SecurityGroups=world.groups[1:]
         ),
-        drifted=names("securityGroups"),
+        drifted=property_names("securityGroups"),
     ),
     Case(
         "aws:efs/accessPoint:AccessPoint",
@@ -113,15 +113,15 @@ CASES = [
             "rootDirectory": {"path": "/home", "creationInfo": {"ownerUid": 1000, "ownerGid": 1000, "permissions": "0755"}},
             "tags": {"Name": "home"},
         },
-        needed=names("fileSystemId"),
-        updates={"tags": value({"Name": "other"})},
-        removals=names("tags"),
+        needed=property_names("fileSystemId"),
+        updates={"tags": constant({"Name": "other"})},
+        removals=property_names("tags"),
         replaces={
-            "fileSystemId": lambda world: world.new_file_system("other"),
-            "posixUser": value({"uid": 1001, "gid": 1000, "secondaryGids": [1001, 1002]}),
-            "rootDirectory": value({"path": "/other"}),
+            "fileSystemId": lambda world: world.create_file_system("other"),
+            "posixUser": constant({"uid": 1001, "gid": 1000, "secondaryGids": [1001, 1002]}),
+            "rootDirectory": constant({"path": "/other"}),
         },
         drift=lambda world, id: world.client("efs").untag_resource(ResourceId=id, TagKeys=["Name"]),
-        drifted=names("tags"),
+        drifted=property_names("tags"),
     ),
 ]

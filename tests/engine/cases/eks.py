@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, names, value
+from tests.engine.cases.case import Case, constant, property_names
 from tests.engine.world import World
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -16,7 +16,7 @@ OVERRIDE = {
 }
 
 
-def _vpc(world: World, **changed: Any) -> dict[str, Any]:
+def _vpc_config(world: World, **changed: Any) -> dict[str, Any]:
     return {
         "subnetIds": world.subnets[:2],
         "securityGroupIds": world.groups[:1],
@@ -27,7 +27,7 @@ def _vpc(world: World, **changed: Any) -> dict[str, Any]:
     }
 
 
-def _cluster(world: World) -> dict[str, Any]:
+def _cluster_inputs(world: World) -> dict[str, Any]:
     return {
         "name": world.name("it"),
         "roleArn": world.cluster_role,
@@ -40,22 +40,22 @@ def _cluster(world: World) -> dict[str, Any]:
         "encryptionConfig": {"provider": {"keyArn": world.key}, "resources": ["secrets"]},
         "kubernetesNetworkConfig": {"ipFamily": "ipv4", "serviceIpv4Cidr": "172.20.0.0/16"},
         "upgradePolicy": {"supportType": "STANDARD"},
-        "vpcConfig": _vpc(world),
+        "vpcConfig": _vpc_config(world),
         "tags": {"gpumpi:stack": "local"},
     }
 
 
-def _second_role(world: World) -> str:
-    return world.role("second", "eks.amazonaws.com", "ec2.amazonaws.com", "pods.eks.amazonaws.com")
+def _create_second_role(world: World) -> str:
+    return world.ensure_role("second", "eks.amazonaws.com", "ec2.amazonaws.com", "pods.eks.amazonaws.com")
 
 
-def _association(world: World) -> dict[str, Any]:
-    world.access_entry(world.pod_role)
+def _association_inputs(world: World) -> dict[str, Any]:
+    world.ensure_access_entry(world.pod_role)
     scope = {"type": "namespace", "namespaces": ["jobs", "default"]}
     return {"clusterName": world.cluster, "principalArn": world.pod_role, "policyArn": VIEW, "accessScope": scope}
 
 
-def _node_group(world: World) -> dict[str, Any]:
+def _node_group_inputs(world: World) -> dict[str, Any]:
     return {
         "clusterName": world.cluster,
         "nodeGroupName": world.name("train"),
@@ -84,7 +84,7 @@ def _node_group(world: World) -> dict[str, Any]:
     }
 
 
-def _plain_node_group(world: World) -> dict[str, Any]:
+def _plain_node_group_inputs(world: World) -> dict[str, Any]:
     """Inputs of a node group without a launch template, with limits for updates and repairs in percent."""
     return {
         "clusterName": world.cluster,
@@ -99,11 +99,11 @@ def _plain_node_group(world: World) -> dict[str, Any]:
     }
 
 
-def _node_group_by_template_name(world: World) -> dict[str, Any]:
-    return {**_node_group(world), "launchTemplate": {"name": world.launch_template_name, "version": "1"}}
+def _named_template_inputs(world: World) -> dict[str, Any]:
+    return {**_node_group_inputs(world), "launchTemplate": {"name": world.launch_template_name, "version": "1"}}
 
 
-def _addon(world: World) -> dict[str, Any]:
+def _addon_inputs(world: World) -> dict[str, Any]:
     return {
         "clusterName": world.cluster,
         "addonName": "vpc-cni",
@@ -120,36 +120,36 @@ def _addon(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:eks/cluster:Cluster",
-        make_inputs=_cluster,
-        needed=names("roleArn", "vpcConfig"),
+        make_inputs=_cluster_inputs,
+        needed=property_names("roleArn", "vpcConfig"),
         updates={
-            "version": value("1.35"),
-            "forceUpdateVersion": value(True),
-            "accessConfig": value({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}),
-            "deletionProtection": value(True),
-            "enabledClusterLogTypes": value(["api", "authenticator"]),
-            "upgradePolicy": value({"supportType": "EXTENDED"}),
-            "vpcConfig": lambda world: _vpc(
+            "version": constant("1.35"),
+            "forceUpdateVersion": constant(True),
+            "accessConfig": constant({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}),
+            "deletionProtection": constant(True),
+            "enabledClusterLogTypes": constant(["api", "authenticator"]),
+            "upgradePolicy": constant({"supportType": "EXTENDED"}),
+            "vpcConfig": lambda world: _vpc_config(
                 world,
-                subnetIds=[*world.subnets[:2], world.another_subnet],
+                subnetIds=[*world.subnets[:2], world.second_subnet],
                 securityGroupIds=world.groups,
                 endpointPrivateAccess=False,
                 publicAccessCidrs=["198.51.100.0/24"],
             ),
-            "tags": value({"gpumpi:stack": "other"}),
+            "tags": constant({"gpumpi:stack": "other"}),
         },
-        removals=names("enabledClusterLogTypes", "tags"),
+        removals=property_names("enabledClusterLogTypes", "tags"),
         replaces={
-            "name": value("other"),
-            "roleArn": _second_role,
-            "accessConfig": value({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": True}),
-            "bootstrapSelfManagedAddons": value(True),
-            "kubernetesNetworkConfig": value({"ipFamily": "ipv4", "serviceIpv4Cidr": "192.168.0.0/20"}),
+            "name": constant("other"),
+            "roleArn": _create_second_role,
+            "accessConfig": constant({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": True}),
+            "bootstrapSelfManagedAddons": constant(True),
+            "kubernetesNetworkConfig": constant({"ipFamily": "ipv4", "serviceIpv4Cidr": "192.168.0.0/20"}),
         },
         drift=lambda world, id: world.client("eks").update_cluster_config(
             name=id, resourcesVpcConfig={"publicAccessCidrs": ["0.0.0.0/0"]}
         ),
-        drifted=names("vpcConfig"),
+        drifted=property_names("vpcConfig"),
     ),
     Case(
         "aws:eks/accessEntry:AccessEntry",
@@ -161,28 +161,28 @@ CASES = [
             "userName": "alice",
             "tags": {"Name": "it"},
         },
-        needed=names("clusterName", "principalArn"),
+        needed=property_names("clusterName", "principalArn"),
         updates={
-            "kubernetesGroups": value(["jobs"]),
-            "userName": value("bob"),
-            "tags": value({"Name": "other"}),
+            "kubernetesGroups": constant(["jobs"]),
+            "userName": constant("bob"),
+            "tags": constant({"Name": "other"}),
         },
-        removals=names("tags"),
-        replaces={"clusterName": value("other"), "principalArn": _second_role, "type": value("EC2_LINUX")},
+        removals=property_names("tags"),
+        replaces={"clusterName": constant("other"), "principalArn": _create_second_role, "type": constant("EC2_LINUX")},
         drift=lambda world, id: world.client("eks").update_access_entry(
             clusterName=world.cluster, principalArn=world.pod_role, kubernetesGroups=["intruders"]
         ),
-        drifted=names("kubernetesGroups"),
+        drifted=property_names("kubernetesGroups"),
     ),
     Case(
         "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
-        make_inputs=_association,
-        needed=names("clusterName", "principalArn", "policyArn", "accessScope"),
+        make_inputs=_association_inputs,
+        needed=property_names("clusterName", "principalArn", "policyArn", "accessScope"),
         replaces={
-            "clusterName": value("other"),
-            "principalArn": _second_role,
-            "policyArn": value(ADMIN),
-            "accessScope": value({"type": "cluster"}),
+            "clusterName": constant("other"),
+            "principalArn": _create_second_role,
+            "policyArn": constant(ADMIN),
+            "accessScope": constant({"type": "cluster"}),
         },
     ),
     Case(
@@ -196,72 +196,72 @@ CASES = [
             "disableSessionTags": True,
             "tags": {"Name": "it"},
         },
-        needed=names("clusterName", "namespace", "serviceAccount", "roleArn"),
+        needed=property_names("clusterName", "namespace", "serviceAccount", "roleArn"),
         updates={
-            "roleArn": _second_role,
-            "targetRoleArn": value("arn:aws:iam::210987654321:role/elsewhere"),
-            "disableSessionTags": value(False),
-            "tags": value({"Name": "other"}),
+            "roleArn": _create_second_role,
+            "targetRoleArn": constant("arn:aws:iam::210987654321:role/elsewhere"),
+            "disableSessionTags": constant(False),
+            "tags": constant({"Name": "other"}),
         },
-        removals=names("targetRoleArn", "disableSessionTags", "tags"),
-        replaces={"clusterName": value("other"), "namespace": value("other"), "serviceAccount": value("other")},
+        removals=property_names("targetRoleArn", "disableSessionTags", "tags"),
+        replaces={"clusterName": constant("other"), "namespace": constant("other"), "serviceAccount": constant("other")},
         drift=lambda world, id: world.client("eks").update_pod_identity_association(
-            clusterName=world.cluster, associationId=id, roleArn=_second_role(world)
+            clusterName=world.cluster, associationId=id, roleArn=_create_second_role(world)
         ),
-        drifted=names("roleArn"),
+        drifted=property_names("roleArn"),
     ),
     Case(
         "aws:eks/nodeGroup:NodeGroup",
-        make_inputs=_node_group,
-        needed=names("clusterName", "nodeRoleArn", "subnetIds", "scalingConfig"),
-        instead=(_plain_node_group, _node_group_by_template_name),
+        make_inputs=_node_group_inputs,
+        needed=property_names("clusterName", "nodeRoleArn", "subnetIds", "scalingConfig"),
+        instead=(_plain_node_group_inputs, _named_template_inputs),
         updates={
-            "labels": value({"gpumpi.dev/pool": "other", "more": "1"}),
-            "taints": value([{"key": "nvidia.com/gpu", "value": "false", "effect": "NO_SCHEDULE"}]),
+            "labels": constant({"gpumpi.dev/pool": "other", "more": "1"}),
+            "taints": constant([{"key": "nvidia.com/gpu", "value": "false", "effect": "NO_SCHEDULE"}]),
             "launchTemplate": lambda world: {"id": world.launch_template, "version": "2"},
             "version": lambda world: world.upgraded_version,
-            "forceUpdateVersion": value(False),
-            "scalingConfig": value({"desiredSize": 2, "maxSize": 8, "minSize": 1}),
-            "updateConfig": value({"maxUnavailablePercentage": 50, "updateStrategy": "DEFAULT"}),
-            "nodeRepairConfig": value({"enabled": True, "maxParallelNodesRepairedPercentage": 10}),
-            "tags": value({"gpumpi:pool": "other"}),
+            "forceUpdateVersion": constant(False),
+            "scalingConfig": constant({"desiredSize": 2, "maxSize": 8, "minSize": 1}),
+            "updateConfig": constant({"maxUnavailablePercentage": 50, "updateStrategy": "DEFAULT"}),
+            "nodeRepairConfig": constant({"enabled": True, "maxParallelNodesRepairedPercentage": 10}),
+            "tags": constant({"gpumpi:pool": "other"}),
         },
-        removals=names("labels", "taints", "tags"),
+        removals=property_names("labels", "taints", "tags"),
         replaces={
-            "clusterName": value("other"),
-            "nodeGroupName": value("other"),
-            "nodeRoleArn": _second_role,
+            "clusterName": constant("other"),
+            "nodeGroupName": constant("other"),
+            "nodeRoleArn": _create_second_role,
             "subnetIds": lambda world: world.subnets[1:],
-            "amiType": value("AL2023_x86_64_NVIDIA"),
-            "capacityType": value("SPOT"),
-            "instanceTypes": value(["m6i.large", "m7i.large"]),
-            "launchTemplate": value({"id": "lt-0123456789abcdef0", "version": "1"}),
+            "amiType": constant("AL2023_x86_64_NVIDIA"),
+            "capacityType": constant("SPOT"),
+            "instanceTypes": constant(["m6i.large", "m7i.large"]),
+            "launchTemplate": constant({"id": "lt-0123456789abcdef0", "version": "1"}),
         },
         drift=lambda world, id: world.client("eks").update_nodegroup_config(
             clusterName=world.cluster, nodegroupName=world.name("train"), scalingConfig={"desiredSize": 3}
         ),
-        drifted=names("scalingConfig"),
+        drifted=property_names("scalingConfig"),
     ),
     Case(
         "aws:eks/addon:Addon",
-        make_inputs=_addon,
-        needed=names("clusterName", "addonName"),
-        instead=(lambda world: {**_addon(world), "podIdentityAssociations": [], "serviceAccountRoleArn": world.pod_role},),
+        make_inputs=_addon_inputs,
+        needed=property_names("clusterName", "addonName"),
+        instead=(lambda world: {**_addon_inputs(world), "podIdentityAssociations": [], "serviceAccountRoleArn": world.pod_role},),
         updates={
-            "addonVersion": value("v1.23.2-eksbuild.1"),
-            "configurationValues": value(json.dumps({"enableNetworkPolicy": "false"})),
-            "podIdentityAssociations": lambda world: [{"roleArn": _second_role(world), "serviceAccount": "aws-node"}],
+            "addonVersion": constant("v1.23.2-eksbuild.1"),
+            "configurationValues": constant(json.dumps({"enableNetworkPolicy": "false"})),
+            "podIdentityAssociations": lambda world: [{"roleArn": _create_second_role(world), "serviceAccount": "aws-node"}],
             "serviceAccountRoleArn": lambda world: world.pod_role,
-            "resolveConflictsOnCreate": value("NONE"),
-            "resolveConflictsOnUpdate": value("OVERWRITE"),
-            "preserve": value(False),
-            "tags": value({"gpumpi:stack": "other"}),
+            "resolveConflictsOnCreate": constant("NONE"),
+            "resolveConflictsOnUpdate": constant("OVERWRITE"),
+            "preserve": constant(False),
+            "tags": constant({"gpumpi:stack": "other"}),
         },
-        removals=names("podIdentityAssociations", "tags"),
-        replaces={"clusterName": value("other"), "addonName": value("kube-proxy")},
+        removals=property_names("podIdentityAssociations", "tags"),
+        replaces={"clusterName": constant("other"), "addonName": constant("kube-proxy")},
         drift=lambda world, id: world.client("eks").update_addon(
             clusterName=world.cluster, addonName="vpc-cni", configurationValues="{}"
         ),
-        drifted=names("configurationValues"),
+        drifted=property_names("configurationValues"),
     ),
 ]

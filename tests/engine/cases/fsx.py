@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tests.engine.cases.case import Case, names, value
+from tests.engine.cases.case import Case, constant, property_names
 from tests.engine.world import World
 
 
-def _persistent(world: World) -> dict[str, Any]:
+def _persistent_inputs(world: World) -> dict[str, Any]:
     return {
         "subnetIds": world.subnets[0],
         "securityGroupIds": [world.lustre_group],
@@ -25,7 +25,7 @@ def _persistent(world: World) -> dict[str, Any]:
     }
 
 
-def _association(world: World) -> dict[str, Any]:
+def _association_inputs(world: World) -> dict[str, Any]:
     return {
         "fileSystemId": world.lustre_file_system,
         "fileSystemPath": "/data",
@@ -41,49 +41,49 @@ def _association(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:fsx/lustreFileSystem:LustreFileSystem",
-        make_inputs=_persistent,
-        needed=names("subnetIds", "securityGroupIds", "deploymentType", "perUnitStorageThroughput", "storageCapacity"),
+        make_inputs=_persistent_inputs,
+        needed=property_names("subnetIds", "securityGroupIds", "deploymentType", "perUnitStorageThroughput", "storageCapacity"),
         updates={
-            "dataCompressionType": value("NONE"),
-            "fileSystemTypeVersion": value("2.15"),
-            "perUnitStorageThroughput": value(250),
-            "storageCapacity": value(4800),
-            "weeklyMaintenanceStartTime": value("2:03:00"),
-            "tags": value({"Name": "other"}),
+            "dataCompressionType": constant("NONE"),
+            "fileSystemTypeVersion": constant("2.15"),
+            "perUnitStorageThroughput": constant(250),
+            "storageCapacity": constant(4800),
+            "weeklyMaintenanceStartTime": constant("2:03:00"),
+            "tags": constant({"Name": "other"}),
         },
-        removals=names("dataCompressionType", "tags"),
+        removals=property_names("dataCompressionType", "tags"),
         replaces={
-            "copyTagsToBackups": value(True),
-            "deploymentType": value("SCRATCH_2"),
+            "copyTagsToBackups": constant(True),
+            "deploymentType": constant("SCRATCH_2"),
             "kmsKeyId": lambda world: world.second_key,
-            "securityGroupIds": value(["sg-0123456789abcdef0"]),
-            "storageType": value("HDD"),
-            "subnetIds": value("subnet-0123456789abcdef0"),
+            "securityGroupIds": constant(["sg-0123456789abcdef0"]),
+            "storageType": constant("HDD"),
+            "subnetIds": constant("subnet-0123456789abcdef0"),
         },
         drift=lambda world, id: world.client("fsx").update_file_system(
             FileSystemId=id, LustreConfiguration={"DataCompressionType": "NONE"}
         ),
-        drifted=names("dataCompressionType"),
+        drifted=property_names("dataCompressionType"),
     ),
     Case(
         "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
-        make_inputs=_association,
-        needed=names("fileSystemId", "fileSystemPath", "dataRepositoryPath"),
+        make_inputs=_association_inputs,
+        needed=property_names("fileSystemId", "fileSystemPath", "dataRepositoryPath"),
         updates={
-            "importedFileChunkSize": value(2048),
-            "s3": value({"autoExportPolicy": {"events": ["DELETED"]}}),
-            "tags": value({"Name": "other"}),
+            "importedFileChunkSize": constant(2048),
+            "s3": constant({"autoExportPolicy": {"events": ["DELETED"]}}),
+            "tags": constant({"Name": "other"}),
         },
-        removals=names("tags"),
+        removals=property_names("tags"),
         replaces={
-            "batchImportMetaDataOnCreate": value(False),
-            "dataRepositoryPath": value("s3://another-bucket"),
-            "fileSystemId": value("fs-0123456789abcdef0"),
-            "fileSystemPath": value("/other"),
+            "batchImportMetaDataOnCreate": constant(False),
+            "dataRepositoryPath": constant("s3://another-bucket"),
+            "fileSystemId": constant("fs-0123456789abcdef0"),
+            "fileSystemPath": constant("/other"),
         },
         drift=lambda world, id: world.client("fsx").update_data_repository_association(
             AssociationId=id, S3={"AutoExportPolicy": {"Events": ["CHANGED"]}}
         ),
-        drifted=names("s3"),
+        drifted=property_names("s3"),
     ),
 ]

@@ -1,22 +1,22 @@
 """IAM."""
 
-from tests.engine.cases.case import Case, names, value
-from tests.engine.world import World, allow, trust
+from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.world import World, make_allow_policy, make_trust_policy
 
 READ_ONLY = "arn:aws:iam::aws:policy/ReadOnlyAccess"
 BOUNDARY = "arn:aws:iam::aws:policy/PowerUserAccess"
 
 
-def _owner(world: World) -> str:
-    return world.role("owner", "ec2.amazonaws.com").rpartition("/")[2]
+def _create_owner_role(world: World) -> str:
+    return world.ensure_role("owner", "ec2.amazonaws.com").rpartition("/")[2]
 
 
-def _policy_on_role(world: World) -> dict[str, str]:
-    return {"role": _owner(world), "name": "inline", "policy": allow("s3:GetObject")}
+def _role_policy_inputs(world: World) -> dict[str, str]:
+    return {"role": _create_owner_role(world), "name": "inline", "policy": make_allow_policy("s3:GetObject")}
 
 
-def _attachment(world: World) -> dict[str, str]:
-    return {"role": _owner(world), "policyArn": READ_ONLY}
+def _attachment_inputs(world: World) -> dict[str, str]:
+    return {"role": _create_owner_role(world), "policyArn": READ_ONLY}
 
 
 CASES = [
@@ -25,65 +25,68 @@ CASES = [
         make_inputs=lambda world: {
             "name": world.name("nodes"),
             "path": "/team/",
-            "assumeRolePolicy": trust("ec2.amazonaws.com"),
+            "assumeRolePolicy": make_trust_policy("ec2.amazonaws.com"),
             "description": "nodes of the cluster",
             "maxSessionDuration": 7200,
             "permissionsBoundary": BOUNDARY,
             "forceDetachPolicies": True,
             "tags": {"gpumpi:stack": "local", "Name": "nodes"},
         },
-        needed=names("assumeRolePolicy"),
-        instead=(lambda world: {"namePrefix": world.name("nodes-"), "assumeRolePolicy": trust("ec2.amazonaws.com")},),
+        needed=property_names("assumeRolePolicy"),
+        instead=(lambda world: {"namePrefix": world.name("nodes-"), "assumeRolePolicy": make_trust_policy("ec2.amazonaws.com")},),
         updates={
-            "assumeRolePolicy": value(trust("ec2.amazonaws.com", "ssm.amazonaws.com")),
-            "description": value("other"),
-            "maxSessionDuration": value(3600),
-            "permissionsBoundary": value(READ_ONLY),
-            "forceDetachPolicies": value(False),
-            "tags": value({"gpumpi:stack": "other"}),
+            "assumeRolePolicy": constant(make_trust_policy("ec2.amazonaws.com", "ssm.amazonaws.com")),
+            "description": constant("other"),
+            "maxSessionDuration": constant(3600),
+            "permissionsBoundary": constant(READ_ONLY),
+            "forceDetachPolicies": constant(False),
+            "tags": constant({"gpumpi:stack": "other"}),
         },
-        removals=names("description", "maxSessionDuration", "permissionsBoundary", "forceDetachPolicies", "tags"),
-        replaces={"name": value("others"), "path": value("/")},
+        removals=property_names("description", "maxSessionDuration", "permissionsBoundary", "forceDetachPolicies", "tags"),
+        replaces={"name": constant("others"), "path": constant("/")},
         drift=lambda world, id: world.client("iam").tag_role(RoleName=id, Tags=[{"Key": "Name", "Value": "theirs"}]),
-        drifted=names("tags"),
+        drifted=property_names("tags"),
     ),
     Case(
         "aws:iam/rolePolicy:RolePolicy",
-        make_inputs=_policy_on_role,
-        needed=names("role", "policy"),
-        instead=(lambda world: {"namePrefix": "p-", **{name: _policy_on_role(world)[name] for name in ("role", "policy")}},),
-        updates={"policy": value(allow("s3:PutObject"))},
-        replaces={"name": value("other"), "role": lambda world: world.role("second", "ec2.amazonaws.com").rpartition("/")[2]},
+        make_inputs=_role_policy_inputs,
+        needed=property_names("role", "policy"),
+        instead=(lambda world: {"namePrefix": "p-", **{name: _role_policy_inputs(world)[name] for name in ("role", "policy")}},),
+        updates={"policy": constant(make_allow_policy("s3:PutObject"))},
+        replaces={
+            "name": constant("other"),
+            "role": lambda world: world.ensure_role("second", "ec2.amazonaws.com").rpartition("/")[2],
+        },
         drift=lambda world, id: world.client("iam").put_role_policy(
-            RoleName=_owner(world), PolicyName="inline", PolicyDocument=allow("s3:*")
+            RoleName=_create_owner_role(world), PolicyName="inline", PolicyDocument=make_allow_policy("s3:*")
         ),
-        drifted=names("policy"),
+        drifted=property_names("policy"),
     ),
     Case(
         "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
-        make_inputs=_attachment,
-        needed=names("role", "policyArn"),
-        replaces={"policyArn": value(BOUNDARY), "role": value("second")},
+        make_inputs=_attachment_inputs,
+        needed=property_names("role", "policyArn"),
+        replaces={"policyArn": constant(BOUNDARY), "role": constant("second")},
     ),
     Case(
         "aws:iam/instanceProfile:InstanceProfile",
         make_inputs=lambda world: {
             "name": world.name("hosts"),
             "path": "/team/",
-            "role": _owner(world),
+            "role": _create_owner_role(world),
             "tags": {"gpumpi:stack": "local", "Name": "hosts"},
         },
-        needed=names(),
-        instead=(lambda world: {"namePrefix": world.name("hosts-"), "role": _owner(world)},),
+        needed=property_names(),
+        instead=(lambda world: {"namePrefix": world.name("hosts-"), "role": _create_owner_role(world)},),
         updates={
-            "role": lambda world: world.role("second", "ec2.amazonaws.com").rpartition("/")[2],
-            "tags": value({"gpumpi:stack": "other"}),
+            "role": lambda world: world.ensure_role("second", "ec2.amazonaws.com").rpartition("/")[2],
+            "tags": constant({"gpumpi:stack": "other"}),
         },
-        removals=names("role", "tags"),
-        replaces={"name": value("others"), "path": value("/")},
+        removals=property_names("role", "tags"),
+        replaces={"name": constant("others"), "path": constant("/")},
         drift=lambda world, id: world.client("iam").tag_instance_profile(
             InstanceProfileName=id, Tags=[{"Key": "Name", "Value": "theirs"}]
         ),
-        drifted=names("tags"),
+        drifted=property_names("tags"),
     ),
 ]

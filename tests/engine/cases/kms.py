@@ -2,10 +2,10 @@
 
 import json
 
-from tests.engine.cases.case import Case, names, value
+from tests.engine.cases.case import Case, constant, property_names
 
 
-def _policy(sid: str) -> str:
+def _build_policy(sid: str) -> str:
     root = {"AWS": "arn:aws:iam::123456789012:root"}
     statement = {"Sid": sid, "Effect": "Allow", "Principal": root, "Action": "kms:*", "Resource": "*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
@@ -16,7 +16,7 @@ CASES = [
         "aws:kms/key:Key",
         make_inputs=lambda world: {
             "description": "secrets of the cluster",
-            "policy": _policy("one"),
+            "policy": _build_policy("one"),
             "bypassPolicyLockoutSafetyCheck": False,
             "deletionWindowInDays": 7,
             "enableKeyRotation": True,
@@ -27,29 +27,33 @@ CASES = [
             "multiRegion": False,
             "tags": {"Name": "secrets"},
         },
-        needed=names(),
+        needed=property_names(),
         updates={
-            "description": value("other"),
-            "policy": value(_policy("two")),
-            "bypassPolicyLockoutSafetyCheck": value(True),
-            "deletionWindowInDays": value(30),
-            "rotationPeriodInDays": value(365),
-            "isEnabled": value(False),
-            "tags": value({"Name": "other", "more": "1"}),
+            "description": constant("other"),
+            "policy": constant(_build_policy("two")),
+            "bypassPolicyLockoutSafetyCheck": constant(True),
+            "deletionWindowInDays": constant(30),
+            "rotationPeriodInDays": constant(365),
+            "isEnabled": constant(False),
+            "tags": constant({"Name": "other", "more": "1"}),
         },
-        removals=names("tags"),
-        replaces={"keyUsage": value("SIGN_VERIFY"), "customerMasterKeySpec": value("RSA_2048"), "multiRegion": value(True)},
+        removals=property_names("tags"),
+        replaces={
+            "keyUsage": constant("SIGN_VERIFY"),
+            "customerMasterKeySpec": constant("RSA_2048"),
+            "multiRegion": constant(True),
+        },
         drift=lambda world, id: world.client("kms").disable_key_rotation(KeyId=id),
-        drifted=names("enableKeyRotation", "rotationPeriodInDays"),
+        drifted=property_names("enableKeyRotation", "rotationPeriodInDays"),
     ),
     Case(
         "aws:kms/alias:Alias",
         make_inputs=lambda world: {"name": f"alias/{world.name('secrets')}", "targetKeyId": world.key},
-        needed=names("name", "targetKeyId"),
+        needed=property_names("name", "targetKeyId"),
         instead=(lambda world: {"namePrefix": f"alias/{world.name('secrets-')}", "targetKeyId": world.key},),
         updates={"targetKeyId": lambda world: world.second_key},
-        replaces={"name": value("alias/other")},
+        replaces={"name": constant("alias/other")},
         drift=lambda world, id: world.client("kms").update_alias(AliasName=id, TargetKeyId=world.second_key),
-        drifted=names("targetKeyId"),
+        drifted=property_names("targetKeyId"),
     ),
 ]

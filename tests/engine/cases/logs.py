@@ -1,6 +1,6 @@
 """CloudWatch Logs."""
 
-from tests.engine.cases.case import Case, names, value
+from tests.engine.cases.case import Case, constant, property_names
 
 CASES = [
     Case(
@@ -8,20 +8,20 @@ CASES = [
         make_inputs=lambda world: {
             "name": f"/aws/eks/{world.name('it')}/cluster",
             "retentionInDays": 90,
-            "kmsKeyId": world.logs_key("one"),
+            "kmsKeyId": world.create_logs_key("one"),
             "skipDestroy": False,
             "tags": {"Name": "it"},
         },
-        needed=names(),
+        needed=property_names(),
         instead=(lambda world: {"namePrefix": f"/aws/eks/{world.name('it')}"},),
         updates={
-            "retentionInDays": value(30),
-            "skipDestroy": value(True),
-            "tags": value({"Name": "other"}),
+            "retentionInDays": constant(30),
+            "skipDestroy": constant(True),
+            "tags": constant({"Name": "other"}),
         },
-        removals=names("retentionInDays", "tags"),
-        replaces={"name": value("/aws/eks/other/cluster")},
+        removals=property_names("retentionInDays", "tags"),
+        replaces={"name": constant("/aws/eks/other/cluster")},
         drift=lambda world, id: world.client("logs").delete_retention_policy(logGroupName=id),
-        drifted=names("retentionInDays"),
+        drifted=property_names("retentionInDays"),
     ),
 ]

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, names, value
+from tests.engine.cases.case import Case, constant, property_names
 from tests.engine.world import World
 
 
-def _policy(world: World, sid: str) -> str:
+def _build_policy(world: World, sid: str) -> str:
     bucket = f"arn:aws:s3:::{world.bucket}"
     statement = {
         "Sid": sid,
@@ -20,8 +20,8 @@ def _policy(world: World, sid: str) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def _other_bucket(world: World) -> str:
-    return world.new_bucket("other")
+def _create_other_bucket(world: World) -> str:
+    return world.create_bucket("other")
 
 
 EXPIRY = {
@@ -44,7 +44,7 @@ TAGGED = {"id": "tagged", "status": "Enabled", "filter": {"tag": {"key": "keep",
 BY_PREFIX = {"id": "by-prefix", "status": "Enabled", "prefix": "tmp/", "expiration": {"days": 2}}
 
 
-def _lifecycle(*rules: dict[str, Any]) -> Any:
+def _lifecycle_inputs(*rules: dict[str, Any]) -> Any:
     return lambda world: {"bucket": world.bucket, "rules": list(rules)}
 
 
@@ -57,13 +57,13 @@ CASES = [
             "forceDestroy": True,
             "tags": {"gpumpi:stack": "local"},
         },
-        needed=names(),
+        needed=property_names(),
         instead=(lambda world: {"bucketPrefix": world.name("keys-")},),
-        updates={"forceDestroy": value(False), "tags": value({"more": "1"})},
-        removals=names("tags", "forceDestroy"),
-        replaces={"bucket": value("other-keys"), "objectLockEnabled": value(False)},
+        updates={"forceDestroy": constant(False), "tags": constant({"more": "1"})},
+        removals=property_names("tags", "forceDestroy"),
+        replaces={"bucket": constant("other-keys"), "objectLockEnabled": constant(False)},
         drift=lambda world, id: world.client("s3").delete_bucket_tagging(Bucket=id),
-        drifted=names("tags"),
+        drifted=property_names("tags"),
     ),
     Case(
         "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
@@ -75,25 +75,25 @@ CASES = [
             "restrictPublicBuckets": True,
             "skipDestroy": False,
         },
-        needed=names("bucket"),
-        updates={"blockPublicAcls": value(False), "restrictPublicBuckets": value(False), "skipDestroy": value(True)},
-        removals=names("blockPublicPolicy", "ignorePublicAcls"),
-        replaces={"bucket": _other_bucket},
+        needed=property_names("bucket"),
+        updates={"blockPublicAcls": constant(False), "restrictPublicBuckets": constant(False), "skipDestroy": constant(True)},
+        removals=property_names("blockPublicPolicy", "ignorePublicAcls"),
+        replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_public_access_block(
             Bucket=id, PublicAccessBlockConfiguration={"BlockPublicAcls": True, "IgnorePublicAcls": True}
         ),
-        drifted=names("blockPublicPolicy", "restrictPublicBuckets"),
+        drifted=property_names("blockPublicPolicy", "restrictPublicBuckets"),
     ),
     Case(
         "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
         make_inputs=lambda world: {"bucket": world.bucket, "rule": {"objectOwnership": "BucketOwnerEnforced"}},
-        needed=names("bucket", "rule"),
-        updates={"rule": value({"objectOwnership": "BucketOwnerPreferred"})},
-        replaces={"bucket": _other_bucket},
+        needed=property_names("bucket", "rule"),
+        updates={"rule": constant({"objectOwnership": "BucketOwnerPreferred"})},
+        replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_ownership_controls(
             Bucket=id, OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
         ),
-        drifted=names("rule"),
+        drifted=property_names("rule"),
     ),
     Case(
         "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
@@ -106,50 +106,50 @@ CASES = [
                 }
             ],
         },
-        needed=names("bucket", "rules"),
-        updates={"rules": value([{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}])},
-        replaces={"bucket": _other_bucket},
+        needed=property_names("bucket", "rules"),
+        updates={"rules": constant([{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}])},
+        replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_encryption(
             Bucket=id,
             ServerSideEncryptionConfiguration={
                 "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": True}]
             },
         ),
-        drifted=names("rules"),
+        drifted=property_names("rules"),
         remains={"rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}, "bucketKeyEnabled": False}]},
     ),
     Case(
         "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
-        make_inputs=_lifecycle(EXPIRY, OLD_VERSIONS, TAGGED),
-        needed=names("bucket", "rules"),
-        instead=(_lifecycle(BY_PREFIX),),
-        updates={"rules": value([{**EXPIRY, "expiration": {"days": 2}}])},
-        replaces={"bucket": _other_bucket},
+        make_inputs=_lifecycle_inputs(EXPIRY, OLD_VERSIONS, TAGGED),
+        needed=property_names("bucket", "rules"),
+        instead=(_lifecycle_inputs(BY_PREFIX),),
+        updates={"rules": constant([{**EXPIRY, "expiration": {"days": 2}}])},
+        replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_lifecycle_configuration(
             Bucket=id,
             LifecycleConfiguration={"Rules": [{"ID": "t", "Status": "Enabled", "Prefix": "", "Expiration": {"Days": 9}}]},
         ),
-        drifted=names("rules"),
+        drifted=property_names("rules"),
     ),
     Case(
         "aws:s3/bucketPolicy:BucketPolicy",
-        make_inputs=lambda world: {"bucket": world.bucket, "policy": _policy(world, "one")},
-        needed=names("bucket", "policy"),
-        updates={"policy": lambda world: _policy(world, "two")},
-        replaces={"bucket": _other_bucket},
-        drift=lambda world, id: world.client("s3").put_bucket_policy(Bucket=id, Policy=_policy(world, "theirs")),
-        drifted=names("policy"),
+        make_inputs=lambda world: {"bucket": world.bucket, "policy": _build_policy(world, "one")},
+        needed=property_names("bucket", "policy"),
+        updates={"policy": lambda world: _build_policy(world, "two")},
+        replaces={"bucket": _create_other_bucket},
+        drift=lambda world, id: world.client("s3").put_bucket_policy(Bucket=id, Policy=_build_policy(world, "theirs")),
+        drifted=property_names("policy"),
     ),
     Case(
         "aws:s3/bucketVersioning:BucketVersioning",
         make_inputs=lambda world: {"bucket": world.bucket, "versioningConfiguration": {"status": "Enabled"}},
-        needed=names("bucket", "versioningConfiguration"),
-        updates={"versioningConfiguration": value({"status": "Suspended"})},
-        replaces={"bucket": _other_bucket},
+        needed=property_names("bucket", "versioningConfiguration"),
+        updates={"versioningConfiguration": constant({"status": "Suspended"})},
+        replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_versioning(
             Bucket=id, VersioningConfiguration={"Status": "Suspended"}
         ),
-        drifted=names("versioningConfiguration"),
+        drifted=property_names("versioningConfiguration"),
         remains={"versioningConfiguration": {"status": "Suspended"}},
     ),
 ]

@@ -17,7 +17,7 @@ from tests.engine.kubernetes.waits_world import Maker
 
 
 @pytest.fixture(scope="package")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     running = ControlPlane(tmp_path_factory.mktemp("plane"))
     try:
         running.start()
@@ -28,25 +28,25 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def objects(plane: ControlPlane) -> Iterator[Objects]:
+def objects(control_plane: ControlPlane) -> Iterator[Objects]:
     """The test's namespace, accessed directly instead of through the provider."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    yield Objects(plane, name)
-    plane.request("DELETE", f"/api/v1/namespaces/{name}")
+    control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield Objects(control_plane, name)
+    control_plane.request("DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
-def cluster(plane: ControlPlane, objects: Objects) -> Cluster:
+def cluster(control_plane: ControlPlane, objects: Objects) -> Cluster:
     """The test's namespace, accessed through the provider."""
-    return Cluster(Settings(kubeconfig=plane.kubeconfig(), namespace=objects.namespace), os.environ)
+    return Cluster(Settings(kubeconfig=control_plane.kubeconfig(), namespace=objects.namespace), os.environ)
 
 
 @pytest.fixture
-def kube(project: Project, plane: ControlPlane, objects: Objects, tmp_path: Path) -> KubernetesProject:
+def kube(project: Project, control_plane: ControlPlane, objects: Objects, tmp_path: Path) -> KubernetesProject:
     """A project whose programs deploy to the test's namespace."""
     kubernetes_project = KubernetesProject(project, objects)
-    kubernetes_project.prepare(plane.kubeconfig())
+    kubernetes_project.prepare(control_plane.kubeconfig())
     return kubernetes_project
 
 

@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name: self.headers[name] for name in names if self.headers[name]}
         proxy = self.server
         answer = proxy.upstream.request(self.command, proxy.plane.url + self.path, body=body or None, headers=headers)
-        if self.command == "POST" and "dryRun" not in self.path and _name(body) == proxy.name:
+        if self.command == "POST" and "dryRun" not in self.path and _read_name(body) == proxy.name:
             proxy.held.set()
             proxy.release.wait()
         self.send_response(answer.status)
@@ -55,5 +55,5 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _name(body: bytes) -> str:
+def _read_name(body: bytes) -> str:
     return str(json.loads(body).get("metadata", {}).get("name", ""))

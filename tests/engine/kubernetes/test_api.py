@@ -26,7 +26,7 @@ Turn = Literal["drop", "answer"]
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"kind": "It"}'
 
 
-def hear(connection: socket.socket) -> None:
+def read_request(connection: socket.socket) -> None:
     """Read the whole request, because closing a socket with unread bytes would send a TCP reset."""
     heard = b""
     while b"\r\n\r\n" not in heard:
@@ -38,7 +38,7 @@ def hear(connection: socket.socket) -> None:
 
 
 @contextmanager
-def api_server(turns: list[Turn], authority: Authority | None = None) -> Iterator[Api]:
+def run_api_server(turns: list[Turn], authority: Authority | None = None) -> Iterator[Api]:
     """Run a server that, for each connection, removes the next item from `turns` and reacts accordingly. If an
     authority is given, the server uses TLS.
     """
@@ -59,7 +59,7 @@ def api_server(turns: list[Turn], authority: Authority | None = None) -> Iterato
                             plain.recv(1 << 16)
                             continue
                         connection = context.wrap_socket(plain, server_side=True) if context else plain
-                        hear(connection)
+                        read_request(connection)
                         connection.sendall(ANSWER)
                         connection.close()
 
@@ -84,28 +84,28 @@ TO_BE_NAMED = {"metadata": {"generateName": "it-"}}
     ("method", "content_type"), [("GET", JSON), ("PATCH", APPLY), ("PUT", JSON), ("DELETE", JSON), ("POST", JSON)], ids=str
 )
 def test_an_idempotent_request_is_retried_when_the_connection_breaks(method: str, content_type: str) -> None:
-    with api_server(["drop", "drop", "answer"]) as api:
+    with run_api_server(["drop", "drop", "answer"]) as api:
         assert api.request(method, "/api", body=NAMED, content_type=content_type) == {"kind": "It"}
 
 
 @pytest.mark.parametrize(
     ("method", "body", "content_type"), [("POST", TO_BE_NAMED, JSON), ("PATCH", [], JSON_PATCH)], ids=["create", "change"]
 )
-def test_a_request_that_is_not_idempotent_is_not_retried(method: str, body: object, content_type: str) -> None:
+def test_a_non_idempotent_request_is_not_retried(method: str, body: object, content_type: str) -> None:
     turns: list[Turn] = ["drop", "answer"]
-    with api_server(turns) as api, pytest.raises(Unreachable, match=r"closed connection|reset by peer"):
+    with run_api_server(turns) as api, pytest.raises(Unreachable, match=r"closed connection|reset by peer"):
         api.request(method, "/api", body=body, content_type=content_type)
     assert turns == ["answer"]
 
 
-def test_a_broken_handshake_is_retried_for_every_request(tmp_path: Path) -> None:
-    with api_server(["drop", "drop", "answer"], Authority(tmp_path)) as api:
+def test_a_broken_tls_handshake_is_retried_for_every_request(tmp_path: Path) -> None:
+    with run_api_server(["drop", "drop", "answer"], Authority(tmp_path)) as api:
         assert api.request("POST", "/api", body=TO_BE_NAMED) == {"kind": "It"}
 
 
-def test_a_server_with_an_unknown_authority_fails_at_once(tmp_path: Path) -> None:
+def test_a_server_certificate_of_an_unknown_authority_fails_at_once(tmp_path: Path) -> None:
     turns: list[Turn] = ["answer", "answer"]
-    with api_server(turns, Authority(tmp_path / "its")) as api:
+    with run_api_server(turns, Authority(tmp_path / "its")) as api:
         other = Authority(tmp_path / "other").certificate.file.read_bytes()
         access = Access(api.server, authority=other)
         with pytest.raises(Unreachable, match="certificate verify failed"):
@@ -150,7 +150,7 @@ class Door:
         )
 
     @contextmanager
-    def open(self) -> Iterator[Cluster]:
+    def open_cluster(self) -> Iterator[Cluster]:
         thread = threading.Thread(target=self.server.serve_forever)
         thread.start()
         try:
@@ -164,17 +164,17 @@ class Door:
 RESOURCES = {"kind": "APIResourceList", "resources": [{"name": "namespaces", "kind": "Namespace", "namespaced": False}]}
 
 
-def test_a_rejected_token_makes_the_cluster_unreachable_at_once(tmp_path: Path) -> None:
+def test_a_rejected_token_makes_the_cluster_unreachable_without_retries(tmp_path: Path) -> None:
     """The official provider neither waits for the API server to accept its token nor retries requests."""
     door = Door(tmp_path, valid_from=9)
-    with door.open() as cluster:
+    with door.open_cluster() as cluster:
         assert cluster.unreachable == "unable to load schema information from the API server: Unauthorized"
     assert [asked.split()[0] for asked in door.asked] == ["/version", "/api/v1"]
 
 
-def test_a_new_token_is_used_from_the_next_request_on(tmp_path: Path) -> None:
+def test_a_new_token_is_used_starting_with_the_next_request(tmp_path: Path) -> None:
     door = Door(tmp_path, valid_from=2)
-    with door.open() as cluster:
+    with door.open_cluster() as cluster:
         assert cluster.unreachable is None
         assert door.asked == ["/version Bearer 1", "/api/v1 Bearer 2"]
         door.valid_from = 3

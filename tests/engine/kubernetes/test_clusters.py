@@ -15,7 +15,7 @@ from testkit.waiting import wait_until
 MAP = 'k8s.core.v1.ConfigMap("settings", data={"color": "red"}, opts=opts)'
 
 
-def gone(plane: ControlPlane) -> str:
+def unreachable_kubeconfig(plane: ControlPlane) -> str:
     """Return a kubeconfig for the same cluster at an address where nothing listens."""
     return plane.kubeconfig().replace(plane.url, "https://127.0.0.1:1")
 
@@ -39,13 +39,13 @@ def test_a_preview_does_not_need_a_cluster_that_does_not_exist_yet(kube: Kuberne
     assert kube.destroy().ok
 
 
-def test_a_vanished_cluster_is_reported_and_its_objects_can_be_forgotten(
+def test_a_deleted_cluster_is_reported_and_its_objects_can_be_dropped_from_the_state(
     kube: KubernetesProject, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = MAP + "\n"
     kube.settings = 'cluster_identifier="mine"'
     kube.up(program)
-    kube.use(gone(plane))
+    kube.use(unreachable_kubeconfig(plane))
     up = kube.up(program + 'k8s.core.v1.ConfigMap("more", data={}, opts=opts)')
     assert not up.ok
     assert "configured Kubernetes cluster is unreachable: unable to load schema information from the API server" in up.output
@@ -62,20 +62,20 @@ def test_a_vanished_cluster_is_reported_and_its_objects_can_be_forgotten(
     assert (forgotten.ok, forgotten.changes) == (True, {"delete": 3}), forgotten.output
 
 
-def test_a_preview_works_without_the_vanished_cluster(kube: KubernetesProject, plane: ControlPlane) -> None:
-    kube.use(gone(plane))
+def test_a_preview_works_with_a_deleted_cluster(kube: KubernetesProject, plane: ControlPlane) -> None:
+    kube.use(unreachable_kubeconfig(plane))
     preview = kube.preview(MAP)
     assert (preview.ok, preview.changes) == (True, {"create": 3}), preview.output
 
 
-def test_another_cluster_replaces_the_provider_and_its_objects(kube: KubernetesProject, plane: ControlPlane) -> None:
+def test_switching_to_another_cluster_replaces_the_provider_and_its_objects(kube: KubernetesProject, plane: ControlPlane) -> None:
     kube.up(MAP)
     kube.use(plane.kubeconfig().replace("127.0.0.1", "localhost"))
     preview = kube.preview()
     assert preview.changes["replace"] == 2, preview.output
 
 
-def test_the_kubeconfig_may_be_a_path_with_a_context(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_kubeconfig_can_be_a_path_with_a_context(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(plane.kubeconfig().replace("current-context: here", "current-context: nowhere"))
     program = f"""
         other = k8s.Provider("other", kubeconfig={str(tmp_path / "config.yaml")!r}, context="here",
@@ -87,7 +87,7 @@ def test_the_kubeconfig_may_be_a_path_with_a_context(kube: KubernetesProject, pl
     assert len(kube.objects.names("configmaps")) == 1
 
 
-def test_the_kubeconfigs_exec_program_sees_the_engines_environment(
+def test_the_exec_program_of_a_kubeconfig_gets_the_environment_of_the_engine(
     kube: KubernetesProject, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, calls = tmp_path / "get-token", tmp_path / "calls"
@@ -143,6 +143,6 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject
     assert kube.state()["slow"]["outputs"]["status"]["phase"] == "Running"
 
 
-def test_kubeconfigs_may_be_json(kube: KubernetesProject, plane: ControlPlane) -> None:
+def test_a_kubeconfig_can_be_json(kube: KubernetesProject, plane: ControlPlane) -> None:
     kube.use(json.dumps(yaml.safe_load(plane.kubeconfig())))
     assert kube.up(MAP).ok

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from localcloud.engine.kubernetes.engines import environment_of
+from localcloud.engine.kubernetes.engines import read_engine_environment
 
 SERVER = "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); sys.stdin.read()"
 CLIENT = """
@@ -55,9 +55,9 @@ def test_the_engine_is_identified_even_if_another_client_uses_the_same_port(proc
     with socket.create_server(("127.0.0.1", 0)) as provider:
         port = processes.start(CLIENT, 0, provider.getsockname()[1], WHO="engine")
         assert processes.start(CLIENT, port, *other_servers, WHO="other") == port
-        assert environment_of(f"ipv4:127.0.0.1:{port}")["WHO"] == "engine"
+        assert read_engine_environment(f"ipv4:127.0.0.1:{port}")["WHO"] == "engine"
 
 
-def test_the_environment_of_an_unknown_peer_is_that_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_peer_gets_the_environment_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHO", "provider")
-    assert environment_of("unix:/nowhere")["WHO"] == "provider"
+    assert read_engine_environment("unix:/nowhere")["WHO"] == "provider"

@@ -20,23 +20,25 @@ from tests.engine.kubernetes.test_interrupted import POD
 
 
 @pytest.fixture
-def kube(plane: ControlPlane, objects: Objects, tmp_path: Path) -> Iterator[KubernetesProject]:
+def kube(control_plane: ControlPlane, objects: Objects, tmp_path: Path) -> Iterator[KubernetesProject]:
     cloud = LocalCloud(tmp_path / "cloud")
-    cloud.start(print, plugins={"kubernetes": simulated_plugins.install(tmp_path, "kubernetes")})
+    cloud.start(print, plugins={"kubernetes": simulated_plugins.install_plugin(tmp_path, "kubernetes")})
     kubernetes_project = KubernetesProject(Project(cloud, tmp_path / "project"), objects)
-    kubernetes_project.prepare(plane.kubeconfig())
+    kubernetes_project.prepare(control_plane.kubeconfig())
     yield kubernetes_project
     cloud.stop()
 
 
-def test_the_engine_starts_an_installed_plugin_cancels_its_waits_and_stops_it(kube: KubernetesProject, objects: Objects) -> None:
+def test_the_engine_starts_an_installed_plugin_cancels_its_waits_and_stops_the_plugin(
+    kube: KubernetesProject, objects: Objects
+) -> None:
     assert [server.name for server in kube.project.cloud.servers()] == ["aws", "provider"]
     kube.write(POD)
-    with kube.project.running("up") as (process, _):
+    with kube.project.run_in_background("up") as (process, _):
         wait_until(lambda: objects.get("pods", "slow"))
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert 'Resource operation was cancelled for "slow"' in output
     assert kube.state()["slow"]["initErrors"], "the object is in the state"
     assert kube.destroy().ok
-    assert objects.names("pods") == []
+    assert objects.list_names("pods") == []

@@ -23,7 +23,7 @@ POD = """
 """
 
 
-def test_an_object_that_did_not_become_ready_is_in_the_state_and_the_next_update_continues(
+def test_an_object_that_did_not_become_ready_stays_in_the_state_and_the_next_update_continues(
     kube: KubernetesProject, objects: Objects
 ) -> None:
     kube.project.configure("patience", "2s")
@@ -41,7 +41,7 @@ def test_an_object_that_did_not_become_ready_is_in_the_state_and_the_next_update
 
 def test_an_interrupted_update_stops_waiting_and_keeps_created_objects(kube: KubernetesProject, objects: Objects) -> None:
     kube.write(POD)
-    with kube.project.running("up") as (process, _):
+    with kube.project.run_in_background("up") as (process, _):
         wait_until(lambda: objects.get("pods", "slow"))
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
@@ -58,21 +58,21 @@ MAPS = """
 
 
 @pytest.fixture
-def proxy(plane: ControlPlane) -> Iterator[HoldingProxy]:
-    with HoldingProxy(plane, "held") as running:
+def proxy(control_plane: ControlPlane) -> Iterator[HoldingProxy]:
+    with HoldingProxy(control_plane, "held") as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield running
         running.release.set()
         running.shutdown()
 
 
-def test_recover_adopts_an_object_whose_request_was_canceled_in_flight(
+def test_recover_adopts_an_object_whose_create_request_was_canceled(
     kube: KubernetesProject, objects: Objects, proxy: HoldingProxy
 ) -> None:
     objects.create("configmaps", {"metadata": {"name": "foreign"}, "data": {"a": "b"}})
-    kube.use(proxy.kubeconfig())
+    kube.use_kubeconfig(proxy.kubeconfig())
     kube.write(MAPS)
-    with kube.project.running("up") as (process, _):
+    with kube.project.run_in_background("up") as (process, _):
         assert proxy.held.wait(60)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
@@ -83,7 +83,7 @@ def test_recover_adopts_an_object_whose_request_was_canceled_in_flight(
     assert 'configmaps "held" already exists' in kube.up().output
 
     lines: list[str] = []
-    recovered = recover(kube.project.pulumi, kube.project.stack, no_client, lines.append)
+    recovered = recover(kube.project.run_pulumi, kube.project.stack, reject_client, lines.append)
     assert recovered.found == [f"held ({objects.namespace}/held)"]
     assert lines[-1].startswith(f"foreign ({objects.namespace}/foreign) exists, but no failed update of this stack created it;")
     assert "foreign" not in kube.state()
@@ -91,8 +91,8 @@ def test_recover_adopts_an_object_whose_request_was_canceled_in_flight(
     again = kube.up()
     assert again.ok, again.output
     assert again.changes == {"create": 1}, "the object `held` matches the program"
-    assert recover(kube.project.pulumi, kube.project.stack, no_client, lines.append).found == []
+    assert recover(kube.project.run_pulumi, kube.project.stack, reject_client, lines.append).found == []
 
 
-def no_client(region: str) -> Any:
+def reject_client(region: str) -> Any:
     raise AssertionError("no AWS resource was interrupted")

@@ -57,14 +57,14 @@ MANY = """
 KINDS_OF_MANY = 18
 
 
-def test_a_config_map_lives_from_preview_to_destroy(kube: KubernetesProject, objects: Objects) -> None:
+def test_a_config_map_passes_through_preview_update_refresh_and_destroy(kube: KubernetesProject, objects: Objects) -> None:
     preview = kube.preview(SETTINGS)
     assert (preview.ok, preview.changes) == (True, {"create": 3}), preview.output
-    assert objects.names("configmaps") == [], "a preview creates nothing"
+    assert objects.list_names("configmaps") == [], "a preview creates nothing"
 
     up = kube.up()
     assert (up.ok, up.changes) == (True, {"create": 3}), up.output
-    [name] = objects.names("configmaps")
+    [name] = objects.list_names("configmaps")
     assert name.startswith("settings-") and len(name) == len("settings-") + 8
     assert kube.state()["settings"]["id"] == f"{objects.namespace}/{name}"
 
@@ -73,10 +73,10 @@ def test_a_config_map_lives_from_preview_to_destroy(kube: KubernetesProject, obj
 
     destroy = kube.destroy()
     assert (destroy.ok, destroy.changes) == (True, {"delete": 3}), destroy.output
-    assert objects.names("configmaps") == []
+    assert objects.list_names("configmaps") == []
 
 
-def test_objects_of_many_kinds_are_created_unchanged_refreshed_and_deleted(kube: KubernetesProject, objects: Objects) -> None:
+def test_objects_of_many_kinds_can_be_created_refreshed_and_deleted(kube: KubernetesProject, objects: Objects) -> None:
     kube.project.configure("suffix", objects.namespace)
     preview = kube.preview(MANY)
     assert (preview.ok, preview.changes) == (True, {"create": KINDS_OF_MANY + 2}), preview.output
@@ -90,22 +90,24 @@ def test_objects_of_many_kinds_are_created_unchanged_refreshed_and_deleted(kube:
     destroy = kube.destroy()
     assert (destroy.ok, destroy.changes) == (True, {"delete": KINDS_OF_MANY + 2}), destroy.output
     for resource in ("services", "apps/v1/deployments", "persistentvolumeclaims", "batch/v1/jobs"):
-        assert objects.names(resource) == []
+        assert objects.list_names(resource) == []
 
 
-def test_changed_data_replaces_a_config_map_so_that_pods_notice(kube: KubernetesProject, objects: Objects) -> None:
+def test_changed_data_replaces_a_config_map_so_that_pods_see_the_change(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(SETTINGS)
-    [old] = objects.names("configmaps")
+    [old] = objects.list_names("configmaps")
     kube.project.configure("color", "blue")
     preview = kube.preview(None, "--diff")
     assert '"red" => "blue"' in preview.output
     up = kube.up()
     assert up.changes == {"replace": 1}, up.output
-    [new] = objects.names("configmaps")
+    [new] = objects.list_names("configmaps")
     assert new != old
 
 
-def test_a_named_object_is_deleted_before_it_is_replaced(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_object_with_an_explicit_name_is_deleted_before_its_replacement_is_created(
+    kube: KubernetesProject, objects: Objects
+) -> None:
     program = """
         k8s.core.v1.ConfigMap(
             "settings", metadata={"name": "settings"}, data={"color": config.get("color") or "red"}, opts=opts)
@@ -117,10 +119,10 @@ def test_a_named_object_is_deleted_before_it_is_replaced(kube: KubernetesProject
     assert objects.get("configmaps", "settings")["data"] == {"color": "blue"}
 
 
-def test_config_maps_change_in_place_where_the_provider_enables_it(kube: KubernetesProject, objects: Objects) -> None:
+def test_config_maps_change_in_place_if_the_provider_enables_it(kube: KubernetesProject, objects: Objects) -> None:
     kube.settings = "enable_config_map_mutable=True"
     kube.up(SETTINGS)
-    [name] = objects.names("configmaps")
+    [name] = objects.list_names("configmaps")
     kube.project.configure("color", "blue")
     up = kube.up()
     assert up.changes == {"update": 1}, up.output
@@ -140,9 +142,9 @@ DEPLOYMENT = """
 """
 
 
-def test_a_deployment_changes_in_place_but_not_its_selector(kube: KubernetesProject, objects: Objects) -> None:
+def test_a_deployment_changes_in_place_but_its_selector_does_not(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(DEPLOYMENT.replace('"name": "web", "annotations"', '"annotations"'))
-    [name] = objects.names("apps/v1/deployments")
+    [name] = objects.list_names("apps/v1/deployments")
     kube.project.configure("image", "web:2")
     update = kube.up()
     assert update.changes == {"update": 1}, update.output
@@ -152,7 +154,7 @@ def test_a_deployment_changes_in_place_but_not_its_selector(kube: KubernetesProj
     kube.project.configure("app", "shop")
     replace = kube.up()
     assert (replace.ok, replace.changes) == (True, {"replace": 1}), replace.output
-    [new] = [candidate for candidate in objects.names("apps/v1/deployments") if candidate != name]
+    [new] = [candidate for candidate in objects.list_names("apps/v1/deployments") if candidate != name]
     assert objects.get("apps/v1/deployments", new)["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
 
 
@@ -168,7 +170,7 @@ def test_a_field_removed_from_the_program_is_removed_from_the_object(kube: Kuber
     assert "labels" not in objects.get("apps/v1/deployments", "web")["metadata"]
 
 
-def test_fields_of_other_managers_stay(kube: KubernetesProject, objects: Objects) -> None:
+def test_fields_of_other_managers_are_kept(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(DEPLOYMENT)
     objects.patch("apps/v1/deployments", "web", {"metadata": {"labels": {"mine": "yes"}}})
     kube.project.configure("image", "web:2")
@@ -177,7 +179,7 @@ def test_fields_of_other_managers_stay(kube: KubernetesProject, objects: Objects
     assert objects.get("apps/v1/deployments", "web")["metadata"]["labels"] == {"mine": "yes"}
 
 
-def test_drift_shows_after_a_refresh_and_is_reverted(kube: KubernetesProject, objects: Objects) -> None:
+def test_a_refresh_shows_drift_and_the_next_update_reverts_it(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(DEPLOYMENT)
     objects.patch("apps/v1/deployments", "web", {"spec": {"replicas": 3}})
     assert kube.up().changes == {}, "without a refresh, Pulumi compares with the state"
@@ -192,7 +194,7 @@ def test_drift_shows_after_a_refresh_and_is_reverted(kube: KubernetesProject, ob
     assert objects.get("apps/v1/deployments", "web")["spec"]["replicas"] == 1
 
 
-def test_an_ignored_field_stays_with_its_other_manager(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_ignored_field_keeps_the_value_of_another_manager(kube: KubernetesProject, objects: Objects) -> None:
     kube.project.configure("ignored", '["spec.replicas"]')
     kube.up(DEPLOYMENT)
     objects.apply(
@@ -212,16 +214,16 @@ def test_an_ignored_field_stays_with_its_other_manager(kube: KubernetesProject, 
 
 def test_a_deleted_object_is_recreated_after_a_refresh(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(SETTINGS)
-    [name] = objects.names("configmaps")
+    [name] = objects.list_names("configmaps")
     objects.delete("configmaps", name)
     refresh = kube.refresh()
     assert refresh.changes == {"delete": 1}, refresh.output
     up = kube.up()
     assert up.changes == {"create": 1}, up.output
-    assert len(objects.names("configmaps")) == 1
+    assert len(objects.list_names("configmaps")) == 1
 
 
-def test_an_existing_object_is_imported_and_then_unchanged(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_imported_object_is_unchanged_by_the_next_update(kube: KubernetesProject, objects: Objects) -> None:
     objects.apply(
         "configmaps",
         "legacy",

@@ -18,19 +18,19 @@ def mocks() -> Iterator[MotoMocks]:
         yield entered
 
 
-def run(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
+def run_program(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
     pulumi.runtime.set_mocks(mocks, project="tiny", stack="test", preview=mocks.preview)
     results: list[Any] = []
 
     @pulumi.runtime.test
-    def everything() -> pulumi.Output[None]:
+    def resolve_outputs() -> pulumi.Output[None]:
         return pulumi.Output.from_input(program()).apply(results.append)
 
-    everything()
+    resolve_outputs()
     return results[0] if results else None
 
 
-def deployment(**container: Any) -> k8s.apps.v1.Deployment:
+def make_deployment(**container: Any) -> k8s.apps.v1.Deployment:
     labels = {"app": "web"}
     return k8s.apps.v1.Deployment(
         "web",
@@ -41,15 +41,15 @@ def deployment(**container: Any) -> k8s.apps.v1.Deployment:
     )
 
 
-def test_an_object_is_recorded_with_a_name_a_namespace_and_an_id(mocks: MotoMocks) -> None:
-    name = run(mocks, lambda: deployment(resources={"limits": {"cpu": 1}}).metadata["name"])
+def test_an_object_is_recorded_with_its_name_namespace_and_id(mocks: MotoMocks) -> None:
+    name = run_program(mocks, lambda: make_deployment(resources={"limits": {"cpu": 1}}).metadata["name"])
     [created] = mocks.created(DEPLOYMENT)
     assert name.startswith("web-") and len(name) == len("web-12345678")
     assert created.id == f"default/{name}"
     assert created.inputs["spec"]["selector"] == {"matchLabels": {"app": "web"}}
 
 
-def test_a_custom_object_is_recorded_with_the_scope_of_its_definition(mocks: MotoMocks) -> None:
+def test_a_custom_object_is_recorded_with_the_scope_of_its_crd(mocks: MotoMocks) -> None:
     def program() -> list[Any]:
         definition = k8s.apiextensions.v1.CustomResourceDefinition(
             "flavors",
@@ -71,7 +71,7 @@ def test_a_custom_object_is_recorded_with_the_scope_of_its_definition(mocks: Mot
         )
         return [definition.id, flavor.id]
 
-    assert run(mocks, program) == ["flavors.example.com", "sweet"]
+    assert run_program(mocks, program) == ["flavors.example.com", "sweet"]
 
 
 @pytest.mark.parametrize(
@@ -83,28 +83,28 @@ def test_a_custom_object_is_recorded_with_the_scope_of_its_definition(mocks: Mot
         ({"resources": 2}, "spec.template.spec.containers[0].resources: must be an object"),
     ],
 )
-def test_a_field_that_an_api_server_would_refuse_fails_with_its_path(
+def test_the_error_for_a_field_rejected_by_the_api_server_contains_its_path(
     mocks: MotoMocks, container: dict[str, Any], mistake: str
 ) -> None:
     with pytest.raises(Exception, match=f"{DEPLOYMENT} web: ") as refusal:
-        run(mocks, lambda: deployment(**container).id)
+        run_program(mocks, lambda: make_deployment(**container).id)
     assert mistake in str(refusal.value)
 
 
-def test_a_second_object_of_the_same_name_is_refused(mocks: MotoMocks) -> None:
+def test_a_second_object_with_the_same_name_is_refused(mocks: MotoMocks) -> None:
     def program() -> list[Any]:
         return [k8s.core.v1.ConfigMap(logical, metadata={"name": "same"}).id for logical in ("one", "two")]
 
     with pytest.raises(Exception, match="ConfigMap default/same already exists"):
-        run(mocks, program)
+        run_program(mocks, program)
 
 
-def test_resources_that_expand_into_others_are_refused_by_name(mocks: MotoMocks) -> None:
+def test_unsupported_helm_releases_are_refused_by_name(mocks: MotoMocks) -> None:
     with pytest.raises(Exception, match=r"does not support kubernetes:helm\.sh/v3:Release"):
-        run(mocks, lambda: k8s.helm.v3.Release("chart", chart="nginx").id)
+        run_program(mocks, lambda: k8s.helm.v3.Release("chart", chart="nginx").id)
 
 
 def test_unknown_values_stay_unknown_in_a_preview(mocks: MotoMocks) -> None:
     mocks.preview = True
-    run(mocks, lambda: deployment(image=pulumi.Output.from_input("web:1")).id)
+    run_program(mocks, lambda: make_deployment(image=pulumi.Output.from_input("web:1")).id)
     assert [created.id for created in mocks.created(DEPLOYMENT)] == [None]

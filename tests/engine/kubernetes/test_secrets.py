@@ -15,7 +15,7 @@ PROGRAM = """
 """
 
 
-def test_the_data_of_secrets_and_secret_inputs_are_encrypted(kube: KubernetesProject, objects: Objects) -> None:
+def test_data_of_secrets_and_secret_inputs_are_encrypted(kube: KubernetesProject, objects: Objects) -> None:
     kube.project.configure("hint", "behind the clock", "--secret")
     up = kube.up(PROGRAM)
     assert up.ok, up.output
@@ -29,9 +29,7 @@ def test_the_data_of_secrets_and_secret_inputs_are_encrypted(kube: KubernetesPro
     assert kube.state()["told"]["outputs"]["data"] == {"open": "yes"}, "only secret values are encrypted"
 
 
-def test_a_secret_is_unchanged_by_a_second_run_and_replaced_by_another_password(
-    kube: KubernetesProject, objects: Objects
-) -> None:
+def test_a_second_run_keeps_a_secret_and_a_new_password_replaces_it(kube: KubernetesProject, objects: Objects) -> None:
     kube.project.configure("hint", "behind the clock", "--secret")
     kube.up(PROGRAM)
     assert kube.up().changes == {}

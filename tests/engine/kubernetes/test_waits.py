@@ -15,7 +15,7 @@ from tests.engine.kubernetes.waits_world import DEPLOYMENT, LABELS, NEVER_LONG, 
 SERVICE = {"spec": {"selector": LABELS, "ports": [{"port": 80}]}}
 
 
-def test_a_service_is_ready_when_the_pods_behind_it_are(maker: Maker, objects: Objects) -> None:
+def test_a_service_is_ready_when_its_pods_are_ready(maker: Maker, objects: Objects) -> None:
     creation = maker.create("v1", "Service", **SERVICE)
     wait_until(lambda: objects.get("services", "web"))
     address, ports = {"ip": "10.1.2.3"}, [{"port": 80}]
@@ -34,11 +34,11 @@ def test_a_service_without_endpoints_is_reported(maker: Maker) -> None:
     ]
 
 
-def test_a_headless_service_does_not_wait(maker: Maker) -> None:
+def test_a_headless_service_is_ready_at_once(maker: Maker) -> None:
     maker.create("v1", "Service", spec={**SERVICE["spec"], "clusterIP": "None"}).result(30)
 
 
-def test_a_load_balancer_needs_an_address(maker: Maker, objects: Objects) -> None:
+def test_a_load_balancer_is_ready_when_it_has_an_address(maker: Maker, objects: Objects) -> None:
     creation = maker.create("v1", "Service", spec={"type": "LoadBalancer", "ports": [{"port": 80}]})
     wait_until(lambda: objects.get("services", "web"))
     with pytest.raises(TimeoutError):
@@ -47,13 +47,13 @@ def test_a_load_balancer_needs_an_address(maker: Maker, objects: Objects) -> Non
     creation.result(30)
 
 
-def claim(storage_class: str) -> dict[str, Any]:
+def build_claim(storage_class: str) -> dict[str, Any]:
     storage = {"requests": {"storage": "1Gi"}}
     return {"spec": {"accessModes": ["ReadWriteOnce"], "resources": storage, "storageClassName": storage_class}}
 
 
-def test_a_claim_is_ready_when_it_is_bound(maker: Maker, objects: Objects) -> None:
-    creation = maker.create("v1", "PersistentVolumeClaim", **claim("nowhere"))
+def test_a_volume_claim_is_ready_when_it_is_bound(maker: Maker, objects: Objects) -> None:
+    creation = maker.create("v1", "PersistentVolumeClaim", **build_claim("nowhere"))
     wait_until(lambda: objects.get("persistentvolumeclaims", "web"))
     with pytest.raises(TimeoutError):
         creation.result(0.5)
@@ -61,17 +61,17 @@ def test_a_claim_is_ready_when_it_is_bound(maker: Maker, objects: Objects) -> No
     creation.result(30)
 
 
-def test_a_claim_that_binds_with_its_first_pod_does_not_wait(maker: Maker, objects: Objects) -> None:
+def test_a_volume_claim_that_binds_with_its_first_pod_is_ready_at_once(maker: Maker, objects: Objects) -> None:
     name = f"late-{objects.namespace}"
     manifest = {"metadata": {"name": name}, "provisioner": "example.com/x", "volumeBindingMode": "WaitForFirstConsumer"}
     objects.create("/storage.k8s.io/v1/storageclasses", {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **manifest})
     try:
-        maker.create("v1", "PersistentVolumeClaim", **claim(name)).result(30)
+        maker.create("v1", "PersistentVolumeClaim", **build_claim(name)).result(30)
     finally:
         objects.delete("/storage.k8s.io/v1/storageclasses", name)
 
 
-def definition(group: str, kind: str) -> dict[str, Any]:
+def build_crd(group: str, kind: str) -> dict[str, Any]:
     """Return a custom resource definition for the given kind, with the plural name `webs`."""
     schema = {"openAPIV3Schema": {"type": "object"}}
     names = {"plural": "webs", "singular": kind.lower(), "kind": kind}
@@ -80,14 +80,14 @@ def definition(group: str, kind: str) -> dict[str, Any]:
     return {"metadata": {"name": f"webs.{group}", "namespace": None}, "spec": spec}
 
 
-def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Objects) -> None:
+def test_a_custom_resource_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Objects) -> None:
     group, path = f"{objects.namespace}.example.com", "/apiextensions.k8s.io/v1/customresourcedefinitions"
     try:
-        state = maker.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", **definition(group, "Web")).result(30).state
+        state = maker.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", **build_crd(group, "Web")).result(30).state
         established = {condition["type"]: condition["status"] for condition in state["status"]["conditions"]}
         assert established["Established"] == "True"
         # This definition conflicts with the first one: both have the singular name `web`.
-        second = definition(group, "Other")
+        second = build_crd(group, "Other")
         second["metadata"]["name"], second["spec"]["names"]["plural"] = f"others.{group}", "others"
         second["spec"]["names"]["singular"] = "web"
         reasons = maker.reasons("apiextensions.k8s.io/v1", "CustomResourceDefinition", **second)
@@ -97,7 +97,7 @@ def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Ob
             objects.delete(path, f"{name}.{group}")
 
 
-def test_a_pod_is_ready_by_its_ready_condition(maker: Maker, objects: Objects) -> None:
+def test_a_pod_is_ready_when_its_ready_condition_is_true(maker: Maker, objects: Objects) -> None:
     creation = maker.create("v1", "Pod", spec=POD_SPEC)
     wait_until(lambda: objects.get("pods", "web"))
     objects.set_status("pods", "web", phase="Running", conditions=TRUE_FOR_READY[:2])
@@ -107,7 +107,7 @@ def test_a_pod_is_ready_by_its_ready_condition(maker: Maker, objects: Objects) -
     assert creation.result(30).state["status"]["phase"] == "Running", "the recorded state is the state of the ready object"
 
 
-def test_skip_await_does_not_wait(maker: Maker) -> None:
+def test_the_skip_await_annotation_skips_the_wait(maker: Maker) -> None:
     metadata = {"annotations": {"pulumi.com/skipAwait": "true"}}
     maker.create("apps/v1", "Deployment", metadata=metadata, **DEPLOYMENT).result(30)
 
@@ -116,7 +116,7 @@ def test_skip_await_does_not_wait(maker: Maker) -> None:
     "asked",
     ["condition=Fancy", "jsonpath={.status.phase}=Running", '["condition=Fancy=True", "jsonpath={.status.podIP}"]'],
 )
-def test_wait_for_accepts_a_condition(maker: Maker, objects: Objects, asked: str) -> None:
+def test_the_wait_for_annotation_accepts_a_condition(maker: Maker, objects: Objects, asked: str) -> None:
     creation = maker.create("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": asked}}, spec=POD_SPEC)
     wait_until(lambda: objects.get("pods", "web"))
     with pytest.raises(TimeoutError):
@@ -145,10 +145,10 @@ def test_a_disconnected_engine_ends_the_wait(maker: Maker, objects: Objects) -> 
         creation.result(30)
 
 
-def test_a_deletion_waits_for_finalizers_and_names_them(maker: Maker, objects: Objects) -> None:
+def test_deletion_waits_for_finalizers_and_names_them(maker: Maker, objects: Objects) -> None:
     metadata = {"finalizers": ["example.com/hold"]}
     state = maker.create("v1", "ConfigMap", metadata=metadata).result(30)
-    task = maker.task({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}})
+    task = maker.make_task({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}})
     with pytest.raises(InitializationFailed, match="timed out waiting for the condition"):
         lifecycle.delete(task, state.id, state.state, {}, NEVER_LONG)
     ended = maker.pool.submit(lifecycle.delete, task, state.id, state.state, {}, 60)
@@ -160,7 +160,7 @@ def test_a_deletion_waits_for_finalizers_and_names_them(maker: Maker, objects: O
 def test_deleting_a_missing_object_succeeds(maker: Maker, objects: Objects) -> None:
     state = maker.create("v1", "ConfigMap").result(30)
     objects.delete("configmaps", "web")
-    task = maker.task({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}})
+    task = maker.make_task({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}})
     lifecycle.delete(task, state.id, state.state, {}, 60)
 
 
@@ -171,9 +171,9 @@ def test_a_refresh_reports_an_object_that_is_no_longer_ready(maker: Maker, objec
     ready = creation.result(30)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
     inputs = {**pod, "spec": POD_SPEC}
-    assert lifecycle.read(maker.task(pod), ready.id, ready.state, inputs, {}) is not None
+    assert lifecycle.read(maker.make_task(pod), ready.id, ready.state, inputs, {}) is not None
     unready = [*TRUE_FOR_READY[:2], {"type": "Ready", "status": "False", "message": "the probe fails"}]
     objects.set_status("pods", "web", conditions=unready)
     with pytest.raises(InitializationFailed) as failure:
-        lifecycle.read(maker.task(pod), ready.id, ready.state, inputs, {})
+        lifecycle.read(maker.make_task(pod), ready.id, ready.state, inputs, {})
     assert failure.value.reasons[1:] == [f"[Pod {objects.namespace}/web]: the probe fails"]

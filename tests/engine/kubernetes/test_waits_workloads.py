@@ -12,18 +12,18 @@ from tests.engine.kubernetes.waits_world import (
     POD_SPEC,
     TRUE_FOR_READY,
     Maker,
-    deployment_status,
     make_pod,
     make_replica_set,
-    owner,
+    owner_reference,
+    set_deployment_status,
 )
 
 
-def test_a_deployment_is_ready_when_its_replica_set_is(maker: Maker, objects: Objects) -> None:
+def test_a_deployment_is_ready_when_its_replica_set_is_ready(maker: Maker, objects: Objects) -> None:
     creation = maker.create("apps/v1", "Deployment", **DEPLOYMENT)
     wait_until(lambda: objects.get("apps/v1/deployments", "web"))
     make_replica_set(objects, ready=0)
-    deployment_status(objects, "True")
+    set_deployment_status(objects, "True")
     with pytest.raises(TimeoutError):
         creation.result(1.0)
     objects.set_status("apps/v1/replicasets", "web-1", readyReplicas=1)
@@ -86,12 +86,14 @@ def test_a_deployment_is_ready_when_its_replica_set_is(maker: Maker, objects: Ob
     ],
     ids=["unschedulable", "no image", "crashing"],
 )
-def test_a_failing_deployment_shows_its_pods_errors(maker: Maker, objects: Objects, status: dict[str, Any], reason: str) -> None:
+def test_a_failing_deployment_shows_the_errors_of_its_pods(
+    maker: Maker, objects: Objects, status: dict[str, Any], reason: str
+) -> None:
     creation = maker.create("apps/v1", "Deployment", **DEPLOYMENT)
     wait_until(lambda: objects.get("apps/v1/deployments", "web"))
     make_replica_set(objects, ready=0)
-    make_pod(objects, owner(objects, "apps/v1/replicasets", "ReplicaSet", "web-1"), **status)
-    deployment_status(objects, "False")
+    make_pod(objects, owner_reference(objects, "apps/v1/replicasets", "ReplicaSet", "web-1"), **status)
+    set_deployment_status(objects, "False")
     maker.gone.set()  # cancel instead of waiting for a timeout, which would report the same reasons
     with pytest.raises(InitializationFailed) as failure:
         creation.result(30)
@@ -104,19 +106,19 @@ def test_a_failing_deployment_shows_its_pods_errors(maker: Maker, objects: Objec
     ]
 
 
-def test_a_deployment_is_not_ready_while_the_old_revision_still_is(maker: Maker, objects: Objects) -> None:
+def test_a_deployment_is_not_ready_while_only_the_old_revision_is_ready(maker: Maker, objects: Objects) -> None:
     creation = maker.create("apps/v1", "Deployment", **DEPLOYMENT)
     wait_until(lambda: objects.get("apps/v1/deployments", "web"))
     make_replica_set(objects, ready=1, revision="1")
     make_replica_set(objects, ready=0, revision="2")
-    deployment_status(objects, "True", replicas=2, readyReplicas=1)
+    set_deployment_status(objects, "True", replicas=2, readyReplicas=1)
     with pytest.raises(TimeoutError):
         creation.result(1.5)
     objects.set_status("apps/v1/replicasets", "web-2", readyReplicas=1)
     creation.result(30)
 
 
-def test_a_daemon_set_is_ready_on_every_desired_node(maker: Maker, objects: Objects) -> None:
+def test_a_daemon_set_is_ready_when_it_runs_on_every_desired_node(maker: Maker, objects: Objects) -> None:
     creation = maker.create("apps/v1", "DaemonSet", **DEPLOYMENT)
     wait_until(lambda: objects.get("apps/v1/daemonsets", "web"))
     counts = dict.fromkeys(("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"), 2)
@@ -136,7 +138,7 @@ def test_a_daemon_set_without_nodes_is_ready(maker: Maker, objects: Objects) -> 
     creation.result(30)
 
 
-def test_a_stateful_set_is_ready_when_all_pods_have_its_revision(maker: Maker, objects: Objects) -> None:
+def test_a_stateful_set_is_ready_when_all_pods_have_the_new_revision(maker: Maker, objects: Objects) -> None:
     creation = maker.create("apps/v1", "StatefulSet", spec={"serviceName": "web", "replicas": 2, **DEPLOYMENT["spec"]})
     wait_until(lambda: objects.get("apps/v1/statefulsets", "web"))
     counts = dict.fromkeys(("replicas", "readyReplicas", "currentReplicas"), 2)
@@ -147,7 +149,7 @@ def test_a_stateful_set_is_ready_when_all_pods_have_its_revision(maker: Maker, o
     creation.result(30)
 
 
-def test_a_stateful_set_that_is_not_ready_counts_its_replicas(maker: Maker) -> None:
+def test_the_error_for_an_unready_stateful_set_counts_its_replicas(maker: Maker) -> None:
     reasons = maker.reasons("apps/v1", "StatefulSet", spec={"serviceName": "web", "replicas": 2, **DEPLOYMENT["spec"]})
     assert "0 out of 2 replicas succeeded readiness checks" in reasons
 

@@ -34,7 +34,7 @@ class Maker:
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4))
     gone: threading.Event = field(default_factory=threading.Event)
 
-    def task(self, manifest: Mapping[str, Any]) -> Task:
+    def make_task(self, manifest: Mapping[str, Any]) -> Task:
         urn = f"urn:pulumi:dev::tiny::kubernetes::{manifest['metadata']['name']}"
         return Task(self.cluster, Kind.of(manifest), urn, ResourceLog(None, urn), self.gone.is_set)
 
@@ -42,7 +42,7 @@ class Maker:
         """Start creating an object `web` of the given kind."""
         metadata = {"name": "web", "namespace": self.objects.namespace, **parts.pop("metadata", {})}
         manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
-        return self.pool.submit(lifecycle.create, self.task(manifest), manifest, {}, seconds)
+        return self.pool.submit(lifecycle.create, self.make_task(manifest), manifest, {}, seconds)
 
     def reasons(self, api_version: str, kind: str, **parts: Any) -> list[str]:
         """Return the reasons why an object did not become ready in time."""
@@ -52,7 +52,7 @@ class Maker:
         return failure.value.reasons
 
 
-def owner(objects: Objects, resource: str, kind: str, name: str = "web") -> dict[str, Any]:
+def owner_reference(objects: Objects, resource: str, kind: str, name: str = "web") -> dict[str, Any]:
     live = objects.get(resource, name)
     return {"apiVersion": live["apiVersion"], "kind": kind, "name": name, "uid": live["metadata"]["uid"], "controller": True}
 
@@ -64,7 +64,7 @@ def make_pod(objects: Objects, belongs_to: dict[str, Any], **status: Any) -> Non
 
 
 def make_replica_set(objects: Objects, ready: int, revision: str = "1") -> None:
-    reference = owner(objects, "apps/v1/deployments", "Deployment")
+    reference = owner_reference(objects, "apps/v1/deployments", "Deployment")
     annotations = {"deployment.kubernetes.io/revision": revision}
     name = f"web-{revision}"
     manifest = {
@@ -78,7 +78,7 @@ def make_replica_set(objects: Objects, ready: int, revision: str = "1") -> None:
     objects.patch("apps/v1/deployments", "web", {"metadata": {"annotations": annotations}})
 
 
-def deployment_status(objects: Objects, available: str, **more: Any) -> None:
+def set_deployment_status(objects: Objects, available: str, **more: Any) -> None:
     generation = objects.get("apps/v1/deployments", "web")["metadata"]["generation"]
     conditions = [
         {"type": "Available", "status": available, "reason": "MinimumReplicas", "message": "so many replicas"},

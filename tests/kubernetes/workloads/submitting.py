@@ -10,27 +10,27 @@ import yaml
 from testkit.job_cluster import ROOT, Done, JobCluster
 
 
-def job_yaml(workload: str) -> Path:
+def job_file_path(workload: str) -> Path:
     return ROOT / "workloads" / workload / "job.yaml"
 
 
-def variant(folder: Path, workload: str, options: Sequence[str] = (), **changes: Any) -> Path:
+def write_variant(folder: Path, workload: str, options: Sequence[str] = (), **changes: Any) -> Path:
     """Write a copy of the workload's job with additional program options and changed fields; return its path."""
-    job = yaml.safe_load(job_yaml(workload).read_text())
+    job = yaml.safe_load(job_file_path(workload).read_text())
     job["command"] += options
     path = folder / f"{workload}.yaml"
     path.write_text(yaml.safe_dump({**job, **changes}))
     return path
 
 
-def run(cluster: JobCluster, file: Path) -> Done:
+def run_job(cluster: JobCluster, file: Path) -> Done:
     """Run a job to completion while following its log, then delete it."""
-    with leaving_nothing(cluster, yaml.safe_load(file.read_text())["name"]):
+    with cancel_on_exit(cluster, yaml.safe_load(file.read_text())["name"]):
         return cluster.cluster("submit", str(file), "--follow")
 
 
 @contextmanager
-def leaving_nothing(cluster: JobCluster, name: str) -> Iterator[None]:
+def cancel_on_exit(cluster: JobCluster, name: str) -> Iterator[None]:
     """Cancel the job on exit, so that it releases its GPUs."""
     try:
         yield
@@ -38,9 +38,9 @@ def leaving_nothing(cluster: JobCluster, name: str) -> Iterator[None]:
         cluster.cluster("cancel", name)
 
 
-def kill_a_worker(cluster: JobCluster, selector: str, name: str = "") -> None:
+def kill_worker(cluster: JobCluster, selector: str, name: str = "") -> None:
     """Delete one of the job's pods with a grace period of one second."""
-    (pod,) = [one for one in cluster.objects("pods", selector) if name in ("", one["metadata"]["name"])]
+    (pod,) = [one for one in cluster.list_objects("pods", selector) if name in ("", one["metadata"]["name"])]
     namespace = pod["metadata"]["namespace"]
     done = cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, "--grace-period=1", "--wait=false")
     assert done.code == 0, done.err

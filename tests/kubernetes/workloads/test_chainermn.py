@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testkit.job_cluster import JobCluster
-from tests.kubernetes.workloads.submitting import job_yaml, run, variant
+from tests.kubernetes.workloads.submitting import job_file_path, run_job, write_variant
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
@@ -17,11 +17,11 @@ VERDICT = re.compile(r"^(\d+) ranks on (\d+) hosts, (\d+) epochs in .* s: accura
 
 @pytest.mark.mission("A", "chainermn-mnist")
 @pytest.mark.parametrize("changes", [{}, {"launcher": "standalone", "slots": 2}], ids=["mpijob", "standalone"])
-def test_chainermn_learns_and_all_ranks_have_equal_weights(
+def test_chainermn_training_converges_and_all_ranks_have_equal_weights(
     job_cluster: JobCluster, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    file = variant(tmp_path, "chainermn-mnist", **changes) if changes else job_yaml("chainermn-mnist")
-    done = run(job_cluster, file)
+    file = write_variant(tmp_path, "chainermn-mnist", **changes) if changes else job_file_path("chainermn-mnist")
+    done = run_job(job_cluster, file)
     assert done.code == 0, done.out + done.err
     assert [int(epoch) for epoch in EPOCH.findall(done.out)] == list(range(1, 11))
     found = VERDICT.search(done.out)
@@ -32,12 +32,14 @@ def test_chainermn_learns_and_all_ranks_have_equal_weights(
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
-def test_an_exception_on_one_rank_ends_the_job_everywhere(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
+def test_an_exception_on_one_rank_ends_the_job_on_all_nodes(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     """Rank 0 waits for rank 1 in an allreduce. Without ChainerMN's exception hook, only the deadline would end the
     job.
     """
-    file = variant(tmp_path, "chainermn-mnist", ["--fail", "1"], launcher=launcher, maxRestarts=0, activeDeadlineSeconds=120)
-    done = run(job_cluster, file)
+    file = write_variant(
+        tmp_path, "chainermn-mnist", ["--fail", "1"], launcher=launcher, maxRestarts=0, activeDeadlineSeconds=120
+    )
+    done = run_job(job_cluster, file)
     assert done.code == 1
     assert "RuntimeError: requested by --fail, on chainermn-mnist-worker-1" in done.out
     assert "MPI_ABORT was invoked on rank 1" in done.out

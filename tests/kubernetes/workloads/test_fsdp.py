@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testkit.job_cluster import JobCluster
-from tests.kubernetes.workloads.submitting import kill_a_worker, leaving_nothing, variant
+from tests.kubernetes.workloads.submitting import cancel_on_exit, kill_worker, write_variant
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
@@ -19,15 +19,15 @@ STEP = re.compile(r"step (\d+): loss (\d+\.\d{4})$", re.MULTILINE)
 def test_a_killed_training_resumes_from_its_shards_and_repeated_steps_have_the_same_losses(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    file, folder = variant(tmp_path, NAME, ["--hold", str(HELD)], slots=2), f"{NAME}-{secrets.token_hex(3)}"
+    file, folder = write_variant(tmp_path, NAME, ["--hold", str(HELD)], slots=2), f"{NAME}-{secrets.token_hex(3)}"
     file.write_text(file.read_text().replace(f"/shared/{NAME}", f"/shared/{folder}"))
     lines: list[str] = []
-    with leaving_nothing(job_cluster, NAME), job_cluster.running("submit", str(file), "--follow") as process:
+    with cancel_on_exit(job_cluster, NAME), job_cluster.run_in_background("submit", str(file), "--follow") as process:
         assert process.stdout is not None and process.stderr is not None
         for line in process.stdout:
             lines.append(line)
             if line.startswith(f"step {HELD}:") and len(STEP.findall("".join(lines))) == HELD:
-                kill_a_worker(job_cluster, f"gpumpi.io/job={NAME},batch.kubernetes.io/job-completion-index=1")
+                kill_worker(job_cluster, f"gpumpi.io/job={NAME},batch.kubernetes.io/job-completion-index=1")
         code, errors = process.wait(), process.stderr.read()
     whole = "".join(lines)
     assert code == 0, whole + errors

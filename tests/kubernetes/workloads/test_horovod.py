@@ -11,7 +11,7 @@ import pytest
 from localcloud import workloads
 from testkit.eks_clusters import REGION
 from testkit.job_cluster import NAMESPACE, JobCluster
-from tests.kubernetes.workloads.submitting import leaving_nothing, run, variant
+from tests.kubernetes.workloads.submitting import cancel_on_exit, run_job, write_variant
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
@@ -20,11 +20,11 @@ EPOCH = re.compile(r"epoch (\d+): loss \d+\.\d{4}, accuracy on unseen digits \d\
 
 
 @contextmanager
-def data_set(cluster: JobCluster, bucket: str = BUCKET) -> Iterator[None]:
+def create_data_set(cluster: JobCluster, bucket: str = BUCKET) -> Iterator[None]:
     """Create a bucket with the digits data set."""
     s3 = cluster.cloud.clients(REGION)("s3")
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
-    s3.upload_file(str(workloads.ensure(print) / "digits.csv.gz"), bucket, "digits.csv.gz")
+    s3.upload_file(str(workloads.ensure_packages(print) / "digits.csv.gz"), bucket, "digits.csv.gz")
     try:
         yield
     finally:
@@ -32,11 +32,13 @@ def data_set(cluster: JobCluster, bucket: str = BUCKET) -> Iterator[None]:
         s3.delete_bucket(Bucket=bucket)
 
 
-def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz", **changes: object) -> tuple[Path, str]:
+def write_job_file(
+    folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz", **changes: object
+) -> tuple[Path, str]:
     """Return a copy of the workload's job file that uses the test's data set, and the name of the job's folder on the
     volume.
     """
-    file, name = variant(folder, NAME, options, slots=1, **changes), f"{NAME}-{secrets.token_hex(3)}"
+    file, name = write_variant(folder, NAME, options, slots=1, **changes), f"{NAME}-{secrets.token_hex(3)}"
     text = file.read_text().replace(f"/shared/{NAME}", f"/shared/{name}").replace("s3://datasets/digits.csv.gz", data)
     file.write_text(text)
     return file, name
@@ -46,13 +48,13 @@ def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz",
 @pytest.mark.mission("D", "checkpoints")
 @pytest.mark.mission("D", "credentials")
 @pytest.mark.mission("D", "pre-train step")
-def test_a_killed_job_resumes_from_its_checkpoint_and_runs_all_epochs(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file, folder = job(tmp_path, "--hold=2")
+def test_a_killed_job_resumes_from_its_checkpoint_and_completes_all_epochs(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file, folder = write_job_file(tmp_path, "--hold=2")
     lines: list[str] = []
     with (
-        data_set(job_cluster),
-        leaving_nothing(job_cluster, NAME),
-        job_cluster.running("submit", str(file), "--follow") as process,
+        create_data_set(job_cluster),
+        cancel_on_exit(job_cluster, NAME),
+        job_cluster.run_in_background("submit", str(file), "--follow") as process,
     ):
         assert process.stdout is not None and process.stderr is not None
         for line in process.stdout:
@@ -83,13 +85,13 @@ def test_a_killed_job_resumes_from_its_checkpoint_and_runs_all_epochs(job_cluste
     [(BUCKET, "missing.csv.gz", 404), ("gpumpi-unlisted", "digits.csv.gz", 403)],
     ids=["missing data set", "bucket that the stack does not list"],
 )
-def test_unreadable_data_ends_the_job_with_an_explanation(
+def test_unreadable_training_data_ends_the_job_with_an_explanation(
     job_cluster: JobCluster, tmp_path: Path, bucket: str, file: str, status: int
 ) -> None:
     address = f"s3://{bucket}/{file}"
-    path, _ = job(tmp_path, data=address, maxRestarts=0)
-    with data_set(job_cluster, bucket):
-        done = run(job_cluster, path)
+    path, _ = write_job_file(tmp_path, data=address, maxRestarts=0)
+    with create_data_set(job_cluster, bucket):
+        done = run_job(job_cluster, path)
     assert done.code == 1
     assert f"{address}: cannot be read: An error occurred ({status})" in done.out
     assert "Check the address, and list the bucket in platform.jobPolicies of the stack" in done.out

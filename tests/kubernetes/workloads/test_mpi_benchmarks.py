@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from testkit.job_cluster import JobCluster
-from tests.kubernetes.workloads.submitting import run, variant
+from tests.kubernetes.workloads.submitting import run_job, write_variant
 
 pytestmark = pytest.mark.xdist_group("jobs")
 
@@ -18,13 +18,13 @@ SIZES = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]
 
 
 @pytest.mark.mission_only
-def test_latency_bandwidth_and_allreduce_are_measured_by_size_and_saved_on_the_volume(
+def test_benchmarks_measure_latency_bandwidth_and_allreduce_and_save_results_on_the_volume(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     folder = f"{NAME}-{secrets.token_hex(3)}"
-    file = variant(tmp_path, NAME, ["--largest", str(SIZES[-1])], slots=2)
+    file = write_variant(tmp_path, NAME, ["--largest", str(SIZES[-1])], slots=2)
     file.write_text(file.read_text().replace(f"/shared/{NAME}/", f"/shared/{folder}/"))
-    done = run(job_cluster, file)
+    done = run_job(job_cluster, file)
     assert done.code == 0, done.out + done.err
     assert re.search(r"^4 ranks on 2 hosts, host buffers, Open MPI v5", done.out, re.MULTILINE), done.out
     rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)$", done.out, re.MULTILINE)

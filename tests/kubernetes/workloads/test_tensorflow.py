@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from testkit.job_cluster import JobCluster
-from tests.kubernetes.workloads.submitting import run, variant
+from tests.kubernetes.workloads.submitting import run_job, write_variant
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
@@ -14,8 +14,8 @@ SMALL = ["--model=resnet50", "--batch=2", "--image-size=32", "--steps=4", "--war
 
 
 @pytest.mark.mission("B", "tensorflow-benchmarks")
-def test_each_rank_s_images_per_second_and_the_total_are_printed(job_cluster: JobCluster, tmp_path: Path) -> None:
-    done = run(job_cluster, variant(tmp_path, "tensorflow-benchmarks", SMALL))
+def test_images_per_second_are_printed_per_rank_and_in_total(job_cluster: JobCluster, tmp_path: Path) -> None:
+    done = run_job(job_cluster, write_variant(tmp_path, "tensorflow-benchmarks", SMALL))
     assert done.code == 0, done.out + done.err
     assert "resnet50, 2 images of 32 x 32 a rank and step; 2 ranks; 4 steps after 1 to warm up" in done.out
     ranks = re.findall(r"^rank (\d) on (\S+): (\d+\.\d\d) images/sec$", done.out, re.MULTILINE)

@@ -26,22 +26,22 @@ WHERE = f"{REGION} of account {ACCOUNT}"
 A, B, C, D = ZONES
 
 
-def text(problem: Problem) -> str:
+def format_problem(problem: Problem) -> str:
     """Return a problem in the form that the cases use: warnings begin with "warning: "."""
     return str(problem) if problem.is_error else f"warning: {problem}"
 
 
-def reserved(**more: Any) -> dict[str, Any]:
+def reservation_facts(**more: Any) -> dict[str, Any]:
     """Return facts with a reservation that fits `pool(instance_type="p5.48xlarge")`."""
     found = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
     return {"reservations": {RESERVATION: replace(found, **more)}}
 
 
-def existing(version: str | None = None, zones: tuple[str, ...] = (), **pools: ExistingPool) -> dict[str, Any]:
+def existing_facts(version: str | None = None, zones: tuple[str, ...] = (), **pools: ExistingPool) -> dict[str, Any]:
     return {"existing": Existing(version, zones, pools)}
 
 
-def live(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
+def live_cluster_facts(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
     """Return facts with a running cluster in a VPC."""
     made = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
     found = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=made)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .api import CONFLICT, MERGE, NOT_FOUND, STRATEGIC, Api, ApiError, Object, resource_path
+from .api import CONFLICT, MERGE, NOT_FOUND, STRATEGIC, Api, ApiError, Object, build_resource_path
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DeletePod:
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": self.uid}}
         if self.seconds is not None:
             options["gracePeriodSeconds"] = self.seconds
-        send_tolerantly(api, "DELETE", resource_path("api/v1/namespaces/{}/pods/{}", self.namespace, self.name), options)
+        send_if_exists(api, "DELETE", build_resource_path("api/v1/namespaces/{}/pods/{}", self.namespace, self.name), options)
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class FailJob:
         times = {"lastTransitionTime": now, "lastProbeTime": now}
         start = {} if self.was_started else {"startTime": now}
         body = {"status": {"conditions": [{**condition, **times}], **start}}
-        path = resource_path("apis/batch/v1/namespaces/{}/jobs/{}/status", self.namespace, self.name)
-        send_tolerantly(api, "PATCH", path, body, STRATEGIC)
+        path = build_resource_path("apis/batch/v1/namespaces/{}/jobs/{}/status", self.namespace, self.name)
+        send_if_exists(api, "PATCH", path, body, STRATEGIC)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Change:
     values: Mapping[str, Any]
 
     def perform(self, api: Api, now: str) -> None:
-        send_tolerantly(api, "PATCH", self.path, dict(self.values), MERGE)
+        send_if_exists(api, "PATCH", self.path, dict(self.values), MERGE)
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Report:
             **{"firstTimestamp": now, "lastTimestamp": now, "count": 1},
         }
         with contextlib.suppress(ApiError):  # an exhausted quota for events must not keep the job from restarting
-            api.call("POST", resource_path("api/v1/namespaces/{}/events", namespace), body=body)
+            api.call("POST", build_resource_path("api/v1/namespaces/{}/events", namespace), body=body)
 
 
 Action = DeletePod | FailJob | Change | Report
 
 
-def send_tolerantly(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> bool:
+def send_if_exists(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> bool:
     """Send a request. Returns False if the object no longer exists or has been replaced."""
     try:
         api.call(method, path, body=body, kind=kind)

@@ -26,7 +26,7 @@ Object = dict[str, Any]
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
-def resource_path(template: str, *names: str) -> str:
+def build_resource_path(template: str, *names: str) -> str:
     """Return the path of a resource. Raises ValueError for names that the API server would read as several segments: it
     decodes the path before it splits it.
 
@@ -75,37 +75,37 @@ class Api:
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Object | None = None, kind: str = ""
     ) -> Object:
         """Send a request and return the response. Raises ApiError and Unreachable."""
-        answer = self._send(method, path, query, body, kind, REQUEST_SECONDS)
-        return _decoded(answer.status, self._read(answer))
+        answer = self._send_request(method, path, query, body, kind, REQUEST_SECONDS)
+        return _decode_response(answer.status, self._read_body(answer))
 
     def content(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return a response that is not JSON, such as a log. Raises ApiError and Unreachable."""
-        answer = self._send("GET", path, query, None, "", LOG_SECONDS)
-        content = self._read(answer)
+        answer = self._send_request("GET", path, query, None, "", LOG_SECONDS)
+        content = self._read_body(answer)
         if answer.status >= http.client.BAD_REQUEST:
-            _decoded(answer.status, content)
+            _decode_response(answer.status, content)
         return content
 
-    def _read(self, answer: http.client.HTTPResponse) -> bytes:
+    def _read_body(self, answer: http.client.HTTPResponse) -> bytes:
         try:
             return answer.read()
         except (OSError, http.client.HTTPException) as error:
-            self._drop()
+            self._drop_connection()
             raise Unreachable(str(error)) from error
 
     def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
         """Yield the events of a watch until the API server ends it. Raises ApiError and Unreachable."""
         more = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
-        answer = self._send("GET", path, {**query, **more}, None, "", WATCH_SECONDS + REQUEST_SECONDS)
+        answer = self._send_request("GET", path, {**query, **more}, None, "", WATCH_SECONDS + REQUEST_SECONDS)
         try:
             if answer.status != http.client.OK:
-                _decoded(answer.status, answer.read())
+                _decode_response(answer.status, answer.read())
             while line := answer.readline():
                 yield json.loads(line)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Unreachable(str(error)) from error
         finally:
-            self._drop()
+            self._drop_connection()
 
     def upgraded(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
         """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError and Unreachable.
@@ -113,15 +113,15 @@ class Api:
         The connection cannot be reused."""
         key = base64.b64encode(os.urandom(16)).decode()
         more = {**UPGRADE, "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol}
-        answer = self._send("GET", path, query, None, "", seconds, more)
+        answer = self._send_request("GET", path, query, None, "", seconds, more)
         if answer.status != http.client.SWITCHING_PROTOCOLS:
-            _decoded(max(answer.status, http.client.BAD_REQUEST), answer.read())
+            _decode_response(max(answer.status, http.client.BAD_REQUEST), answer.read())
         return answer.fp
 
     def close(self) -> None:
-        self._drop()
+        self._drop_connection()
 
-    def _send(
+    def _send_request(
         self,
         method: str,
         path: str,
@@ -145,7 +145,7 @@ class Api:
                 connection.request(method, url, content, headers)
                 return connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
-                self._drop()
+                self._drop_connection()
                 if is_last:  # the server may have closed an idle connection
                     raise Unreachable(str(error)) from error
         raise AssertionError
@@ -160,7 +160,7 @@ class Api:
             self._connection.sock.settimeout(limit)
         return self._connection
 
-    def _drop(self) -> None:
+    def _drop_connection(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -181,14 +181,14 @@ def write_object(api: Api, collection: str, stored: Object | None, body: Object)
     try:
         if stored is None:
             return api.call("POST", collection, body=body)
-        return api.call("PUT", resource_path(f"{collection}/{{}}", body["metadata"]["name"]), body=body)
+        return api.call("PUT", build_resource_path(f"{collection}/{{}}", body["metadata"]["name"]), body=body)
     except ApiError as error:
         if error.status not in (CONFLICT, NOT_FOUND):
             raise
         return None
 
 
-def _decoded(status: int, content: bytes) -> Object:
+def _decode_response(status: int, content: bytes) -> Object:
     """Raises ApiError for an error, and ValueError for an answer that is not a JSON object or is nested too deeply."""
     try:
         parsed = json.loads(content or b"{}")

@@ -11,16 +11,16 @@ from . import moments
 from .api import Object
 from .job import (
     ManagedJob,
-    explain_cut_off,
+    explain_cut_off_pod,
     explain_disruption,
     has_failed,
     has_succeeded,
     is_deleted,
     is_terminal,
     read_conditions,
-    read_end,
-    read_exits,
-    read_start,
+    read_end_time,
+    read_exit_codes,
+    read_start_time,
 )
 from .phases import Outcome
 from .record import ATTEMPTS_KEPT, Record
@@ -36,19 +36,19 @@ has ended.
 Attempt = dict[str, Any]
 
 
-def observe(record: Record, job: ManagedJob, now: str) -> None:
+def update_attempts(record: Record, job: ManagedJob, now: str) -> None:
     attempts: list[Attempt] = record["attempts"]
     last = attempts[-1] if attempts else None
     if is_ending(record, job):
         if last is not None and last["outcome"] is None:
-            _finish(record, last, job, now)
+            _close_last_attempt(record, last, job, now)
         return
     for attempt in attempts:
-        _revise(record, attempt, job, now)
+        _reclassify_failure(record, attempt, job, now)
     if last is not None and last["outcome"] is None:
-        _update(record, last, job, now)
-    while find_running(record) is None and _open(record, job):
-        _update(record, attempts[-1], job, now)
+        _update_attempt(record, last, job, now)
+    while find_running_attempt(record) is None and _start_attempt(record, job):
+        _update_attempt(record, attempts[-1], job, now)
     record["attempts"] = attempts[-ATTEMPTS_KEPT:]
     _forget_pods(record)
     record["restarts"] = max(0, attempts[-1]["number"] - 1) if attempts else 0
@@ -72,31 +72,31 @@ def is_ending(record: Record, job: ManagedJob) -> bool:
     )
 
 
-def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
+def _close_last_attempt(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Close the last attempt of the job."""
     pods = find_pods(attempt, job)
     failed = list(filter(has_failed, pods))
     if pods and not failed and all(map(is_terminal, pods)):
-        close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
+        close_attempt(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end_time, pods)) or now)
     elif job.verdict is not None:
-        attempt["exits"] = _exits(failed, attempt)
+        attempt["exits"] = _list_failed_containers(failed, attempt)
         phase, condition = job.verdict
         outcome, cause = Outcome(phase), ""
         if outcome is Outcome.FAILED:
             verdict = record["verdict"]["message"] if "verdict" in record else ""
             cause = verdict or str(condition.get("message") or condition.get("reason", ""))
-        close_as(record, attempt, outcome, cause, moments.find_latest(*map(read_end, pods)) or now)
+        close_attempt(record, attempt, outcome, cause, moments.find_latest_time(*map(read_end_time, pods)) or now)
 
 
-def find_running(record: Record) -> Attempt | None:
+def find_running_attempt(record: Record) -> Attempt | None:
     """Return the running attempt; None between attempts."""
     last = record["attempts"][-1] if record["attempts"] else None
     return last if last is not None and last["outcome"] is None else None
 
 
-def _open(record: Record, job: ManagedJob) -> bool:
+def _start_attempt(record: Record, job: ManagedJob) -> bool:
     """Begin an attempt if some pods belong to no earlier attempt."""
-    fresh = _fresh(record, job)
+    fresh = _find_unassigned_pods(record, job)
     if job.has_launcher:
         fresh = fresh[:1]
     elif all(map(is_deleted, fresh)):
@@ -112,7 +112,7 @@ def _open(record: Record, job: ManagedJob) -> bool:
     return True
 
 
-def _fresh(record: Record, job: ManagedJob) -> list[Object]:
+def _find_unassigned_pods(record: Record, job: ManagedJob) -> list[Object]:
     """Return the pods that do not belong to an attempt yet."""
     assigned = {uid for attempt in record["attempts"] for uid in attempt["pods"]}
     since = record.get("knownUntil", "")
@@ -121,39 +121,39 @@ def _fresh(record: Record, job: ManagedJob) -> list[Object]:
     ]
 
 
-def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
+def _update_attempt(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     pods = find_pods(attempt, job)
-    losses = _losses(attempt, pods, job) or _cut_off(attempt, job)
+    losses = _explain_losses(attempt, pods, job) or _explain_cut_off_workers(attempt, job)
     failed = list(filter(has_failed, pods))
     if not job.has_launcher and not losses and not failed:  # after a restart, workers start at different times
-        pods = [*pods, *_fresh(record, job)]
+        pods = [*pods, *_find_unassigned_pods(record, job)]
         attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in pods}
-    _watch_companions(record, attempt, job)
-    if attempt["running"] is None and job.have_started(pods):
-        attempt["running"] = max(map(read_start, pods))
+    _record_workers(record, attempt, job)
+    if attempt["running"] is None and job.have_all_started(pods):
+        attempt["running"] = max(map(read_start_time, pods))
     if pods and all(map(has_succeeded, pods)):
         if job.has_launcher or len(pods) >= job.size:
-            close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
+            close_attempt(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end_time, pods)) or now)
     elif losses or failed:
-        _close_broken(record, attempt, job, failed, losses, now)
+        _close_failed_attempt(record, attempt, job, failed, losses, now)
 
 
-def _close_broken(
+def _close_failed_attempt(
     record: Record, attempt: Attempt, job: ManagedJob, failed: Sequence[Object], losses: Sequence[str], now: str
 ) -> None:
     """Close an attempt that has failed or lost pods. A loss explains a failure, except one that a worker caused itself."""
     companions = [pod for pod in job.worker_pods if pod["metadata"]["uid"] in attempt["companions"]]
-    attempt["exits"] = _exits([*failed, *companions], attempt)
+    attempt["exits"] = _list_failed_containers([*failed, *companions], attempt)
     if not attempt["fault"]:
-        losses = losses or _lost_companions(attempt, job)
-    when = moments.find_latest(*map(read_end, failed)) or now
+        losses = losses or _explain_lost_workers(attempt, job)
+    when = moments.find_latest_time(*map(read_end_time, failed)) or now
     if losses:
-        close_as(record, attempt, Outcome.DISRUPTED, losses[0], when)
+        close_attempt(record, attempt, Outcome.DISRUPTED, losses[0], when)
     else:
-        close_as(record, attempt, Outcome.FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
+        close_attempt(record, attempt, Outcome.FAILED, attempt["fault"] or _format_cause(attempt["exits"], failed), when)
 
 
-def list_uids(attempt: Attempt) -> set[str]:
+def list_pod_uids(attempt: Attempt) -> set[str]:
     """Return the UIDs of all pods of an attempt, including the workers of an MPI job."""
     return {*attempt["pods"], *attempt["companions"]}
 
@@ -162,7 +162,7 @@ def find_pods(attempt: Attempt, job: ManagedJob) -> list[Object]:
     return [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
 
 
-def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None:
+def _record_workers(record: Record, attempt: Attempt, job: ManagedJob) -> None:
     """Record the workers of an MPI attempt, and whether one of them failed by itself."""
     if not job.has_launcher:
         return
@@ -173,16 +173,16 @@ def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None
             continue
         if not is_terminal(pod):
             attempt["companions"].setdefault(uid, name)
-        elif uid in attempt["companions"] and _failed_by_itself(pod, job):
+        elif uid in attempt["companions"] and _has_failed_by_itself(pod, job):
             attempt["fault"] = f"{name}: {pod['status'].get('reason') or 'failed'}"
 
 
-def _failed_by_itself(pod: Object, job: ManagedJob) -> bool:
+def _has_failed_by_itself(pod: Object, job: ManagedJob) -> bool:
     was_ended = is_deleted(pod) or explain_disruption(pod, job.nodes)
     return has_failed(pod) and not was_ended
 
 
-def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[str]:
+def _explain_losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[str]:
     """Return why the attempt lost pods. The exit code of a lost pod means nothing."""
     unfinished = [pod for pod in pods if not has_succeeded(pod)]
     losses = [why for pod in unfinished if (why := explain_disruption(pod, job.nodes))]
@@ -191,14 +191,16 @@ def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[s
     return losses + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
 
 
-def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
+def _explain_cut_off_workers(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers of an MPI attempt cannot continue. The launcher may not notice: a node without its kubelet
     keeps running containers, while Kubernetes already replaces the worker."""
     pods = [pod for pod in job.worker_pods if not is_terminal(pod)] if job.has_launcher else []
-    return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := explain_cut_off(pod, job.nodes))]
+    return [
+        why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := explain_cut_off_pod(pod, job.nodes))
+    ]
 
 
-def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
+def _explain_lost_workers(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers were lost while the launcher ran."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
     losses = [why for uid in attempt["companions"] if uid in live and (why := explain_disruption(live[uid], job.nodes))]
@@ -208,28 +210,28 @@ def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
     return losses
 
 
-def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
+def _reclassify_failure(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Turn a failure into a disruption if a node of the attempt turns out to be lost. The next attempt may already be
     running."""
     if attempt["outcome"] != Outcome.FAILED or moments.count_seconds(attempt["to"], now) > EVIDENCE_SECONDS:
         return
-    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in list_uids(attempt)]
+    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in list_pod_uids(attempt)]
     losses = [why for pod in pods if (why := explain_disruption(pod, job.nodes))]
     if not attempt["fault"]:
-        losses += _lost_companions(attempt, job)
+        losses += _explain_lost_workers(attempt, job)
     if losses:
         attempt["outcome"], attempt["cause"] = Outcome.DISRUPTED, losses[0]
         record["failures"] -= 1
         record["disruptions"] += 1
 
 
-def _exits(pods: Sequence[Object], attempt: Attempt) -> list[dict[str, Any]]:
+def _list_failed_containers(pods: Sequence[Object], attempt: Attempt) -> list[dict[str, Any]]:
     """Return the containers that ended with an error during the attempt, in the order in which they ended."""
-    ends = [end for pod in pods for end in read_exits(pod) if not end["at"] or end["at"] >= attempt["from"]]
+    ends = [end for pod in pods for end in read_exit_codes(pod) if not end["at"] or end["at"] >= attempt["from"]]
     return sorted(ends, key=lambda end: end["at"])[:10]
 
 
-def _cause(ends: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
+def _format_cause(ends: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
     if ends:
         first = ends[0]
         reason = "" if first["reason"] in ("", "Error") else f" ({first['reason']})"
@@ -238,14 +240,14 @@ def _cause(ends: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
     return reasons[0] if reasons else "failed"
 
 
-def close_as(record: Record, attempt: Attempt, outcome: Outcome, cause: str, when: str) -> None:
-    attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.find_latest(when, attempt["from"])
+def close_attempt(record: Record, attempt: Attempt, outcome: Outcome, cause: str, when: str) -> None:
+    attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.find_latest_time(when, attempt["from"])
     record["failures"] += outcome is Outcome.FAILED
     record["disruptions"] += outcome is Outcome.DISRUPTED
 
 
-def close_running(record: Record, now: str, cause: str) -> None:
+def close_running_attempt(record: Record, now: str, cause: str) -> None:
     """End the running attempt, because the job no longer exists."""
-    attempt = find_running(record)
+    attempt = find_running_attempt(record)
     if attempt is not None:
-        close_as(record, attempt, Outcome.DISRUPTED, cause, now)
+        close_attempt(record, attempt, Outcome.DISRUPTED, cause, now)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from infra.health import documents
 from infra.naming import JOB_LABEL, LAUNCHER_LABEL, MPI_JOB_LABEL, QUEUE_GROUP, RECORD_LABEL, ROLE_LABEL
 
-from .api import Api, ApiError, Object, resource_path
+from .api import Api, ApiError, Object, build_resource_path
 from .health import Heart
 from .job import ManagedJob, read_job_name, read_labels
 from .mirror import Mirror, Trim, trim_node, trim_pod, trim_workload
@@ -31,7 +31,7 @@ class Cluster:
     def __init__(self, api: Api, namespaces: Sequence[str], changed: Callable[[], None]) -> None:
         self._nodes = Mirror(api, "api/v1/nodes", "Node", changed, trim_node)
         self._mirrors = {
-            (namespace, kind): Mirror(api, resource_path(path, namespace), kind, changed, trim, selector)
+            (namespace, kind): Mirror(api, build_resource_path(path, namespace), kind, changed, trim, selector)
             for namespace in namespaces
             for kind, (path, selector, trim) in KINDS.items()
         }
@@ -49,7 +49,7 @@ class Cluster:
         return all(mirror.is_synced.is_set() for mirror in mirrors)
 
     @property
-    def knows_nodes(self) -> bool:
+    def has_read_nodes(self) -> bool:
         """Whether the nodes, and all pods that the controller may read, have been read."""
         pods = [self._mirrors[namespace, "Pod"] for namespace in self.namespaces]
         return self._nodes.is_synced.is_set() and all(mirror.is_synced.is_set() or mirror.is_refused for mirror in pods)
@@ -66,16 +66,16 @@ class Cluster:
 
     def jobs(self, namespace: str) -> list[ManagedJob]:
         nodes = {node["metadata"]["name"]: node for node in self.nodes()}
-        return assemble({kind: self._mirrors[namespace, kind].objects() for kind in KINDS}, nodes)
+        return assemble_jobs({kind: self._mirrors[namespace, kind].objects() for kind in KINDS}, nodes)
 
 
-def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
+def assemble_jobs(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
     """Assemble the jobs of one namespace from its objects, which are grouped by kind."""
-    pods_of, sets_of = _by_job(by_kind["Pod"]), _by_job(by_kind["StatefulSet"])
-    children = _by_owner(by_kind["Job"])
-    workloads = _by_owner(by_kind.get("Workload", ()))
+    pods_of, sets_of = _group_by_job(by_kind["Pod"]), _group_by_job(by_kind["StatefulSet"])
+    children = _group_by_owner(by_kind["Job"])
+    workloads = _group_by_owner(by_kind.get("Workload", ()))
     unowned = [child for child in by_kind["Job"] if not child["metadata"].get("ownerReferences")]
-    setups = _by_job(child for child in unowned if read_labels(child).get(ROLE_LABEL) == "setup")
+    setups = _group_by_job(child for child in unowned if read_labels(child).get(ROLE_LABEL) == "setup")
     mains = [
         *by_kind["MPIJob"],
         *(
@@ -87,14 +87,14 @@ def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object
     jobs = []
     for main in mains:
         name, uid = read_job_name(main), main["metadata"]["uid"]
-        workers_set = max(sets_of[name], key=_created, default=None)
+        workers_set = max(sets_of[name], key=_read_creation_time, default=None)
         # The objects of a stack's job may exist before its main object. Older ones belong to an earlier job.
-        began = min(map(_created, (main, *([workers_set] if workers_set else []))))
+        began = min(map(_read_creation_time, (main, *([workers_set] if workers_set else []))))
         owned = [*children[uid], *setups[name]]
         jobs.append(
             ManagedJob(
                 main,
-                [pod for pod in pods_of[name] if _created(pod) >= began],
+                [pod for pod in pods_of[name] if _read_creation_time(pod) >= began],
                 next((child for child in owned if child["metadata"]["name"] == f"{name}-launcher"), None),
                 next((child for child in owned if read_labels(child).get(ROLE_LABEL) == "setup"), None),
                 workers_set,
@@ -105,11 +105,11 @@ def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object
     return jobs
 
 
-def _created(item: Object) -> str:
+def _read_creation_time(item: Object) -> str:
     return str(item["metadata"]["creationTimestamp"])
 
 
-def _by_owner(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
+def _group_by_owner(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
     by_owner = defaultdict(list)
     for item in objects:
         for owner in item["metadata"].get("ownerReferences") or ():
@@ -117,7 +117,7 @@ def _by_owner(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
     return by_owner
 
 
-def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
+def _group_by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
     by_job = defaultdict(list)
     for item in objects:
         by_job[read_labels(item).get(JOB_LABEL) or read_labels(item).get(MPI_JOB_LABEL, "")].append(item)

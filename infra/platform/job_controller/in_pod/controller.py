@@ -18,7 +18,7 @@ from .health import Guard, Health
 from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
 from .nodes import Nodes
-from .record import is_over
+from .record import is_finished
 from .stacks import Stacks
 from .store import Store
 
@@ -57,7 +57,7 @@ class Controller:
         while not self.is_stopping:
             try:
                 if self._is_leader():
-                    self._look()
+                    self._run_round()
             except Exception as error:  # no round may end the controller
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 time.sleep(1)
@@ -85,7 +85,7 @@ class Controller:
         """Return whether this controller was the leader and no longer is: a round may take longer than the lease."""
         return self._held_until > 0 and not self._is_leader()
 
-    def _look(self) -> None:
+    def _run_round(self) -> None:
         """Look at the jobs of each namespace, then at the nodes. A failure affects only its job, namespace or node."""
         synced = [namespace for namespace in self._cluster.namespaces if self._cluster.is_synced(namespace)]
         must_prune = time.monotonic() - self._pruned > PRUNE_SECONDS
@@ -94,8 +94,8 @@ class Controller:
             own = self._guard.run(namespace, partial(self._cluster.jobs, namespace))
             if own is not None:
                 jobs += own
-                self._look_into(namespace, own, must_prune=must_prune)
-        if self._nodes is not None and self._cluster.knows_nodes and not self._has_lost_lease():
+                self._process_namespace(namespace, own, must_prune=must_prune)
+        if self._nodes is not None and self._cluster.has_read_nodes and not self._has_lost_lease():
             look = partial(self._nodes.look, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
             self._guard.run("nodes", look)
         uids = {job.uid for job in jobs}
@@ -103,14 +103,14 @@ class Controller:
         self._noted = {(uid, sentence) for uid, sentence in self._noted if uid in uids}
         self._pruned = time.monotonic() if must_prune else self._pruned
 
-    def _look_into(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
+    def _process_namespace(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
         """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, which begins
         with them, so that other namespaces do not."""
         now, began = moments.format_time(datetime.now(UTC)), time.monotonic()
         records = self._store.records(namespace, self._cluster.records(namespace))
-        named = {record.config_map_name(job.name, job.uid): job for job in jobs}
-        tasks = [(name, partial(self._look_at, job, records.get(name), now)) for name, job in named.items()]
-        tasks += [(name, partial(self._finish, records[name], now)) for name in records.keys() - named.keys()]
+        named = {record.build_config_map_name(job.name, job.uid): job for job in jobs}
+        tasks = [(name, partial(self._process_job, job, records.get(name), now)) for name, job in named.items()]
+        tasks += [(name, partial(self._complete_record, records[name], now)) for name in records.keys() - named.keys()]
         places = {name: place for place, name in enumerate(self._waiting.pop(namespace, []))}
         tasks.sort(key=lambda named_task: places.get(named_task[0], len(places)))
         for index, (name, task) in enumerate(tasks):
@@ -120,9 +120,9 @@ class Controller:
             self._guard.run(f"{namespace}/{name}", task)
             self._health.beat()
         if must_prune:
-            self._guard.run(f"old records in {namespace}", partial(self._store.prune, records, named, now))
+            self._guard.run(f"old records in {namespace}", partial(self._store.prune_records, records, named, now))
 
-    def _look_at(self, job: ManagedJob, stored: Object | None, now: str) -> None:
+    def _process_job(self, job: ManagedJob, stored: Object | None, now: str) -> None:
         if stored is not None and stored.get("isNewer"):
             return  # a newer controller handles the job
         if job.ignored and (job.uid, job.ignored) not in self._noted:
@@ -131,32 +131,32 @@ class Controller:
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
-        self._perform(job, workers.decide(job), now)  # needs no record, which may be impossible to write
-        if before is not None and is_over(before) and all(worker["to"] for worker in before["workers"]):
-            self._following.forget(job.uid)
+        self._perform_actions(job, workers.decide_cleanup(job), now)  # needs no record, which may be impossible to write
+        if before is not None and is_finished(before) and all(worker["to"] for worker in before["workers"]):
+            self._following.forget_job(job.uid)
             return
         log = self._following.look(job, before) if before is not None else None
         dump = self._stacks.look(job, before, now) if before is not None else None
-        after = reconcile.observe(before, job, now, log, dump)
+        after = reconcile.update_record(before, job, now, log, dump)
         alive: Mapping[str, str] = read_leases(self._api) if restarts.needs_leases(after, job) else {}
-        actions = reconcile.decide(after, job, alive, now)
+        actions = reconcile.decide_actions(after, job, alive, now)
         if after != before:
             if before is None or after["phase"] != before["phase"]:
                 print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
             if not self._store.write(after, stored):
                 return  # another client changed the record; the next round reads it
-        self._perform(job, actions, now)
+        self._perform_actions(job, actions, now)
 
-    def _perform(self, job: ManagedJob, actions: Sequence[Action], now: str) -> None:
+    def _perform_actions(self, job: ManagedJob, actions: Sequence[Action], now: str) -> None:
         for action in actions:
             print(f"{job.namespace}/{job.name}: {action}", flush=True)
             action.perform(self._api, now)
 
-    def _finish(self, stored: Object, now: str) -> None:
+    def _complete_record(self, stored: Object, now: str) -> None:
         """Complete the record of a job that no longer exists."""
         if stored["record"] is None:
             return
-        after = reconcile.close(stored["record"], now)
+        after = reconcile.close_record(stored["record"], now)
         if after != stored["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)
             self._store.write(after, stored)
@@ -169,6 +169,6 @@ def main(arguments: Sequence[str]) -> int:
     election = Election(api.copy(), os.environ["POD_NAMESPACE"], LEASE_NAME, identity)
     controller = Controller(api, election, arguments, health, Nodes.from_environment(api))
     signal.signal(signal.SIGTERM, lambda *_: controller.stop())
-    health.serve()
+    health.serve_http()
     controller.run()
     return 0

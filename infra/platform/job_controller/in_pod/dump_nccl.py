@@ -38,7 +38,7 @@ def query_ras(address: str) -> str:
     return f"gpumpi-nccl\n{answer.decode(errors='replace')}"
 
 
-def query_recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
+def query_flight_recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
     """Make PyTorch write its last collectives to a file, and return this rank's collectives that matter for a hang.
 
     On an H100 with PyTorch 2.11, this takes 4 to 7 seconds, because PyTorch first imports its compiler (2026-11-26).
@@ -54,25 +54,25 @@ def query_recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
     while time.monotonic() < end:
         try:
             if path.stat().st_mtime >= since:
-                return summarize(pickle.loads(path.read_bytes()))
+                return summarize_collectives(pickle.loads(path.read_bytes()))
         except (OSError, EOFError, pickle.UnpicklingError):
             pass  # not written yet
         time.sleep(0.2)
     return f"flight recorder: PyTorch wrote no {path} within {seconds} s"
 
 
-def summarize(dump: "dict[str, Any]") -> str:
+def summarize_collectives(dump: "dict[str, Any]") -> str:
     """Return the last completed collective and the oldest incomplete ones."""
     entries = dump.get("entries") or []
     done = [entry for entry in entries if entry["state"] == "completed"]
     left = [entry for entry in entries if entry["state"] != "completed"]
-    lines = [f"flight recorder: {_line(entry)}" for entry in [*done[-1:], *left[:LATEST]]]
+    lines = [f"flight recorder: {_format_entry(entry)}" for entry in [*done[-1:], *left[:LATEST]]]
     if len(left) > LATEST:
         lines.append(f"flight recorder: {len(left) - LATEST} more are not completed")
     return "\n".join(lines) or "flight recorder: no collective yet"
 
 
-def _line(entry: "dict[str, Any]") -> str:
+def _format_entry(entry: "dict[str, Any]") -> str:
     number = entry.get("collective_seq_id", entry.get("seq_id", "?"))
     frames: list[dict[str, Any]] = entry.get("frames") or [{}]
     # PyTorch's own calls come first: all_reduce in torch/distributed/distributed_c10d.py
@@ -82,4 +82,4 @@ def _line(entry: "dict[str, Any]") -> str:
 
 
 if __name__ == "__main__":
-    print(query_ras(sys.argv[2]) if sys.argv[1] == "ras" else query_recorder(*sys.argv[2:]))
+    print(query_ras(sys.argv[2]) if sys.argv[1] == "ras" else query_flight_recorder(*sys.argv[2:]))

@@ -43,7 +43,7 @@ class Following:
             followed = self._followed[job.uid] = _Followed(source)
         new = self._logs.take(source)
         try:
-            followed.steps += steps.find(new.lines, pattern[0])
+            followed.steps += steps.find_steps(new.lines, pattern[0])
         except steps.TooSlow:
             followed.is_too_slow = True
         followed.steps = [step for step in followed.steps if step.at > source.since]
@@ -58,5 +58,5 @@ class Following:
             self._followed = {uid: followed for uid, followed in self._followed.items() if uid in jobs}
         self._logs.follow({uid: followed.source for uid, followed in self._followed.items()})
 
-    def forget(self, uid: str) -> None:
+    def forget_job(self, uid: str) -> None:
         self._followed.pop(uid, None)

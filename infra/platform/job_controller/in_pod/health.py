@@ -49,7 +49,7 @@ class Health:
     def is_alive(self) -> bool:
         return all(heart.is_alive for heart in (self._loop, *self._threads))
 
-    def serve(self, port: int = PORT) -> None:
+    def serve_http(self, port: int = PORT) -> None:
         health = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -24,20 +24,20 @@ from .phases import INTERRUPTIONS, Phase, Signs
 MOST_GPUS, PATTERN_LIMIT = 10**4, 200
 POLICY_VERSION = 1
 POLICY_FIELDS: Mapping[str, documents.Check] = {
-    "version": documents.is_in((POLICY_VERSION,)),
+    "version": documents.must_be_in((POLICY_VERSION,)),
     "pool": documents.is_text,
-    "workers": documents.is_count,
-    "cleanPodPolicy": documents.is_in(("None",)),
-    "maxRestarts": documents.is_optional(documents.is_count),
-    "noRetryExitCodes": documents.is_optional(documents.is_list(documents.is_integer)),
-    "activeDeadlineSeconds": documents.is_optional(documents.is_count),
-    "progress": documents.has_fields(
+    "workers": documents.is_non_negative_integer,
+    "cleanPodPolicy": documents.must_be_in(("None",)),
+    "maxRestarts": documents.allow_none(documents.is_non_negative_integer),
+    "noRetryExitCodes": documents.allow_none(documents.must_be_list(documents.is_integer)),
+    "activeDeadlineSeconds": documents.allow_none(documents.is_non_negative_integer),
+    "progress": documents.must_have_fields(
         {
             "pattern": lambda value: documents.is_text(value) and len(value) <= PATTERN_LIMIT,
-            "within": lambda value: documents.is_count(value) and value > 0,
+            "within": lambda value: documents.is_non_negative_integer(value) and value > 0,
         }
     ),
-    "hold": documents.has_fields({}, {"queue": documents.is_optional(documents.is_text)}),
+    "hold": documents.must_have_fields({}, {"queue": documents.allow_none(documents.is_text)}),
 }
 
 
@@ -136,7 +136,7 @@ class ManagedJob:
     @cached_property
     def policy(self) -> Mapping[str, Any]:
         """What the controller does for this job, without invalid fields; empty for jobs created by other tools."""
-        document = self._annotation
+        document = self._policy_annotation
         if not isinstance(document, dict) or document.get("version") != POLICY_VERSION:
             return {}
         return {key: document[key] for key, check in POLICY_FIELDS.items() if key in document and check(document[key])}
@@ -145,15 +145,15 @@ class ManagedJob:
     def ignored(self) -> str:
         """Sentence about the parts of the annotation that the controller ignores because they are invalid; empty if it
         ignores none. Users can write the annotation."""
-        document = self._annotation
+        document = self._policy_annotation
         fields = sorted(document.keys() & POLICY_FIELDS.keys() - self.policy.keys()) if isinstance(document, dict) else ["all"]
         if not fields or POLICY_ANNOTATION not in (self.main["metadata"].get("annotations") or {}):
             return ""
         return f"annotation {POLICY_ANNOTATION}: ignored because it is invalid: {', '.join(fields)}"
 
     @cached_property
-    def _annotation(self) -> Any:
-        return documents.load((self.main["metadata"].get("annotations") or {}).get(POLICY_ANNOTATION))
+    def _policy_annotation(self) -> Any:
+        return documents.load_json((self.main["metadata"].get("annotations") or {}).get(POLICY_ANNOTATION))
 
     @property
     def size(self) -> int:
@@ -214,29 +214,29 @@ class ManagedJob:
         why = " ".join(str(evicted.get("message") or "its workload is not active").split())
         return {**evicted, "message": f"the queue stopped it: {why}"}
 
-    def signs(self, attempts: Sequence[Mapping[str, Any]] = ()) -> Signs:
+    def collect_phase_signs(self, attempts: Sequence[Mapping[str, Any]] = ()) -> Signs:
         """Return what the objects, and the attempts in the job's record, show about the phase."""
         ended = {uid for attempt in attempts if attempt["outcome"] in INTERRUPTIONS for uid in attempt["pods"]}
-        pods = [pod for pod in self.attempt_pods if pod["metadata"]["uid"] not in ended and not _is_lost(pod)]
+        pods = [pod for pod in self.attempt_pods if pod["metadata"]["uid"] not in ended and not _is_lost_pod(pod)]
         return Signs(
             verdict=self.verdict[0] if self.verdict else None,
             is_deleted=is_deleted(self.main),
             is_in_setup=self.setup is not None and not read_conditions(self.setup).keys() & {"Complete", "Failed"},
             is_suspended=self.is_suspended,
             is_stopped=self.stop is not None,
-            is_running=self._are_running(pods),
-            was_interrupted=bool(ended or self.failures or any(map(_is_lost, self.attempt_pods))),
+            is_running=self._has_running_ranks(pods),
+            was_interrupted=bool(ended or self.failures or any(map(_is_lost_pod, self.attempt_pods))),
         )
 
-    def have_started(self, pods: Sequence[Object]) -> bool:
+    def have_all_started(self, pods: Sequence[Object]) -> bool:
         """Return whether all pods of an attempt have started."""
-        return len(pods) >= (1 if self.has_launcher else self.size) and all(map(read_start, pods))
+        return len(pods) >= (1 if self.has_launcher else self.size) and all(map(read_start_time, pods))
 
-    def _are_running(self, pods: Sequence[Object]) -> bool:
+    def _has_running_ranks(self, pods: Sequence[Object]) -> bool:
         """Return whether all ranks run, or have ended, in these pods of an attempt."""
         is_done = any(map(has_succeeded, pods))  # Kubernetes has not completed the job yet
         has_workers = not self.has_launcher or is_done or sum(map(is_ready, self.worker_pods)) >= self.size
-        return has_workers and self.have_started(pods)
+        return has_workers and self.have_all_started(pods)
 
     @cached_property
     def worker_pods(self) -> list[Object]:
@@ -251,11 +251,11 @@ class ManagedJob:
         )
 
 
-def _is_lost(pod: Object) -> bool:
+def _is_lost_pod(pod: Object) -> bool:
     return has_failed(pod) or is_deleted(pod)
 
 
-def read_exits(pod: Object) -> list[dict[str, Any]]:
+def read_exit_codes(pod: Object) -> list[dict[str, Any]]:
     """Return the exit codes of a pod's containers that ended with an error."""
     ends = []
     status = pod["status"]
@@ -269,19 +269,19 @@ def read_exits(pod: Object) -> list[dict[str, Any]]:
     return ends
 
 
-def read_end(pod: Object) -> str:
+def read_end_time(pod: Object) -> str:
     """Return when the last container of a pod ended; empty if unknown."""
-    times = [state.get("terminated", {}).get("finishedAt") for state in _container_states(pod)]
+    times = [state.get("terminated", {}).get("finishedAt") for state in _list_container_states(pod)]
     return max(filter(None, times), default="")
 
 
-def read_start(pod: Object) -> str:
+def read_start_time(pod: Object) -> str:
     """Return when the containers of a pod started; empty if they have not."""
-    times = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in _container_states(pod)]
+    times = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in _list_container_states(pod)]
     return max(filter(None, times), default="")
 
 
-def _container_states(pod: Object) -> list[Object]:
+def _list_container_states(pod: Object) -> list[Object]:
     return [container.get("state", {}) for container in pod["status"].get("containerStatuses") or ()]
 
 
@@ -290,7 +290,7 @@ def count_gpus(pod: Object) -> int:
     return min(sum(parse_quantity(limit.get(GPU_RESOURCE, 0)) for limit in limits), MOST_GPUS)
 
 
-def explain_cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
+def explain_cut_off_pod(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why no kubelet can end a pod that may still be running; empty if one can, or if none has started it."""
     return explain_missing_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
 
@@ -310,7 +310,7 @@ def is_silent(node: Object) -> bool:
     noticed it earlier (`silence.py`).
     """
     listed = node.get("status", {}).get("conditions") or ()
-    return healing.is_silent(node) or any(
+    return healing.is_kubelet_silent(node) or any(
         (condition["type"], condition["status"]) == ("Ready", "Unknown") for condition in listed
     )
 
@@ -328,6 +328,6 @@ def explain_disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
         return f"{name}: its node {node} is gone"
     if node in nodes and "Ready" not in read_conditions(nodes[node]):
         return f"{name}: its node {node} is not ready"
-    if node in nodes and (fault := healing.find_emptied_nodes([nodes[node]]).get(node)):
+    if node in nodes and (fault := healing.find_drained_nodes([nodes[node]]).get(node)):
         return f"{name}: its node {node} was taken out of service: {fault}"
     return ""

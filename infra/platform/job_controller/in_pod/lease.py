@@ -13,19 +13,29 @@ LEASE_SECONDS = 15
 RENEW_SECONDS = 5
 
 
-def _exact(when: datetime) -> str:
+def _format_microseconds(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def renewed_spec(lease: Object | None, identity: str, now: datetime) -> Object | None:
+def build_renewed_spec(lease: Object | None, identity: str, now: datetime) -> Object | None:
     """Return the spec that makes or keeps this controller the leader; None while another controller leads."""
     spec: dict[str, Any] = dict((lease or {}).get("spec") or {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     ends = moments.parse_time(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now
     if holder and holder != identity and ends > now:
         return None
-    taken = {} if holder == identity else {"acquireTime": _exact(now), "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
-    return {**spec, **taken, "holderIdentity": identity, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": _exact(now)}
+    taken = (
+        {}
+        if holder == identity
+        else {"acquireTime": _format_microseconds(now), "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
+    )
+    return {
+        **spec,
+        **taken,
+        "holderIdentity": identity,
+        "leaseDurationSeconds": LEASE_SECONDS,
+        "renewTime": _format_microseconds(now),
+    }
 
 
 class Election:
@@ -38,10 +48,10 @@ class Election:
     def holds(self, now: datetime) -> bool:
         """Acquire or renew the Lease. Returns whether this controller is the leader; raises Unreachable."""
         lease = find_object(self._api, f"{self._path}/{self._name}")
-        spec = renewed_spec(lease, self._identity, now)
-        return spec is not None and self._write(lease, spec)
+        spec = build_renewed_spec(lease, self._identity, now)
+        return spec is not None and self._write_lease(lease, spec)
 
-    def _write(self, stored: Object | None, spec: Object) -> bool:
+    def _write_lease(self, stored: Object | None, spec: Object) -> bool:
         metadata = {"name": self._name, "namespace": self._namespace}
         lease = stored or {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
         return write_object(self._api, self._path, stored, {**lease, "spec": spec}) is not None
@@ -50,4 +60,4 @@ class Election:
         """Let another controller take over at once."""
         lease = self._api.call("GET", f"{self._path}/{self._name}")
         if lease["spec"].get("holderIdentity") == self._identity:
-            self._write(lease, {**lease["spec"], "holderIdentity": "", "renewTime": _exact(now)})
+            self._write_lease(lease, {**lease["spec"], "holderIdentity": "", "renewTime": _format_microseconds(now)})

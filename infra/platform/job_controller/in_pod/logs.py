@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from . import moments, steps
-from .api import Api, ApiError, resource_path
+from .api import Api, ApiError, build_resource_path
 from .health import Heart
 
 READ_SECONDS = 5.0
@@ -62,22 +62,22 @@ class _Reading:
 
     def add(self, lines: steps.Lines) -> None:
         """Add complete lines. A long line ended after the last time at which the log was read to its end."""
-        read_until = moments.parse_exact(self.complete) or ""
+        read_until = moments.parse_exact_time(self.complete) or ""
         self.lines += [(max(at, read_until) if len(text) >= LONG_LINE else at, text) for at, text in lines]
 
-    def add_part(self, at: str, text: str, now: str) -> None:
+    def add_partial_line(self, at: str, text: str, now: str) -> None:
         """Add what the log's last line has gained: a program may print only carriage returns for hours."""
         begin, length = at or self.last, self.part[1] if self.part[0] == (at or self.last) else 0
         if len(text) > length:
-            self.lines.append((max(begin, moments.parse_exact(self.complete or now) or ""), text[length:]))
+            self.lines.append((max(begin, moments.parse_exact_time(self.complete or now) or ""), text[length:]))
         self.part = begin, len(text)
 
     @property
-    def skipped(self) -> str:
+    def resume_time(self) -> str:
         """Time from which to read on, if a whole chunk has no new line: after this second, which has more lines than a
         chunk, or after the part of a line that was read already. The API accepts only whole seconds."""
         following = moments.parse_time(self.last or moments.EPOCH) + timedelta(seconds=1)
-        return max(moments.parse_exact(moments.format_time(following)) or "", moments.parse_exact(self.complete) or "")
+        return max(moments.parse_exact_time(moments.format_time(following)) or "", moments.parse_exact_time(self.complete) or "")
 
 
 class Logs(threading.Thread):
@@ -123,30 +123,30 @@ class Logs(threading.Thread):
     def _try_to_read(self, reading: _Reading) -> None:
         """Read a log. Whatever it contains, the other logs are read too."""
         try:
-            self._read(reading)
+            self._read_log(reading)
         except Exception as error:
             if isinstance(error, ApiError) and error.status < http.client.INTERNAL_SERVER_ERROR:
                 return  # the container has not started, or no longer exists
             about = f"log of {reading.source.namespace}/{reading.source.pod}"
             print(f"{about}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
-    def _read(self, reading: _Reading) -> None:
+    def _read_log(self, reading: _Reading) -> None:
         for _ in range(CHUNKS):
             now = moments.format_time(datetime.now(UTC))
-            text, is_whole = self._chunk(reading.source, reading.last)
-            lines = [line for line in steps.split(text) if line[0] > reading.last]
+            text, is_whole = self._read_chunk(reading.source, reading.last)
+            lines = [line for line in steps.split_lines(text) if line[0] > reading.last]
             with self._lock:
                 reading.add(lines)
-                reading.last = lines[-1][0] if lines else reading.last if is_whole else reading.skipped
+                reading.last = lines[-1][0] if lines else reading.last if is_whole else reading.resume_time
                 if is_whole:
-                    reading.add_part(*steps.split_unfinished(text), now)
+                    reading.add_partial_line(*steps.split_unfinished_line(text), now)
                     reading.complete = now
                     return
 
-    def _chunk(self, source: Source, last: str) -> tuple[str, bool]:
+    def _read_chunk(self, source: Source, last: str) -> tuple[str, bool]:
         """Return the log since the second of a time, and whether there is no more."""
         query = {"container": source.container, "timestamps": "true", "limitBytes": str(CHUNK_BYTES)}
         if last:
             query["sinceTime"] = moments.format_time(moments.parse_time(last))
-        content = self._api.content(resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
+        content = self._api.content(build_resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
         return content.decode(errors="replace"), len(content) < CHUNK_BYTES

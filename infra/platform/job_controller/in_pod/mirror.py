@@ -43,14 +43,14 @@ class Mirror(threading.Thread):
         while True:
             self.heart.beat()
             try:
-                version = self._list()
+                version = self._list_all()
                 while True:
-                    version = self._follow(version)
+                    version = self._watch_changes(version)
                     pause = PAUSE_SECONDS
                     time.sleep(PAUSE_SECONDS)
             except ApiError as error:
                 if error.status == NOT_FOUND and not self._objects:
-                    self._take({}, ABSENT_SECONDS)
+                    self._replace_objects({}, ABSENT_SECONDS)
                     continue
                 self.is_refused = error.status not in (GONE, TOO_MANY) and error.status < SERVER_ERROR
                 if error.status != GONE:
@@ -63,23 +63,23 @@ class Mirror(threading.Thread):
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
-    def _take(self, objects: dict[str, Object], pause: float = 0.0) -> None:
+    def _replace_objects(self, objects: dict[str, Object], pause: float = 0.0) -> None:
         with self._lock:
             self._objects, self.is_refused = objects, False
         self.is_synced.set()
         self._changed()
         time.sleep(pause)
 
-    def _list(self) -> str:
+    def _list_all(self) -> str:
         """Replace the copies with a new list of all objects. Returns the list's resource version."""
         listed = self._api.call("GET", self._path, {**self._query, "resourceVersion": "0"})
         objects: dict[str, Object] = {}
         for item in listed.get("items") or []:
-            self._keep(objects, item)
-        self._take(objects)
+            self._store_object(objects, item)
+        self._replace_objects(objects)
         return str(listed["metadata"]["resourceVersion"])
 
-    def _follow(self, version: str) -> str:
+    def _watch_changes(self, version: str) -> str:
         for event in self._api.watch(self._path, {**self._query, "resourceVersion": version}):
             self.heart.beat()
             item = event["object"]
@@ -87,18 +87,18 @@ class Mirror(threading.Thread):
                 raise ApiError(int(item.get("code", 0)), str(item.get("reason", "")), str(item.get("message", "")))
             version = str(item["metadata"]["resourceVersion"])
             if event["type"] != "BOOKMARK":
-                self._apply(event["type"], item)
+                self._apply_event(event["type"], item)
         return version
 
-    def _apply(self, event: str, item: Object) -> None:
+    def _apply_event(self, event: str, item: Object) -> None:
         with self._lock:
             if event == "DELETED":
                 self._objects.pop(item["metadata"]["uid"], None)
             else:
-                self._keep(self._objects, item)
+                self._store_object(self._objects, item)
         self._changed()
 
-    def _keep(self, objects: dict[str, Object], item: Object) -> None:
+    def _store_object(self, objects: dict[str, Object], item: Object) -> None:
         """Add an object to the copies. An object that cannot be read is left out, and does not affect the others."""
         metadata = item["metadata"]
         metadata.pop("managedFields", None)

@@ -21,7 +21,7 @@ def format_time(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def parse_exact(text: str) -> str | None:
+def parse_exact_time(text: str) -> str | None:
     """Return the time of a log line with microseconds; None if the text is not a time. As text, such times sort
     chronologically.
 
@@ -46,7 +46,7 @@ def count_seconds(start: str, end: str) -> float:
     return max(0.0, (parse_time(end) - parse_time(start)).total_seconds())
 
 
-def find_latest(*times: str) -> str:
+def find_latest_time(*times: str) -> str:
     """Return the latest of several times, ignoring empty ones.
 
     >>> find_latest("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")

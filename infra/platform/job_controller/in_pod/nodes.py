@@ -12,8 +12,8 @@ from infra.health.annotation import LONGEST_GRACE_SECONDS
 from infra.health.healing import Policy, Pool
 from infra.health.journal import Journal
 
-from .actions import Action, DeletePod, send_tolerantly
-from .api import MERGE, Api, Object, find_object, resource_path, write_object
+from .actions import Action, DeletePod, send_if_exists
+from .api import MERGE, Api, Object, build_resource_path, find_object, write_object
 from .health import Guard
 from .job import ManagedJob, explain_missing_kubelet, is_deleted, is_live, is_terminal
 from .silence import Silence
@@ -58,15 +58,15 @@ class Nodes:
 
     def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
         """Write the journal, then change nodes, then end the pods of jobs that must leave a node."""
-        stored = self._journal()
+        stored = self._read_journal()
         silent = self._silence.look(nodes)
         plan = healing.plan_round(
             nodes, stored, find_busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent
         )
-        if plan.journal != stored and not self._write(plan.journal):
+        if plan.journal != stored and not self._write_journal(plan.journal):
             return  # another controller has written it; the next round starts from there
         for patch in plan.patches:
-            self._guard.run(f"node {patch.node}", partial(self._patch, patch))
+            self._guard.run(f"node {patch.node}", partial(self._patch_node, patch))
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         for job in jobs:
             about = f"{job.namespace}/{job.name}"
@@ -74,21 +74,26 @@ class Nodes:
                 print(f"nodes: {action}", flush=True)
                 self._guard.run(f"pods of {about}", partial(action.perform, self._api, stamp))
 
-    def _patch(self, patch: healing.Patch) -> None:
+    def _patch_node(self, patch: healing.Patch) -> None:
         # If the node has changed or was deleted, the next round decides again.
-        if send_tolerantly(self._api, "PATCH", resource_path("api/v1/nodes/{}", patch.node), dict(patch.body), MERGE):
+        if send_if_exists(self._api, "PATCH", build_resource_path("api/v1/nodes/{}", patch.node), dict(patch.body), MERGE):
             print(f"{patch.node}: {patch.what}", flush=True)
 
-    def _journal(self) -> Journal:
+    def _read_journal(self) -> Journal:
         if self._stored is None:
             self._stored = find_object(self._api, f"{self._path}/{journal.CONFIG_MAP}")
         if self._stored is None:
-            return journal.new()
-        return journal.read((self._stored.get("data") or {}).get(journal.KEY))
+            return journal.create_journal()
+        return journal.parse_journal((self._stored.get("data") or {}).get(journal.KEY))
 
-    def _write(self, new: Journal) -> bool:
+    def _write_journal(self, new: Journal) -> bool:
         metadata = self._stored["metadata"] if self._stored else {"name": journal.CONFIG_MAP, "namespace": self._namespace}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {journal.KEY: journal.write(new)}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {journal.KEY: journal.serialize_journal(new)},
+        }
         stored, self._stored = self._stored, None
         self._stored = write_object(self._api, self._path, stored, body)
         if self._stored is None:

@@ -54,7 +54,7 @@ class Signs:
     """Whether an attempt has failed or was disrupted."""
 
 
-def phase_of(signs: Signs) -> Phase:
+def determine_phase(signs: Signs) -> Phase:
     """Return the phase of a job that exists.
 
     >>> phase_of(Signs(is_suspended=True)), phase_of(Signs(was_interrupted=True)).is_final
@@ -73,7 +73,7 @@ def phase_of(signs: Signs) -> Phase:
     return Phase.RESTARTING if signs.was_interrupted else Phase.STARTING
 
 
-def markdown() -> str:
+def render_phase_table() -> str:
     """Return the table of phases for docs/."""
     rows = [f"| `{phase}` | {phase.meaning} | {'yes' if phase.is_final else ''} |" for phase in Phase]
     return "\n".join(["| phase | meaning | final |", "|---|---|---|", *rows]) + "\n"

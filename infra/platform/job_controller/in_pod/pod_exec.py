@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .api import Api, Unreachable, resource_path
+from .api import Api, Unreachable, build_resource_path
 
 PROTOCOL = "v4.channel.k8s.io"
 STDOUT, STDERR = 1, 2
@@ -19,13 +19,13 @@ LENGTHS = {126: 2, 127: 8}
 OUTPUT_BYTES = 1 << 19
 
 
-def run(api: Api, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
+def run_in_pod(api: Api, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
     """Return the output of a command until it ends or the time is up. Raises ApiError and Unreachable."""
-    path = resource_path("api/v1/namespaces/{}/pods/{}/exec", namespace, pod)
+    path = build_resource_path("api/v1/namespaces/{}/pods/{}/exec", namespace, pod)
     query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
     end, output = time.monotonic() + seconds, b""
     try:
-        for message in messages(api.upgraded(path, query, PROTOCOL, max(1, round(seconds)))):
+        for message in read_messages(api.upgraded(path, query, PROTOCOL, max(1, round(seconds)))):
             if message[:1] in (bytes([STDOUT]), bytes([STDERR])):
                 output += message[1:]
             if time.monotonic() > end or len(output) > OUTPUT_BYTES:
@@ -38,7 +38,7 @@ def run(api: Api, namespace: str, pod: str, container: str, command: Sequence[st
     return output[:OUTPUT_BYTES].decode(errors="replace")
 
 
-def messages(stream: Any) -> Iterator[bytes]:
+def read_messages(stream: Any) -> Iterator[bytes]:
     """Yield the messages of a WebSocket until it is closed. Servers do not mask their messages."""
     message = b""
     while len(head := stream.read(2)) == 2:

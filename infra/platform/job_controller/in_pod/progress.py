@@ -13,8 +13,17 @@ from infra.naming import COMPLETION_INDEX
 
 from . import moments
 from .api import Object
-from .attempts import Attempt, close_as, find_pods, find_running, is_ending
-from .job import ManagedJob, explain_disruption, has_succeeded, is_deleted, is_ready, read_conditions, read_labels, read_start
+from .attempts import Attempt, close_attempt, find_pods, find_running_attempt, is_ending
+from .job import (
+    ManagedJob,
+    explain_disruption,
+    has_succeeded,
+    is_deleted,
+    is_ready,
+    read_conditions,
+    read_labels,
+    read_start_time,
+)
 from .logs import Source
 from .phases import Outcome
 from .record import Record
@@ -51,14 +60,14 @@ def find_log(record: Record, job: ManagedJob) -> Source | None:
     pods = find_pods(attempt, job)
     if not job.has_launcher:
         pods = [pod for pod in pods if read_labels(pod).get(COMPLETION_INDEX) == "0"]
-    if not pods or not read_start(pods[-1]):
+    if not pods or not read_start_time(pods[-1]):
         return None
     metadata, container = pods[-1]["metadata"], "launcher" if job.has_launcher else "worker"
     since = (attempt.get("steps") or {}).get("until", "")
     return Source(metadata["namespace"], metadata["name"], metadata["uid"], container, since)
 
 
-def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None:
+def update_progress(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None:
     """Write new steps into the record, and end an attempt that hangs."""
     attempt = next((attempt for attempt in record["attempts"] if log and log.uid in attempt["pods"]), None)
     if log is None or attempt is None or read_pattern(job) is None:
@@ -66,11 +75,11 @@ def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None
     if log.is_too_slow:
         record["progressProblem"] = TOO_SLOW
         return
-    new = _with_steps(attempt, log.steps, _goal(record, attempt))
+    new = _add_steps(attempt, log.steps, _find_highest_earlier_step(record, attempt))
     if new is not None and "slow" in new:
         new["slow"] = locate_slow_rank(new["slow"], job)
-    hang = _hang(record, job, attempt, new, log)
-    if hang or _is_worth_a_write(attempt, new):
+    hang = _explain_hang(record, job, attempt, new, log)
+    if hang or _must_be_written(attempt, new):
         attempt["steps"] = new
     if hang:
         for earlier in record["attempts"][:-HANGS_WITH_LOG]:
@@ -78,7 +87,7 @@ def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None
         lines = [line[:LOG_CHARACTERS] for line in log.tail[-LOG_LINES:]]
         attempt["hang"] = {"at": now, "step": new and new["last"]["step"], "log": lines}
         attempt["fault"] = hang
-        close_as(record, attempt, Outcome.FAILED, hang, now)
+        close_attempt(record, attempt, Outcome.FAILED, hang, now)
 
 
 def read_pattern(job: ManagedJob) -> tuple[str, int] | None:
@@ -87,14 +96,14 @@ def read_pattern(job: ManagedJob) -> tuple[str, int] | None:
     return (progress["pattern"], progress["within"]) if progress else None
 
 
-def _goal(record: Record, attempt: Attempt) -> int | None:
+def _find_highest_earlier_step(record: Record, attempt: Attempt) -> int | None:
     """Return the highest step of the earlier attempts."""
     earlier = [other["steps"] for other in record["attempts"] if other["number"] < attempt["number"] and other.get("steps")]
     numbers = [number for steps in earlier for number in (steps["highest"], steps["goal"]) if number is not None]
     return max(numbers, default=None)
 
 
-def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
+def _add_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
     """Return the steps of an attempt after these lines. Lines that were already read change nothing."""
     known_steps = copy.deepcopy(attempt.get("steps"))
     for step in steps:
@@ -115,7 +124,7 @@ def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> di
     return known_steps
 
 
-def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
+def _must_be_written(attempt: Attempt, new: dict[str, Any] | None) -> bool:
     old = attempt.get("steps")
     if old is None or new is None or attempt["outcome"] or old["regained"] != new["regained"]:
         return new != old
@@ -124,12 +133,18 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
     return moments.count_seconds(old["until"], new["until"]) >= WRITE_SECONDS
 
 
-def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, log: Seen) -> str:
+def _explain_hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, log: Seen) -> str:
     """Return why an attempt hangs; empty if it does not. Only a log that was read to its end proves that nothing was
     printed."""
     _, within = read_pattern(job) or ("", 0)
-    running_since = _running_since(job, attempt)
-    if not within or attempt is not find_running(record) or _is_ending(record, job) or not running_since or not log.complete:
+    running_since = _find_running_since(job, attempt)
+    if (
+        not within
+        or attempt is not find_running_attempt(record)
+        or _is_job_ending(record, job)
+        or not running_since
+        or not log.complete
+    ):
         return ""
     if steps is not None:
         silent = int(moments.count_seconds(steps["last"]["at"], log.complete))
@@ -138,28 +153,28 @@ def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, An
     return f"hang: no step in the first {silent} s" if silent > within + START_SECONDS else ""
 
 
-def _is_ending(record: Record, job: ManagedJob) -> bool:
+def _is_job_ending(record: Record, job: ManagedJob) -> bool:
     return job.is_suspended or is_ending(record, job)
 
 
-def _running_since(job: ManagedJob, attempt: Attempt) -> str:
+def _find_running_since(job: ManagedJob, attempt: Attempt) -> str:
     """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is ending, or has lost its
     node, which explains why there are no steps.
     """
     own = find_pods(attempt, job)
     pods = [*own, *job.worker_pods] if job.has_launcher else own
     number = job.size + job.has_launcher
-    if len(pods) < number or not all(_runs(pod) and not explain_disruption(pod, job.nodes) for pod in pods):
+    if len(pods) < number or not all(_is_pod_running(pod) and not explain_disruption(pod, job.nodes) for pod in pods):
         return ""
-    return moments.find_latest(*map(_ready_since, pods))
+    return moments.find_latest_time(*map(_read_ready_time, pods))
 
 
-def _runs(pod: Object) -> bool:
-    return not is_deleted(pod) and (has_succeeded(pod) or is_ready(pod)) and bool(read_start(pod))
+def _is_pod_running(pod: Object) -> bool:
+    return not is_deleted(pod) and (has_succeeded(pod) or is_ready(pod)) and bool(read_start_time(pod))
 
 
-def _ready_since(pod: Object) -> str:
-    return str(read_conditions(pod).get("Ready", {}).get("lastTransitionTime") or read_start(pod))
+def _read_ready_time(pod: Object) -> str:
+    return str(read_conditions(pod).get("Ready", {}).get("lastTransitionTime") or read_start_time(pod))
 
 
 # --- slow ranks: all ranks wait for the slowest one in each step, so nothing else shows which one it is --------------------

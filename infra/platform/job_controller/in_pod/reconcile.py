@@ -6,60 +6,62 @@ from collections.abc import Mapping
 from . import attempts, moments, progress, record, restarts, setup, stacks, usage
 from .actions import Action
 from .job import ManagedJob, read_conditions
-from .phases import Phase, phase_of
+from .phases import Phase, determine_phase
 from .progress import Seen
 from .record import MOST_WORKERS, Record
 from .stacks import Dump
 
 
-def observe(stored: Record | None, job: ManagedJob, now: str, log: Seen | None = None, dump: Dump | None = None) -> Record:
+def update_record(stored: Record | None, job: ManagedJob, now: str, log: Seen | None = None, dump: Dump | None = None) -> Record:
     """Return the record of a job that exists. `log` is the state of its log, and `dump` shows what its ranks were
     doing."""
-    after = copy.deepcopy(stored) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
+    after = copy.deepcopy(stored) or record.create_record(
+        job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"]
+    )
     about = {"launcher": job.launcher, "size": min(job.size, MOST_WORKERS), "pool": job.pool}
     after |= {key: value for key, value in about.items() if value or key not in after}
-    usage.observe(after, job, now)
-    if not record.is_over(after):
-        setup.observe(after, job, now)
-        attempts.observe(after, job, now)
-        progress.observe(after, job, log, now)
-        stacks.observe(after, dump, now)
-        _observe_phase(after, job, now)
+    usage.update_usage(after, job, now)
+    if not record.is_finished(after):
+        setup.record_setup(after, job, now)
+        attempts.update_attempts(after, job, now)
+        progress.update_progress(after, job, log, now)
+        stacks.record_stacks(after, dump, now)
+        _update_phase(after, job, now)
     return after
 
 
-def decide(stored: Record, job: ManagedJob, leases: Mapping[str, str], now: str) -> list[Action]:
+def decide_actions(stored: Record, job: ManagedJob, leases: Mapping[str, str], now: str) -> list[Action]:
     """Return the actions for a job. May write a verdict into the record, which must be stored before the actions
     run."""
-    if record.is_over(stored):
+    if record.is_finished(stored):
         return []
-    return [*setup.decide(stored, job, now), *restarts.decide(stored, job, leases, now)]
+    return [*setup.decide_setup(stored, job, now), *restarts.decide_restart(stored, job, leases, now)]
 
 
-def close(stored: Record, now: str) -> Record:
+def close_record(stored: Record, now: str) -> Record:
     """Return the record of a job that `cancel` or a removal from the stack file deleted before it ended."""
     after = copy.deepcopy(stored)
-    usage.close(after, now)
-    if not record.is_over(after):
-        attempts.close_running(after, now, "the job was deleted")
+    usage.close_usage(after, now)
+    if not record.is_finished(after):
+        attempts.close_running_attempt(after, now, "the job was deleted")
         after["reason"] = "the job was deleted before its end was recorded"
-        record.enter(after, Phase.CANCELED, now)
+        record.enter_phase(after, Phase.CANCELED, now)
     return after
 
 
 # --- phases, with the times that Kubernetes recorded -----------------------------------------------------------------------
 
 
-def _observe_phase(after: Record, job: ManagedJob, now: str) -> None:
-    phase = phase_of(job.signs(after["attempts"]))
+def _update_phase(after: Record, job: ManagedJob, now: str) -> None:
+    phase = determine_phase(job.collect_phase_signs(after["attempts"]))
     if phase.is_final:
-        _end(after, job, phase, now)
+        _record_final_phase(after, job, phase, now)
         return
-    _admit(after, job)
-    record.enter(after, phase, _began(phase, after, job) or now)
+    _record_admission(after, job)
+    record.enter_phase(after, phase, _find_phase_start(phase, after, job) or now)
 
 
-def _began(phase: Phase, after: Record, job: ManagedJob) -> str:
+def _find_phase_start(phase: Phase, after: Record, job: ManagedJob) -> str:
     """Return when a phase began; empty if Kubernetes does not record it."""
     latest = after["attempts"][-2:]
     if phase is Phase.RUNNING:
@@ -70,17 +72,17 @@ def _began(phase: Phase, after: Record, job: ManagedJob) -> str:
     return str((started.get("status") or {}).get("startTime") or "")
 
 
-def _admit(after: Record, job: ManagedJob) -> None:
+def _record_admission(after: Record, job: ManagedJob) -> None:
     """Record when the job first got its nodes."""
     if after.get("admitted") or job.is_suspended:
         return
     placements = [read_conditions(pod).get("PodScheduled") for pod in job.worker_pods]
     times = [placement["lastTransitionTime"] for placement in placements if placement]
     if job.size and len(times) >= job.size:
-        after["admitted"] = moments.find_latest(*times)
+        after["admitted"] = moments.find_latest_time(*times)
 
 
-def _end(after: Record, job: ManagedJob, phase: Phase, now: str) -> None:
+def _record_final_phase(after: Record, job: ManagedJob, phase: Phase, now: str) -> None:
     condition = job.verdict[1] if job.verdict else job.stop or {}
     status = job.main.get("status") or {}
     when = str(status.get("completionTime") or condition.get("lastTransitionTime") or now)
@@ -92,5 +94,5 @@ def _end(after: Record, job: ManagedJob, phase: Phase, now: str) -> None:
         verdict = after.get("verdict") or {}
         after["reason"] = verdict.get("message") or str(condition.get("message") or condition.get("reason", "")).rstrip(": ")
     if after["phase"] in (Phase.QUEUED, Phase.STARTING) and last.get("running"):  # the controller was down while the job ran
-        record.enter(after, Phase.RUNNING, last["running"])
-    record.enter(after, phase, when)
+        record.enter_phase(after, Phase.RUNNING, last["running"])
+    record.enter_phase(after, phase, when)

@@ -11,17 +11,17 @@ from typing import Any
 
 from infra.health import documents
 from infra.health.documents import (
-    has_fields,
-    is_count,
+    allow_none,
     is_duration,
-    is_in,
     is_integer,
-    is_list,
-    is_mapping,
+    is_non_negative_integer,
     is_number,
-    is_optional,
     is_text,
     is_time,
+    must_be_in,
+    must_be_list,
+    must_be_mapping,
+    must_have_fields,
 )
 from infra.naming import PROJECT, RECORD_KEY, RECORD_LABEL
 
@@ -39,57 +39,67 @@ MOST_WORKERS = 10**5
 Record = dict[str, Any]
 
 _PHASES, _OUTCOMES = tuple(Phase), tuple(Outcome)
-_TEXTS, _TIME_OR_NONE = is_mapping(is_text), is_optional(is_time)
-_SLOW = {"rank": is_count, "since": is_count, "steps": is_count, "ratio": is_duration}
-_POINT = has_fields({"step": is_count, "at": is_time})
-_STEPS = has_fields(
+_TEXTS, _TIME_OR_NONE = must_be_mapping(is_text), allow_none(is_time)
+_SLOW = {
+    "rank": is_non_negative_integer,
+    "since": is_non_negative_integer,
+    "steps": is_non_negative_integer,
+    "ratio": is_duration,
+}
+_POINT = must_have_fields({"step": is_non_negative_integer, "at": is_time})
+_STEPS = must_have_fields(
     {
         **{"first": _POINT, "last": _POINT, "until": is_time, "regained": _TIME_OR_NONE},
-        **{"goal": is_optional(is_count), "highest": is_count, "savedMs": is_count},
+        **{"goal": allow_none(is_non_negative_integer), "highest": is_non_negative_integer, "savedMs": is_non_negative_integer},
     },
-    {"slow": has_fields(_SLOW, {"pod": is_text, "node": is_text})},
+    {"slow": must_have_fields(_SLOW, {"pod": is_text, "node": is_text})},
 )
-_RANKS = has_fields({"ranks": is_list(is_count), "at": is_text, "lines": is_list(is_text)})
-_HANG = has_fields(
-    {"at": is_time, "step": is_optional(is_count)},
-    {**dict.fromkeys(("log", "nccl", "unknown"), is_list(is_text)), "ranks": is_list(_RANKS), "where": is_text},
+_RANKS = must_have_fields({"ranks": must_be_list(is_non_negative_integer), "at": is_text, "lines": must_be_list(is_text)})
+_HANG = must_have_fields(
+    {"at": is_time, "step": allow_none(is_non_negative_integer)},
+    {**dict.fromkeys(("log", "nccl", "unknown"), must_be_list(is_text)), "ranks": must_be_list(_RANKS), "where": is_text},
 )
-_EXIT = has_fields({**dict.fromkeys(("pod", "container", "reason", "at"), is_text), "code": is_integer})
-_ATTEMPT = has_fields(
+_EXIT = must_have_fields({**dict.fromkeys(("pod", "container", "reason", "at"), is_text), "code": is_integer})
+_ATTEMPT = must_have_fields(
     {
-        **{"number": is_count, "from": is_time, "running": _TIME_OR_NONE, "to": _TIME_OR_NONE},
-        **{"outcome": is_optional(is_in(_OUTCOMES)), "cause": is_text, "fault": is_text},
-        **{"exits": is_list(_EXIT), "pods": _TEXTS, "companions": _TEXTS},
+        **{"number": is_non_negative_integer, "from": is_time, "running": _TIME_OR_NONE, "to": _TIME_OR_NONE},
+        **{"outcome": allow_none(must_be_in(_OUTCOMES)), "cause": is_text, "fault": is_text},
+        **{"exits": must_be_list(_EXIT), "pods": _TEXTS, "companions": _TEXTS},
     },
-    {"steps": is_optional(_STEPS), "hang": _HANG},
+    {"steps": allow_none(_STEPS), "hang": _HANG},
 )
-_WORKER = has_fields(
+_WORKER = must_have_fields(
     {
         **dict.fromkeys(("uid", "pod", "node", "type", "zone", "capacity", "pool"), is_text),
-        **{"gpus": lambda value: is_count(value) and value <= MOST_GPUS, "from": is_time, "to": _TIME_OR_NONE},
+        **{"gpus": lambda value: is_non_negative_integer(value) and value <= MOST_GPUS, "from": is_time, "to": _TIME_OR_NONE},
     }
 )
-_RECORD = has_fields(
+_RECORD = must_have_fields(
     {
-        **{"version": is_count, "uid": is_text, "name": is_text, "namespace": is_text, "reason": is_text},
-        **{"created": is_time, "ended": _TIME_OR_NONE, "phase": is_in(_PHASES), "exitCode": is_optional(is_integer)},
-        "phases": is_list(has_fields({"phase": is_in(_PHASES), "from": is_time, "to": _TIME_OR_NONE})),
-        **{"seconds": is_mapping(is_duration), "gpuSeconds": is_number},
-        **dict.fromkeys(("restarts", "failures", "disruptions"), is_count),
-        **{"attempts": is_list(_ATTEMPT), "workers": is_list(_WORKER)},
+        **{"version": is_non_negative_integer, "uid": is_text, "name": is_text, "namespace": is_text, "reason": is_text},
+        **{"created": is_time, "ended": _TIME_OR_NONE, "phase": must_be_in(_PHASES), "exitCode": allow_none(is_integer)},
+        "phases": must_be_list(must_have_fields({"phase": must_be_in(_PHASES), "from": is_time, "to": _TIME_OR_NONE})),
+        **{"seconds": must_be_mapping(is_duration), "gpuSeconds": is_number},
+        **dict.fromkeys(("restarts", "failures", "disruptions"), is_non_negative_integer),
+        **{"attempts": must_be_list(_ATTEMPT), "workers": must_be_list(_WORKER)},
     },
     {
-        **{"launcher": is_text, "pool": is_text, "size": lambda value: is_count(value) and value <= MOST_WORKERS},
+        **{"launcher": is_text, "pool": is_text, "size": lambda value: is_non_negative_integer(value) and value <= MOST_WORKERS},
         **{"admitted": is_time, "knownUntil": is_time, "droppedGpuSeconds": is_number, "progressProblem": is_text},
-        "verdict": has_fields({"reason": is_text, "message": is_text, "at": is_time}),
-        "setup": has_fields(
-            {"from": _TIME_OR_NONE, "to": _TIME_OR_NONE, "outcome": is_optional(is_in(_OUTCOMES)), "failures": is_count}
+        "verdict": must_have_fields({"reason": is_text, "message": is_text, "at": is_time}),
+        "setup": must_have_fields(
+            {
+                "from": _TIME_OR_NONE,
+                "to": _TIME_OR_NONE,
+                "outcome": allow_none(must_be_in(_OUTCOMES)),
+                "failures": is_non_negative_integer,
+            }
         ),
     },
 )
 
 
-def fits(document: Any) -> bool:
+def is_valid_record(document: Any) -> bool:
     """Return whether a document is a record whose parts agree."""
     return (
         _RECORD(document)
@@ -105,7 +115,7 @@ def _has_ordered_phases(record: Any) -> bool:
     return bool(phases) and phases[-1]["phase"] == record["phase"] and all(closed) and all(a <= b for a, b in pairwise(times))
 
 
-def new(uid: str, name: str, namespace: str, created: str) -> Record:
+def create_record(uid: str, name: str, namespace: str, created: str) -> Record:
     return {
         **{"version": VERSION, "uid": uid, "name": name, "namespace": namespace, "created": created},
         **{"phase": Phase.QUEUED, "phases": [{"phase": Phase.QUEUED, "from": created, "to": None}], "seconds": {}},
@@ -114,16 +124,16 @@ def new(uid: str, name: str, namespace: str, created: str) -> Record:
     }
 
 
-def is_over(record: Record) -> bool:
+def is_finished(record: Record) -> bool:
     return Phase(record["phase"]).is_final
 
 
-def enter(record: Record, phase: Phase, when: str) -> None:
+def enter_phase(record: Record, phase: Phase, when: str) -> None:
     """Begin a phase, at the earliest when the current phase began."""
     last = record["phases"][-1]
     if last["phase"] == phase:
         return
-    when = moments.find_latest(when, last["from"])
+    when = moments.find_latest_time(when, last["from"])
     last["to"] = when
     sums = record["seconds"]
     sums[last["phase"]] = sums.get(last["phase"], 0.0) + moments.count_seconds(last["from"], when)
@@ -133,28 +143,28 @@ def enter(record: Record, phase: Phase, when: str) -> None:
         record["ended"] = when
 
 
-def config_map_name(job: str, uid: str) -> str:
+def build_config_map_name(job: str, uid: str) -> str:
     """Return the name of the ConfigMap, with the UID: an earlier job with the same name may have a record."""
     return f"{job[:200]}-record-{uid[:8]}"
 
 
-def config_map(record: Record, stored: Object | None = None) -> Object:
+def build_config_map(record: Record, stored: Object | None = None) -> Object:
     """Return the ConfigMap to write; `stored` is the existing one."""
-    metadata = stored["metadata"] if stored else _metadata(record)
+    metadata = stored["metadata"] if stored else _build_metadata(record)
     labels = {**(metadata.get("labels") or {}), RECORD_LABEL: record["name"], "app.kubernetes.io/managed-by": PROJECT}
     content = json.dumps(record, separators=(",", ":"), sort_keys=True)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": labels}, "data": {RECORD_KEY: content}}
 
 
-def _metadata(record: Record) -> Object:
-    return {"name": config_map_name(record["name"], record["uid"]), "namespace": record["namespace"]}
+def _build_metadata(record: Record) -> Object:
+    return {"name": build_config_map_name(record["name"], record["uid"]), "namespace": record["namespace"]}
 
 
-def read(config_map: Object) -> Record | None:
+def read_record(config_map: Object) -> Record | None:
     """Return the record in a ConfigMap; None if it does not fit its shape, has a newer format, or contradicts the
     ConfigMap's metadata."""
-    document = documents.load((config_map.get("data") or {}).get(RECORD_KEY))
-    if not fits(document) or document["version"] != VERSION:
+    document = documents.load_json((config_map.get("data") or {}).get(RECORD_KEY))
+    if not is_valid_record(document) or document["version"] != VERSION:
         return None
     record: Record = document
     metadata = config_map.get("metadata") or {}
@@ -162,7 +172,11 @@ def read(config_map: Object) -> Record | None:
     return record if own == (record["namespace"], record["name"]) else None
 
 
-def is_newer(config_map: Object) -> bool:
+def has_newer_format(config_map: Object) -> bool:
     """Return whether a newer controller has written the record."""
-    document = documents.load((config_map.get("data") or {}).get(RECORD_KEY))
-    return isinstance(document, dict) and documents.is_count(document.get("version")) and document["version"] > VERSION
+    document = documents.load_json((config_map.get("data") or {}).get(RECORD_KEY))
+    return (
+        isinstance(document, dict)
+        and documents.is_non_negative_integer(document.get("version"))
+        and document["version"] > VERSION
+    )

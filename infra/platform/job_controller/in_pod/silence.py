@@ -26,7 +26,7 @@ class Silence:
     """Finds silent nodes. It compares how long each lease stays the same, so clocks of nodes do not matter."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic, answers: Probe | None = None) -> None:
-        self._api, self._clock, self._answers = api, clock, answers or kubelet_answers
+        self._api, self._clock, self._answers = api, clock, answers or is_kubelet_reachable
         self._renewed: dict[str, tuple[str, float]] = {}
         """Node -> its lease's last renewal, and when this program first saw it."""
         self._silent: dict[str, str] = {}
@@ -37,14 +37,14 @@ class Silence:
         now = self._clock()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._silent = self._found(nodes, read_leases(self._api), now)
+            self._silent = self._probe_stale_nodes(nodes, read_leases(self._api), now)
         return self._silent
 
-    def _found(self, nodes: Sequence[Object], renewals: Mapping[str, str], now: float) -> dict[str, str]:
+    def _probe_stale_nodes(self, nodes: Sequence[Object], renewals: Mapping[str, str], now: float) -> dict[str, str]:
         former = self._renewed
         self._renewed = {name: former[name] if former.get(name, ("",))[0] == at else (at, now) for name, at in renewals.items()}
-        with_lease = [node for node in nodes if _name(node) in renewals]
-        stale = [node for node in with_lease if now - self._renewed[_name(node)][1] > STALE_SECONDS]
+        with_lease = [node for node in nodes if _read_name(node) in renewals]
+        stale = [node for node in with_lease if now - self._renewed[_read_name(node)][1] > STALE_SECONDS]
         if not stale:
             return {}
         witnesses = [node for node in with_lease if node not in stale][:WITNESSES]
@@ -53,10 +53,12 @@ class Silence:
             answers = list(threads.map(self._answers, probed))
         if not any(answers[: len(witnesses)]):
             return {}  # this program's own network may be the cause
-        return {_name(node): renewals[_name(node)] for node, is_alive in zip(probed, answers, strict=True) if not is_alive}
+        return {
+            _read_name(node): renewals[_read_name(node)] for node, is_alive in zip(probed, answers, strict=True) if not is_alive
+        }
 
 
-def kubelet_answers(node: Object) -> bool:
+def is_kubelet_reachable(node: Object) -> bool:
     """Return whether the kubelet's port accepts a connection. A kubelet that hangs still does; Kubernetes reports it."""
     status = node["status"]
     addresses = [address["address"] for address in status.get("addresses", ()) if address["type"] == "InternalIP"]
@@ -72,5 +74,5 @@ def kubelet_answers(node: Object) -> bool:
     return True
 
 
-def _name(node: Object) -> str:
+def _read_name(node: Object) -> str:
     return str(node["metadata"]["name"])

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import moments, pod_exec
 from .api import Api
-from .attempts import Attempt, list_uids
+from .attempts import Attempt, list_pod_uids
 from .job import ManagedJob, is_terminal
 from .record import Record
 
@@ -51,7 +51,7 @@ class Rank:
     lines: tuple[str, ...]
 
     @property
-    def frames(self) -> tuple[str, ...]:
+    def stack_frames(self) -> tuple[str, ...]:
         """Python stack of the main thread, innermost call first."""
         first = next((line for line in self.lines if line.startswith("Thread")), "")
         heading = MAIN if MAIN in self.lines else first
@@ -60,9 +60,9 @@ class Rank:
         return tuple(match[1] for match in takewhile(bool, matches) if match)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The state of a stopped rank, and the innermost call of its own program."""
-        return " in ".join(filter(None, (STOPPED.get(self.state, ""), find_own_call(self.frames))))
+        return " in ".join(filter(None, (STOPPED.get(self.state, ""), find_own_call(self.stack_frames))))
 
 
 def find_own_call(frames: Sequence[str]) -> str:
@@ -74,22 +74,22 @@ def find_own_call(frames: Sequence[str]) -> str:
     >>> find_own_call(["wait (threading.py:320)", "load (mine/data.py:7)", "<module> (mine/train.py:14)"])
     'load (mine/data.py:7)'
     """
-    program = next((_package(frame) for frame in reversed(frames) if frame.startswith(MAIN_MODULE)), "")
-    own = (frame for frame in frames if _package(frame) in ("", program) and not _is_standard(frame))
+    program = next((_extract_package(frame) for frame in reversed(frames) if frame.startswith(MAIN_MODULE)), "")
+    own = (frame for frame in frames if _extract_package(frame) in ("", program) and not _is_standard_library(frame))
     return next(own, next(iter(frames), ""))
 
 
-def _path(frame: str) -> str:
+def _extract_path(frame: str) -> str:
     match = PATH.search(frame)
     return match[1] if match else ""
 
 
-def _package(frame: str) -> str:
-    return _path(frame).rpartition("/")[0].partition("/")[0]
+def _extract_package(frame: str) -> str:
+    return _extract_path(frame).rpartition("/")[0].partition("/")[0]
 
 
-def _is_standard(frame: str) -> bool:
-    return _path(frame).partition("/")[0].removesuffix(".py") in sys.stdlib_module_names
+def _is_standard_library(frame: str) -> bool:
+    return _extract_path(frame).partition("/")[0].removesuffix(".py") in sys.stdlib_module_names
 
 
 @dataclass(frozen=True)
@@ -106,19 +106,19 @@ class Dump:
         alone."""
         by_stack: dict[tuple[str, ...], list[Rank]] = {}
         for rank in self.ranks:
-            by_stack.setdefault((rank.place, *(rank.frames or rank.lines)), []).append(rank)
+            by_stack.setdefault((rank.location, *(rank.stack_frames or rank.lines)), []).append(rank)
         ordered = sorted(by_stack.values(), key=lambda ranks: (len(ranks), ranks[0].number))
         return [
             {
                 "ranks": sorted({rank.number for rank in ranks}),
-                "at": ranks[0].place[:CHARACTERS],
-                "lines": _shortened(ranks[0].lines[:LINES]),
+                "at": ranks[0].location[:CHARACTERS],
+                "lines": _truncate_lines(ranks[0].lines[:LINES]),
             }
             for ranks in ordered[:GROUPS]
         ]
 
 
-def parse(texts: Sequence[str]) -> Dump:
+def parse_dump(texts: Sequence[str]) -> Dump:
     """Parse the output of the script, one text per pod."""
     ranks: list[tuple[int, str, list[str]]] = []
     nccl: list[str] = []
@@ -138,7 +138,7 @@ def parse(texts: Sequence[str]) -> Dump:
     return Dump(tuple(Rank(number, state, tuple(lines)) for number, state, lines in ranks), tuple(nccl), tuple(unknown))
 
 
-def find_awaited_attempt(record: Record, now: str) -> Attempt | None:
+def find_attempt_to_dump(record: Record, now: str) -> Attempt | None:
     """Return the attempt whose ranks are dumped before they are ended; None if there is none, or the time is up."""
     last: Attempt | None = record["attempts"][-1] if record["attempts"] else None
     hang = (last or {}).get("hang")
@@ -146,21 +146,25 @@ def find_awaited_attempt(record: Record, now: str) -> Attempt | None:
     return last if is_open and "verdict" not in record else None
 
 
-def observe(record: Record, dump: Dump | None, now: str) -> None:
+def record_stacks(record: Record, dump: Dump | None, now: str) -> None:
     """Write what the ranks were doing into the record."""
-    attempt = find_awaited_attempt(record, now)
+    attempt = find_attempt_to_dump(record, now)
     if attempt is None or dump is None:
         return
     groups = dump.groups()
-    more = {"nccl": _shortened(dump.nccl), "unknown": _shortened(dump.unknown)}
-    attempt["hang"] |= {"ranks": groups, "where": describe_places(groups), **{key: lines for key, lines in more.items() if lines}}
+    more = {"nccl": _truncate_lines(dump.nccl), "unknown": _truncate_lines(dump.unknown)}
+    attempt["hang"] |= {
+        "ranks": groups,
+        "where": describe_locations(groups),
+        **{key: lines for key, lines in more.items() if lines},
+    }
 
 
-def _shortened(lines: Sequence[str]) -> list[str]:
+def _truncate_lines(lines: Sequence[str]) -> list[str]:
     return [line[:CHARACTERS] for line in lines[: 2 * LINES]]
 
 
-def describe_places(groups: Sequence[Mapping[str, Any]]) -> str:
+def describe_locations(groups: Sequence[Mapping[str, Any]]) -> str:
     """Return one line that shows where the ranks were.
 
     >>> describe_places([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
@@ -195,7 +199,7 @@ class Stacks:
 
     def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
         """Return the finished dump of a hanging job. The first call starts the dump. `record` is the stored record."""
-        attempt = find_awaited_attempt(record, now)
+        attempt = find_attempt_to_dump(record, now)
         for key in [
             started for started in self._running if started[0] == job.uid and (attempt is None or started[1] != attempt["number"])
         ]:
@@ -204,24 +208,24 @@ class Stacks:
             return None
         key = job.uid, attempt["number"]
         if key not in self._running:
-            self._running[key] = list(self._begin(job, attempt))
+            self._running[key] = list(self._start_dump(job, attempt))
         parts = self._running[key]
         texts = [future.result() for future in parts if future.done()]
         if silent := len(parts) - len(texts):
             if moments.count_seconds(attempt["hang"]["at"], now) < ENOUGH_SECONDS:
                 return None
             texts.append(f"{UNKNOWN}{silent} of {len(parts)} pods did not answer in {ENOUGH_SECONDS} s")
-        return parse(texts)
+        return parse_dump(texts)
 
-    def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
-        uids = list_uids(attempt)
+    def _start_dump(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
+        uids = list_pod_uids(attempt)
         pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in uids and not is_terminal(pod)]
         for index, pod in enumerate(pods[:PODS]):
             command = ["sh", "-c", SCRIPT, "dump", PROGRAM, *(["job"] if index == 0 else [])]
-            yield self._pool.submit(self._ask, pod["namespace"], pod["name"], command)
+            yield self._pool.submit(self._run_in_pod, pod["namespace"], pod["name"], command)
 
-    def _ask(self, namespace: str, pod: str, command: Sequence[str]) -> str:
+    def _run_in_pod(self, namespace: str, pod: str, command: Sequence[str]) -> str:
         try:
-            return pod_exec.run(self.api.copy(), namespace, pod, "worker", command, EXEC_SECONDS)
+            return pod_exec.run_in_pod(self.api.copy(), namespace, pod, "worker", command, EXEC_SECONDS)
         except Exception as error:  # whatever a pod answers, the other pods' answers count
             return f"{UNKNOWN}{pod}: {error}"

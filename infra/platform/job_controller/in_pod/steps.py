@@ -43,7 +43,7 @@ class TooSlow(Exception):
     """The pattern took too long."""
 
 
-def split(text: str) -> list[tuple[str, str]]:
+def split_lines(text: str) -> list[tuple[str, str]]:
     """Return the complete lines of a log that was read with `timestamps=true`. Only a line feed ends a line: progress bars
     and standard output share lines, in which carriage returns separate the pieces.
 
@@ -51,10 +51,10 @@ def split(text: str) -> list[tuple[str, str]]:
     [('2026-11-23T12:00:00.123456Z', '1 %\\rstep 1')]
     """
     parts = (line.partition(" ") for line in text.split("\n")[:-1])
-    return [(at, rest) for when, _, rest in parts if (at := moments.parse_exact(when)) is not None]
+    return [(at, rest) for when, _, rest in parts if (at := moments.parse_exact_time(when)) is not None]
 
 
-def split_unfinished(text: str) -> tuple[str, str]:
+def split_unfinished_line(text: str) -> tuple[str, str]:
     """Return the time of a log's last line, which has no line feed yet, and its pieces up to the last carriage return. The
     time is empty if the text begins inside the line: the kubelet writes one time per line, even if the line is long.
     https://github.com/kubernetes/cri-client/blob/v0.35.0/pkg/logs/logs.go (ReadLogs)
@@ -64,7 +64,7 @@ def split_unfinished(text: str) -> tuple[str, str]:
     """
     line = text.rpartition("\n")[2]
     when, _, rest = line.partition(" ")
-    at = moments.parse_exact(when) or ""
+    at = moments.parse_exact_time(when) or ""
     return at, (rest if at else line).rpartition("\r")[0]
 
 
@@ -77,22 +77,22 @@ def read_visible_part(text: str) -> str:
     return text.rstrip("\r").rpartition("\r")[2]
 
 
-def find(lines: Lines, pattern: str, limit: float = SECONDS_PER_READ) -> list[Step]:
+def find_steps(lines: Lines, pattern: str, limit: float = SECONDS_PER_READ) -> list[Step]:
     """Return the last step of each line that contains a step; nothing for an invalid pattern. Raises TooSlow."""
     steps: list[Step] = []
-    with _ended_after(limit):
+    with _limit_time(limit):
         try:
             expression = re.compile(pattern)
         except (re.error, OverflowError, RecursionError, MemoryError):
             return []
         for at, text in lines:
             matches = (expression.search(piece[:PIECE_LIMIT]) for piece in reversed(text.split("\r")))
-            last = next((step for match in matches if match and (step := _step(at, match)) is not None), None)
+            last = next((step for match in matches if match and (step := _parse_step(at, match)) is not None), None)
             steps += [last] if last else []
     return steps
 
 
-def _step(at: str, match: "re.Match[str]") -> Step | None:
+def _parse_step(at: str, match: "re.Match[str]") -> Step | None:
     named = match.groupdict()
     try:
         number = int(named["step"] if "step" in named else match.group(1))
@@ -106,15 +106,15 @@ def _step(at: str, match: "re.Match[str]") -> Step | None:
 
 
 @contextmanager
-def _ended_after(limit: float) -> Iterator[None]:
+def _limit_time(limit: float) -> Iterator[None]:
     """Raise TooSlow in the block after the limit. Only the main thread gets signals."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("steps must be searched in the main thread")
 
-    def stop(*_: Any) -> None:
+    def raise_too_slow(*_: Any) -> None:
         raise TooSlow
 
-    former: Callable[..., Any] | int | None = signal.signal(signal.SIGALRM, stop)
+    former: Callable[..., Any] | int | None = signal.signal(signal.SIGALRM, raise_too_slow)
     signal.setitimer(signal.ITIMER_REAL, limit)
     try:
         yield

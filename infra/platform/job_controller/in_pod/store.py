@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from . import moments, record
-from .api import Api, ApiError, Object, resource_path, write_object
+from .api import Api, ApiError, Object, build_resource_path, write_object
 from .record import Record
 
 KEPT_DAYS = 90
@@ -19,12 +19,12 @@ CONFIG_MAPS = "api/v1/namespaces/{}/configmaps"
 
 def trim_config_map(config_map: Object) -> Object:
     """Return a mirrored ConfigMap with its parsed record instead of the text; the record is None if it is not valid."""
-    parsed, metadata = record.read(config_map), config_map["metadata"]
+    parsed, metadata = record.read_record(config_map), config_map["metadata"]
     if parsed is None:
         print(
             f"{metadata['namespace']}/{metadata['name']}: ignored, because it is not a valid record", file=sys.stderr, flush=True
         )
-    return {"metadata": metadata, "record": parsed, "isNewer": parsed is None and record.is_newer(config_map)}
+    return {"metadata": metadata, "record": parsed, "isNewer": parsed is None and record.has_newer_format(config_map)}
 
 
 class Store:
@@ -39,7 +39,7 @@ class Store:
         by_name = {str(config_map["metadata"]["name"]): config_map for config_map in mirrored}
         for key, written in [(key, written) for key, written in self._written.items() if key[0] == namespace]:
             copy = by_name.get(key[1])
-            if copy is not None and _version(copy) == _version(written):
+            if copy is not None and _read_version(copy) == _read_version(written):
                 del self._written[key]
             else:
                 by_name[key[1]] = written
@@ -47,17 +47,17 @@ class Store:
 
     def write(self, new: Record, stored: Object | None) -> bool:
         """Write a record. Returns False if another client changed it; the mirror will get the change soon."""
-        if not record.fits(new):
+        if not record.is_valid_record(new):
             raise ValueError("the record would not be valid")
-        body = record.config_map(new, stored)
+        body = record.build_config_map(new, stored)
         namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
         self._written.pop((namespace, name), None)
-        written = write_object(self._api, resource_path(CONFIG_MAPS, namespace), stored, body)
+        written = write_object(self._api, build_resource_path(CONFIG_MAPS, namespace), stored, body)
         if written is not None:
             self._written[namespace, name] = {"metadata": written["metadata"], "record": new}
         return written is not None
 
-    def prune(self, config_maps: Mapping[str, Object], living: Iterable[str], now: str) -> None:
+    def prune_records(self, config_maps: Mapping[str, Object], living: Iterable[str], now: str) -> None:
         """Delete old records of jobs that no longer exist. `living`: names of the records of existing jobs."""
         limit = moments.parse_time(now) - timedelta(days=KEPT_DAYS)
         for name in config_maps.keys() - set(living):
@@ -67,10 +67,10 @@ class Store:
             print(f"{metadata['namespace']}/{name}: record of {old['ended']} deleted", file=sys.stderr, flush=True)
             self._written.pop((metadata["namespace"], name), None)
             try:
-                self._api.call("DELETE", resource_path(f"{CONFIG_MAPS}/{{}}", metadata["namespace"], name))
+                self._api.call("DELETE", build_resource_path(f"{CONFIG_MAPS}/{{}}", metadata["namespace"], name))
             except ApiError as error:
                 print(f"{metadata['namespace']}/{name}: {error}", file=sys.stderr, flush=True)
 
 
-def _version(config_map: Object) -> str:
+def _read_version(config_map: Object) -> str:
     return str(config_map["metadata"]["resourceVersion"])

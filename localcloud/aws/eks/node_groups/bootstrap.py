@@ -13,14 +13,14 @@ _WITHOUT_NODEADM = ("al2023-ami-", "ubuntu/images/", "Deep Learning ")
 """Name prefixes of public AMIs without EKS's programs. Custom AMIs are assumed to contain these programs."""
 
 
-def refusal_of(cluster: str, instance: Any) -> str:
+def explain_join_failure(cluster: str, instance: Any) -> str:
     """Return the reason why an instance does not join the cluster; empty if it joins."""
     image = instance.ec2_backend.amis.get(instance.image_id)
     try:
-        bootstrap_settings = user_data.read(read_user_data(instance))
+        bootstrap_settings = user_data.parse_user_data(read_user_data(instance))
     except Exception as error:  # user data from users can be malformed; nodeadm would fail, too
         return f"its user data cannot be read: {' '.join(str(error).split())}"
-    return refusal(cluster, bootstrap_settings, image.name if image is not None else "")
+    return find_bootstrap_problem(cluster, bootstrap_settings, image.name if image is not None else "")
 
 
 def read_user_data(instance: Any) -> str | None:
@@ -28,7 +28,7 @@ def read_user_data(instance: Any) -> str | None:
     return instance.user_data.as_bytes().decode() if instance.user_data else None
 
 
-def refusal(cluster: str, bootstrap_settings: UserData, image_name: str) -> str:
+def find_bootstrap_problem(cluster: str, bootstrap_settings: UserData, image_name: str) -> str:
     if image_name.startswith(_WITHOUT_NODEADM):
         return f"its AMI {image_name} has no nodeadm. Use an EKS AMI, or an AMI built from one"
     if bootstrap_settings.cluster is None and bootstrap_settings.runs_bootstrap_script:

@@ -7,7 +7,7 @@ import uuid
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks import network, principals
-from localcloud.aws.eks.errors import invalid_parameter, not_emulated
+from localcloud.aws.eks.errors import invalid_parameter_error, not_emulated_error
 from localcloud.aws.eks.node_groups import image, settings, user_template
 from localcloud.aws.eks.state import Cluster, NodeGroup, Record, UserTemplate, check_tags, now
 
@@ -15,43 +15,43 @@ DEFAULT_DISK_GIB = 20
 CAPACITY_TYPES = ("ON_DEMAND", "SPOT", "CAPACITY_BLOCK")
 
 
-def check_new_group(call: Call, cluster: Cluster, token: str) -> NodeGroup:
+def build_checked_group(call: Call, cluster: Cluster, token: str) -> NodeGroup:
     """Return the new node group, without creating anything. Raise EKS's errors for invalid settings."""
     params, name = call.params, call.params["nodegroupName"]
     for missing in ("remoteAccess", "warmPoolConfig"):
         if missing in params and "launchTemplate" not in params:
-            raise not_emulated(missing)
+            raise not_emulated_error(missing)
     if not settings.NAME.fullmatch(name):
-        raise invalid_parameter(f"The nodegroup name {name!r} does not match ^[0-9A-Za-z][A-Za-z0-9\\-_]{{0,62}}$")
+        raise invalid_parameter_error(f"The nodegroup name {name!r} does not match ^[0-9A-Za-z][A-Za-z0-9\\-_]{{0,62}}$")
     _check_subnets(call, cluster)
     _check_role(call, params["nodeRole"])
-    template = user_template.read(call, params.get("launchTemplate"))
-    _refuse_beside_template(params, template)
-    types = image.chosen_types(params.get("instanceTypes", []), template, call.region)
+    template = user_template.read_user_template(call, params.get("launchTemplate"))
+    _check_template_conflicts(params, template)
+    types = image.choose_instance_types(params.get("instanceTypes", []), template, call.region)
     capacity_type = params.get("capacityType", "ON_DEMAND")
     if capacity_type not in CAPACITY_TYPES:
-        raise invalid_parameter(f"Invalid capacity type: {capacity_type}. Valid values are: {', '.join(CAPACITY_TYPES)}")
-    user_template.check_capacity(capacity_type, template, params.get("instanceTypes", []))
-    ami_type = image.chosen_ami_type(params.get("amiType"), template, types, cluster.version)
+        raise invalid_parameter_error(f"Invalid capacity type: {capacity_type}. Valid values are: {', '.join(CAPACITY_TYPES)}")
+    user_template.check_market_options(capacity_type, template, params.get("instanceTypes", []))
+    ami_type = image.choose_ami_type(params.get("amiType"), template, types, cluster.version)
     identifier = str(uuid.uuid4())
     record: Record = {
         "nodegroupName": name,
         "nodegroupArn": cluster.arn_of("nodegroup", name, identifier),
         "clusterName": cluster.name,
-        **image.versions_of_new_group(params, cluster, ami_type, template),
+        **image.choose_versions(params, cluster, ami_type, template),
         "createdAt": now(),
         "modifiedAt": now(),
         "capacityType": capacity_type,
-        "scalingConfig": settings.scaling(params.get("scalingConfig", {}), settings.DEFAULT_SCALING),
+        "scalingConfig": settings.merge_scaling_config(params.get("scalingConfig", {}), settings.DEFAULT_SCALING),
         "subnets": list(params["subnets"]),
         "amiType": ami_type,
         "nodeRole": params["nodeRole"],
-        "labels": settings.labels(params.get("labels", {})),
-        "taints": settings.taints(params.get("taints", [])),
+        "labels": settings.check_labels(params.get("labels", {})),
+        "taints": settings.check_taints(params.get("taints", [])),
         "resources": {},
         "health": {"issues": []},
-        "updateConfig": settings.update_config(params.get("updateConfig", {}), settings.DEFAULT_UPDATE_CONFIG),
-        "nodeRepairConfig": settings.repair_config(params.get("nodeRepairConfig", {})),
+        "updateConfig": settings.merge_update_config(params.get("updateConfig", {}), settings.DEFAULT_UPDATE_CONFIG),
+        "nodeRepairConfig": settings.check_repair_config(params.get("nodeRepairConfig", {})),
         "tags": check_tags(params.get("tags", {})),
     }
     if not template.instance_type:
@@ -66,31 +66,31 @@ def check_new_group(call: Call, cluster: Cluster, token: str) -> NodeGroup:
 def _check_subnets(call: Call, cluster: Cluster) -> None:
     vpc_id, subnet_ids = cluster.record["resourcesVpcConfig"]["vpcId"], call.params["subnets"]
     if not subnet_ids:
-        raise invalid_parameter("At least one subnet must be specified")
-    if any(subnet.vpc_id != vpc_id for subnet in network.subnets(call.backend_of("ec2"), subnet_ids)):
-        raise invalid_parameter(f"Specified subnets must belong to cluster's vpc {vpc_id}", clusterName=cluster.name)
+        raise invalid_parameter_error("At least one subnet must be specified")
+    if any(subnet.vpc_id != vpc_id for subnet in network.find_subnets(call.backend_of("ec2"), subnet_ids)):
+        raise invalid_parameter_error(f"Specified subnets must belong to cluster's vpc {vpc_id}", clusterName=cluster.name)
 
 
 def _check_role(call: Call, arn: str) -> None:
     match = principals.IAM_PRINCIPAL.fullmatch(arn)
     if match is None or match["kind"] != "role":
-        raise invalid_parameter(f"Invalid Role Arn: '{arn}'")
-    role = principals.role_of(call, arn)
+        raise invalid_parameter_error(f"Invalid Role Arn: '{arn}'")
+    role = principals.find_role(call, arn)
     if role is None:
-        raise invalid_parameter(f"The role with name {match['name']} cannot be found.")
+        raise invalid_parameter_error(f"The role with name {match['name']} cannot be found.")
     if not principals.trusts(role, "ec2.amazonaws.com", "sts:AssumeRole"):
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             "Following required service principals [ec2.amazonaws.com] were not found "
             f"in the trust relationships of nodeRole {arn}"
         )
 
 
-def _refuse_beside_template(params: Record, template: UserTemplate) -> None:
+def _check_template_conflicts(params: Record, template: UserTemplate) -> None:
     if template.id is None:
         return
     if "diskSize" in params:
-        raise invalid_parameter("Disk size must be specified within the launch template.")
+        raise invalid_parameter_error("Disk size must be specified within the launch template.")
     if "remoteAccess" in params:
-        raise invalid_parameter("Remote access configuration cannot be specified with a launch template.")
+        raise invalid_parameter_error("Remote access configuration cannot be specified with a launch template.")
     if "warmPoolConfig" in params:
-        raise not_emulated("warmPoolConfig")
+        raise not_emulated_error("warmPoolConfig")

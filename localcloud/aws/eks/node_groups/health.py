@@ -30,18 +30,18 @@ All other errors have the issue code Ec2LaunchTemplateInvalidConfiguration.
 """
 
 
-def issue(code: str, message: str, resource_ids: list[str]) -> Record:
+def build_issue(code: str, message: str, resource_ids: list[str]) -> Record:
     return {"code": code, "message": message, "resourceIds": resource_ids}
 
 
-def explain_refused_group(error: AwsError, name: str) -> Record:
+def explain_failed_group(error: AwsError, name: str) -> Record:
     """Return the health issue of a node group whose Auto Scaling group could not be created."""
     code = next((code for part, code in _CREATION_CODES if part in error.message), "Ec2LaunchTemplateInvalidConfiguration")
-    return issue(code, error.message, [name])
+    return build_issue(code, error.message, [name])
 
 
-def explain_refused_launch(error: AwsError, name: str) -> Record:
-    return issue(_CODES.get(error.code, "AsgInstanceLaunchFailures"), error.message, [name])
+def explain_failed_launch(error: AwsError, name: str) -> Record:
+    return build_issue(_CODES.get(error.code, "AsgInstanceLaunchFailures"), error.message, [name])
 
 
 def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
@@ -50,20 +50,20 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     scaling_groups = nodes.auto_scaling_groups(cluster, group)
     gone = [name for name in group.group_names if name not in {scaling.name for scaling in scaling_groups}]
     problems = [
-        issue("AutoScalingGroupNotFound", f"We couldn't find the Auto Scaling group {name} of the node group.", [name])
+        build_issue("AutoScalingGroupNotFound", f"We couldn't find the Auto Scaling group {name} of the node group.", [name])
         for name in gone
     ]
     if group.template_id is not None and group.template_id not in ec2.launch_templates:
         text = f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group."
-        problems.append(issue("Ec2LaunchTemplateNotFound", text, [group.template_id]))
+        problems.append(build_issue("Ec2LaunchTemplateNotFound", text, [group.template_id]))
     for scaling in scaling_groups:
-        refused = capacity.refusals(scaling)
+        refused = capacity.list_recent_errors(scaling)
         if refused:
-            problems.append(explain_refused_launch(refused[0], scaling.name))
+            problems.append(explain_failed_launch(refused[0], scaling.name))
     return problems
 
 
-def judge(cluster: Cluster, group: NodeGroup) -> None:
+def update_health(cluster: Cluster, group: NodeGroup) -> None:
     """Update the recorded size, health and status of a node group. Its Auto Scaling group and nodes can change without
     EKS.
 
@@ -73,34 +73,36 @@ def judge(cluster: Cluster, group: NodeGroup) -> None:
     record = group.record
     for scaled in nodes.auto_scaling_groups(cluster, group):
         record["scalingConfig"]["desiredSize"] = scaled.desired_capacity
-    issues = launch_problems(cluster, group) or find_refused_nodes(cluster, group) or _missing_nodes(cluster, group)
+    issues = launch_problems(cluster, group) or find_unjoinable_nodes(cluster, group) or _find_missing_nodes(cluster, group)
     record["health"]["issues"] = issues
     record["status"] = "DEGRADED" if issues else "ACTIVE"
 
 
-def fail(group: NodeGroup, status: str, reason: str) -> None:
+def mark_failed(group: NodeGroup, status: str, reason: str) -> None:
     """Record that EKS itself failed to create or delete the node group."""
     group.record["status"] = status
-    group.record["health"]["issues"] = [issue("InternalFailure", reason, [group.name])]
+    group.record["health"]["issues"] = [build_issue("InternalFailure", reason, [group.name])]
 
 
 def creation_issues(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return the issues that make a new node group fail."""
-    issues = launch_problems(cluster, group) or join_problems(cluster, group) or _missing_nodes(cluster, group)
+    issues = launch_problems(cluster, group) or join_problems(cluster, group) or _find_missing_nodes(cluster, group)
     reason = cluster.progress_of(group).problem
-    return issues or ([issue("NodeCreationFailure", _did_not_join(reason), [group.name])] if reason else [])
+    return issues or ([build_issue("NodeCreationFailure", _format_join_failure(reason), [group.name])] if reason else [])
 
 
-def find_refused_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
+def find_unjoinable_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return an issue if instances cannot join because of their AMI or user data."""
-    reasons = {instance.id: bootstrap.refusal_of(cluster.name, instance) for instance in nodes.find_in_service(cluster, group)}
+    reasons = {
+        instance.id: bootstrap.explain_join_failure(cluster.name, instance) for instance in nodes.find_in_service(cluster, group)
+    }
     refused = [instance_id for instance_id, reason in reasons.items() if reason]
     if not refused:
         return []
-    return [issue("NodeCreationFailure", _did_not_join(f"{refused[0]}: {reasons[refused[0]]}"), refused)]
+    return [build_issue("NodeCreationFailure", _format_join_failure(f"{refused[0]}: {reasons[refused[0]]}"), refused)]
 
 
-def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
+def _find_missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return an issue if the realizer is done but fewer nodes than desired are Ready."""
     progress = cluster.progress_of(group)
     desired = sum(scaled.desired_capacity for scaled in nodes.auto_scaling_groups(cluster, group))
@@ -109,10 +111,12 @@ def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     instances = nodes.find_in_service(cluster, group)
     lost = (events.progress("instance", instance.id, cluster.region, cluster.account).problem for instance in instances)
     reason = progress.problem or next(filter(None, lost), "") or f"{progress.ready} of {desired} nodes are Ready"
-    return [issue("NodeCreationFailure", _did_not_join(reason), [instance.id for instance in instances] or [group.name])]
+    return [
+        build_issue("NodeCreationFailure", _format_join_failure(reason), [instance.id for instance in instances] or [group.name])
+    ]
 
 
-def _did_not_join(reason: str) -> str:
+def _format_join_failure(reason: str) -> str:
     """Return EKS's message plus the reason. EKS itself would not report the reason."""
     return f"{joining.NOT_REGISTERED}: {reason}" if reason else joining.NOT_REGISTERED
 
@@ -122,28 +126,28 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     instances = nodes.find_in_service(cluster, group)
     if not instances:
         return []
-    public = sorted({subnet for instance in instances if (subnet := _public_subnet_without_address(cluster, instance))})
+    public = sorted({subnet for instance in instances if (subnet := _find_public_subnet_problem(cluster, instance))})
     if public:
         text = (
             f"One or more Amazon EC2 Subnets of [{', '.join(public)}] for node group {group.name} does not automatically assign "
             "public IP addresses to instances launched into it. If you want your instances to be assigned a public IP address, "
             "then you need to enable auto-assign public IP address for the subnet."
         )
-        return [issue("Ec2SubnetInvalidConfiguration", text, public)]
-    if refused := find_refused_nodes(cluster, group):
+        return [build_issue("Ec2SubnetInvalidConfiguration", text, public)]
+    if refused := find_unjoinable_nodes(cluster, group):
         return refused
-    obstacles = {instance.id: _obstacle(cluster, group, instance) for instance in instances}
+    obstacles = {instance.id: _find_join_obstacle(cluster, group, instance) for instance in instances}
     first = next((obstacle for obstacle in obstacles.values() if obstacle is not None), None)
     if first is None:
         return []
-    return [issue("NodeCreationFailure", str(first), [id for id, obstacle in obstacles.items() if obstacle is not None])]
+    return [build_issue("NodeCreationFailure", str(first), [id for id, obstacle in obstacles.items() if obstacle is not None])]
 
 
-def _obstacle(cluster: Cluster, group: NodeGroup, instance: Any) -> joining.Obstacle | None:
-    return joining.obstacle(cluster, instance, group.record["nodeRole"])
+def _find_join_obstacle(cluster: Cluster, group: NodeGroup, instance: Any) -> joining.Obstacle | None:
+    return joining.find_obstacle(cluster, instance, group.record["nodeRole"])
 
 
-def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | None:
+def _find_public_subnet_problem(cluster: Cluster, instance: Any) -> str | None:
     """Return the node's subnet id if the subnet is public but the node lacks the required public address.
 
     https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html

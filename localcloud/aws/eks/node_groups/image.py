@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
 from localcloud.aws import images
 from localcloud.aws.ec2 import instance_types as ec2_types
 from localcloud.aws.eks import versions
-from localcloud.aws.eks.errors import invalid_parameter, invalid_request, not_emulated
+from localcloud.aws.eks.errors import invalid_parameter_error, invalid_request_error, not_emulated_error
 from localcloud.aws.eks.state import Cluster, Record, UserTemplate
 
 DEFAULT_INSTANCE_TYPE = "t3.medium"
@@ -26,51 +26,53 @@ _LAST_OF_AL2 = 32
 _ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")
 
 
-def chosen_types(requested: list[str], template: UserTemplate, region: str) -> list[str]:
+def choose_instance_types(requested: list[str], template: UserTemplate, region: str) -> list[str]:
     """Return the instance types of the nodes, from the node group or its launch template."""
     if requested and template.instance_type:
-        raise invalid_request("Cannot specify instance types in launch template and API request")
+        raise invalid_request_error("Cannot specify instance types in launch template and API request")
     if len(requested) > INSTANCE_TYPES_LIMIT:
-        raise invalid_parameter(f"At most {INSTANCE_TYPES_LIMIT} instance types can be specified")
+        raise invalid_parameter_error(f"At most {INSTANCE_TYPES_LIMIT} instance types can be specified")
     types = requested or [template.instance_type or DEFAULT_INSTANCE_TYPE]
-    unknown = [name for name in types if not ec2_types.exists_in(region, name)]
+    unknown = [name for name in types if not ec2_types.is_offered_in(region, name)]
     if unknown:
-        raise invalid_parameter(f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
+        raise invalid_parameter_error(f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
     return types
 
 
-def chosen_ami_type(requested: str | None, template: UserTemplate, types: list[str], version: str) -> str:
+def choose_ami_type(requested: str | None, template: UserTemplate, types: list[str], version: str) -> str:
     """Return the AMI type, which is CUSTOM if and only if the launch template specifies an AMI."""
     if template.image_id:
         if requested not in (None, "CUSTOM"):
-            raise invalid_parameter(
+            raise invalid_parameter_error(
                 "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."
             )
         return "CUSTOM"
     if requested == "CUSTOM":
-        raise invalid_parameter("You must specify an image id in your launch template, when specifying AMI Type CUSTOM.")
-    ami_type = requested or _default_ami_type(types[0])
+        raise invalid_parameter_error("You must specify an image id in your launch template, when specifying AMI Type CUSTOM.")
+    ami_type = requested or _choose_default_ami_type(types[0])
     if ami_type.startswith("AL2_"):
-        if versions.minor(version) > _LAST_OF_AL2:
-            raise invalid_parameter(f"AMI Type {ami_type} is only supported for kubernetes versions 1.{_LAST_OF_AL2} or earlier")
-        raise not_emulated(f"AMI type {ami_type}")
+        if versions.parse_minor_version(version) > _LAST_OF_AL2:
+            raise invalid_parameter_error(
+                f"AMI Type {ami_type} is only supported for kubernetes versions 1.{_LAST_OF_AL2} or earlier"
+            )
+        raise not_emulated_error(f"AMI type {ami_type}")
     if ami_type.startswith(_ELSEWHERE):
-        raise not_emulated(f"AMI type {ami_type}")
+        raise not_emulated_error(f"AMI type {ami_type}")
     if ami_type not in AMI_TYPES:
-        raise invalid_parameter(f"Invalid AMI type: {ami_type}")
-    unfit = [name for name in types if not _fits(name, ami_type)]
+        raise invalid_parameter_error(f"Invalid AMI type: {ami_type}")
+    unfit = [name for name in types if not _is_ami_compatible(name, ami_type)]
     if unfit:
-        raise invalid_parameter(f"[{', '.join(unfit)}] is not a valid instance type for requested amiType {ami_type}")
+        raise invalid_parameter_error(f"[{', '.join(unfit)}] is not a valid instance type for requested amiType {ami_type}")
     return ami_type
 
 
-def _default_ami_type(instance_type: str) -> str:
-    facts = ec2_types.facts(instance_type)
+def _choose_default_ami_type(instance_type: str) -> str:
+    facts = ec2_types.find_type_facts(instance_type)
     return "AL2023_ARM_64_STANDARD" if facts is not None and "arm64" in facts.architectures else "AL2023_x86_64_STANDARD"
 
 
-def _fits(instance_type: str, ami_type: str) -> bool:
-    facts = ec2_types.facts(instance_type)
+def _is_ami_compatible(instance_type: str, ami_type: str) -> bool:
+    facts = ec2_types.find_type_facts(instance_type)
     architecture, variant = AMI_TYPES[ami_type]
     return facts is not None and architecture in facts.architectures and (variant != "nvidia" or facts.gpus > 0)
 
@@ -79,31 +81,31 @@ def image_id(region: str, ami_type: str, version: str) -> str:
     """Return the id of EKS's AMI for these nodes, from the SSM parameter that EKS publishes."""
     architecture, variant = AMI_TYPES[ami_type]
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended/image_id"
-    return images.parameters(region)[path]
+    return images.list_ssm_parameters(region)[path]
 
 
-def release_version(version: str) -> str:
+def find_release_version(version: str) -> str:
     return f"{versions.VERSIONS[version].patch}-{images.EKS_RELEASE}"
 
 
-def check_release(requested: str | None, version: str) -> None:
-    if requested is not None and requested != release_version(version):
-        raise invalid_parameter(f"Requested release version {requested} is not valid for kubernetes version {version}.")
+def check_release_version(requested: str | None, version: str) -> None:
+    if requested is not None and requested != find_release_version(version):
+        raise invalid_parameter_error(f"Requested release version {requested} is not valid for kubernetes version {version}.")
 
 
-def refuse_versions_of_own_image(params: Record) -> None:
+def reject_versions_with_custom_ami(params: Record) -> None:
     for field in ("version", "releaseVersion"):
         if params.get(field):
-            raise invalid_parameter(f"You cannot specify the field {field} when using custom AMIs.")
+            raise invalid_parameter_error(f"You cannot specify the field {field} when using custom AMIs.")
 
 
-def versions_of_new_group(params: Record, cluster: Cluster, ami_type: str, template: UserTemplate) -> Record:
+def choose_versions(params: Record, cluster: Cluster, ami_type: str, template: UserTemplate) -> Record:
     """Return `version` and `releaseVersion` of a new node group. EKS accepts only the cluster's Kubernetes version."""
     if ami_type == "CUSTOM":
-        refuse_versions_of_own_image(params)
+        reject_versions_with_custom_ami(params)
         return {"version": cluster.version, "releaseVersion": template.image_id}
     version = params.get("version", cluster.version)
     if version != cluster.version:
-        raise invalid_parameter(f"Requested Nodegroup version {version} is not the cluster's version {cluster.version}")
-    check_release(params.get("releaseVersion"), version)
-    return {"version": version, "releaseVersion": release_version(version)}
+        raise invalid_parameter_error(f"Requested Nodegroup version {version} is not the cluster's version {cluster.version}")
+    check_release_version(params.get("releaseVersion"), version)
+    return {"version": version, "releaseVersion": find_release_version(version)}

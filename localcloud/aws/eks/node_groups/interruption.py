@@ -15,24 +15,24 @@ from localcloud.aws.autoscaling import capacity
 from localcloud.aws.ec2 import notices
 from localcloud.aws.eks.node_groups import nodes
 from localcloud.aws.eks.state import Cluster, Eks, NodeGroup
-from localcloud.aws.patching import on_reset, state_of
+from localcloud.aws.patching import get_state, on_reset
 
 CAUSE: Final = "in response to an EC2 instance rebalance recommendation"
 
 
 @notices.on_interruption
-def drain(instance: Any) -> None:
+def drain_interrupted_node(instance: Any) -> None:
     if (move := _rebalancing.pop(instance.id, None)) is not None:
         move.end()  # the replacement takes the place of the interrupted instance
-    for cluster, _ in _groups_of(instance):
-        nodes.publish(cluster, instance, "draining", Force=True)
+    for cluster, _ in _find_spot_groups(instance):
+        nodes.request_node_action(cluster, instance, "draining", Force=True)
 
 
 @notices.on_rebalance
-def rebalance(instance: Any) -> None:
-    for cluster, group in _groups_of(instance):
+def replace_node_at_risk(instance: Any) -> None:
+    for cluster, group in _find_spot_groups(instance):
         for scaling in nodes.auto_scaling_groups(cluster, group):
-            for state in [member for member in capacity.members(scaling) if member.instance_id == instance.id]:
+            for state in [member for member in capacity.list_members(scaling) if member.instance_id == instance.id]:
                 _Rebalancing(cluster, group, scaling, state).start()
 
 
@@ -47,39 +47,42 @@ class _Rebalancing:
     phase: str = ""
 
     def start(self) -> None:
-        self._launch_more(1)
-        if any(activity.error_code for activity in capacity.reconcile(self.scaling, CAUSE)):
-            self._launch_more(-1)  # without Spot capacity, the node stays until EC2 interrupts it
+        self._launch_instances(1)
+        if any(activity.error_code for activity in capacity.adjust_instances(self.scaling, CAUSE)):
+            self._launch_instances(-1)  # without Spot capacity, the node stays until EC2 interrupts it
             return
         _rebalancing[self.state.instance_id] = self
         self._schedule("eks-node-group", "replacing", self._drain, lambda: self._has_joined())
 
     def end(self) -> None:
         durations.cancel(self)
-        self._launch_more(-1)
+        self._launch_instances(-1)
 
     def _drain(self) -> None:
-        nodes.publish(self.cluster, self.state.instance, "draining", Force=True)
+        nodes.request_node_action(self.cluster, self.state.instance, "draining", Force=True)
         self._schedule(
-            "eks-node-drained", "draining", self._terminate, lambda: nodes.progress_of(self.cluster, self.state.instance).done
+            "eks-node-drained",
+            "draining",
+            self._terminate,
+            lambda: nodes.get_drain_progress(self.cluster, self.state.instance).done,
         )
 
     def _terminate(self) -> None:
         _rebalancing.pop(self.state.instance_id, None)
-        self._launch_more(-1)
-        if self.state in capacity.members(self.scaling):
+        self._launch_instances(-1)
+        if self.state in capacity.list_members(self.scaling):
             capacity.start_termination(self.scaling, self.state, f"An instance was taken out of service {CAUSE}.")
-        capacity.reconcile(self.scaling, CAUSE)
+        capacity.adjust_instances(self.scaling, CAUSE)
 
     def _has_joined(self) -> bool:
-        are_running = all(state.lifecycle_state == "InService" for state in capacity.members(self.scaling))
+        are_running = all(state.lifecycle_state == "InService" for state in capacity.list_members(self.scaling))
         return are_running and self.cluster.progress_of(self.group).done
 
-    def _launch_more(self, number: int) -> None:
+    def _launch_instances(self, number: int) -> None:
         self.scaling.launched_first = getattr(self.scaling, "launched_first", 0) + number
 
     def _schedule(self, kind: str, phase: str, then: Any, gate: Any) -> None:
-        failed = durations.fails_as(self, "phase", "failed")
+        failed = durations.make_failure_handler(self, "phase", "failed")
         durations.schedule(self, "phase", phase, "done", kind, then=then, gate=gate, fail=failed)
 
 
@@ -87,16 +90,16 @@ _rebalancing: dict[str, _Rebalancing] = {}
 """Instance ID -> its replacement in progress."""
 
 
-def _groups_of(instance: Any) -> Iterator[tuple[Cluster, NodeGroup]]:
+def _find_spot_groups(instance: Any) -> Iterator[tuple[Cluster, NodeGroup]]:
     """Return the Spot node group that the instance belongs to, with its cluster."""
     backend = instance.ec2_backend
     eks = get_backend("eks")[backend.account_id][backend.region_name]
-    for cluster in list(state_of(eks, Eks).clusters.values()):
+    for cluster in list(get_state(eks, Eks).clusters.values()):
         for group in cluster.node_groups.values():
             if group.record["capacityType"] == "SPOT" and instance in nodes.find_in_service(cluster, group):
                 yield cluster, group
 
 
 @on_reset
-def _forget() -> None:
+def _reset_rebalancing() -> None:
     _rebalancing.clear()

@@ -22,14 +22,14 @@ _BOUNDARY = "//"
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 
-def tags_of(cluster: Cluster, name: str) -> dict[str, str]:
+def build_tags(cluster: Cluster, name: str) -> dict[str, str]:
     """Return the tags that EKS sets on the resources it creates for a node group."""
     return {CLUSTER_TAG: cluster.name, NODE_GROUP_TAG: name}
 
 
 def create_profile(iam: Any, cluster: Cluster, record: Record, name: str) -> None:
     role = record["nodeRole"].rsplit("/", 1)[-1]
-    tags = [{"Key": key, "Value": value} for key, value in tags_of(cluster, record["nodegroupName"]).items()]
+    tags = [{"Key": key, "Value": value} for key, value in build_tags(cluster, record["nodegroupName"]).items()]
     iam.create_instance_profile(name, "/", [role], tags)
 
 
@@ -40,14 +40,14 @@ def delete_profile(iam: Any, name: str) -> None:
 
 def create_template(ec2: Any, cluster: Cluster, record: Record, name: str, data: Record) -> str:
     """Create EKS's launch template and return its id."""
-    tags = {"launch-template": tags_of(cluster, record["nodegroupName"])}
-    template = ec2.create_launch_template(name, "", launch_templates.to_moto(data), tags)
+    tags = {"launch-template": build_tags(cluster, record["nodegroupName"])}
+    template = ec2.create_launch_template(name, "", launch_templates.to_moto_format(data), tags)
     return str(template.id)
 
 
 def add_version(template: Any, data: Record) -> None:
     """Create a version of EKS's launch template and make it the default."""
-    template.default_version_number = template.create_version(launch_templates.to_moto(data), "").number
+    template.default_version_number = template.create_version(launch_templates.to_moto_format(data), "").number
 
 
 def delete_template(ec2: Any, template_id: str) -> None:
@@ -77,11 +77,13 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
         disk = {"VolumeSize": record["diskSize"], "VolumeType": "gp3", "DeleteOnTermination": True}
         data["BlockDeviceMappings"] = [{"DeviceName": "/dev/xvda", "Ebs": disk}]
         data["MetadataOptions"] = {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
-    data["TagSpecifications"] = _tag_specifications(data.get("TagSpecifications", []), tags_of(cluster, record["nodegroupName"]))
+    data["TagSpecifications"] = _merge_tag_specifications(
+        data.get("TagSpecifications", []), build_tags(cluster, record["nodegroupName"])
+    )
     return data
 
 
-def _tag_specifications(specifications: list[Record], own: dict[str, str]) -> list[Record]:
+def _merge_tag_specifications(specifications: list[Record], own: dict[str, str]) -> list[Record]:
     kinds = {item["ResourceType"]: {tag["Key"]: tag.get("Value", "") for tag in item.get("Tags", [])} for item in specifications}
     for kind in ("instance", "volume"):
         kinds[kind] = {**kinds.get(kind, {}), **own}
@@ -93,7 +95,9 @@ def _tag_specifications(specifications: list[Record], own: dict[str, str]) -> li
 
 def merge_user_data(cluster: Cluster, record: Record, image: str, user_document: str | None) -> str:
     """Return the user data as a base64-encoded MIME document: the user's parts, then EKS's NodeConfig."""
-    parts = [(part.get_content_type(), _text(part)) for part in _leaves(user_document)] if user_document else []
+    parts = (
+        [(part.get_content_type(), _read_part_text(part)) for part in _list_mime_parts(user_document)] if user_document else []
+    )
     parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))
     body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
     head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
@@ -129,11 +133,11 @@ def node_config(cluster: Cluster, record: Record, image: str) -> Record:
     }
 
 
-def _leaves(user_data: str) -> list[Message]:
+def _list_mime_parts(user_data: str) -> list[Message]:
     message = message_from_bytes(base64.b64decode(user_data))
     return [part for part in message.walk() if not part.is_multipart()]
 
 
-def _text(part: Message) -> str:
+def _read_part_text(part: Message) -> str:
     payload = part.get_payload(decode=True)
     return payload.decode() if isinstance(payload, bytes) else str(payload)

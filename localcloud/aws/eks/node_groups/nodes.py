@@ -22,13 +22,13 @@ def find_in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
     return [state.instance for scaling_group in auto_scaling_groups(cluster, group) for state in scaling_group.active_instances()]
 
 
-def publish(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
+def request_node_action(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
     """Request that the realizer cordon, drain or uncordon a node. `progress_of` returns the result of a drain."""
     described = {**describe_instance(instance), **details}
     events.publish(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
 
 
-def progress_of(cluster: Cluster, instance: Any) -> events.Progress:
+def get_drain_progress(cluster: Cluster, instance: Any) -> events.Progress:
     """Return the progress of a drain. The result's `problem` lists the pods that could not be evicted."""
     return events.progress("instance", instance.id, cluster.region, cluster.account)
 

@@ -33,7 +33,7 @@ Finished = Callable[[Failure | None], None]
 launches."""
 
 
-def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished, *, force: bool) -> None:
+def replace_outdated_nodes(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished, *, force: bool) -> None:
     """Replace the instances launched from older template versions.
 
     The strategy DEFAULT first adds nodes to the Auto Scaling group, so it needs spare capacity. The strategy MINIMAL
@@ -64,46 +64,48 @@ class _Renewal:
     """Instances that the update has made unschedulable."""
 
     def start(self) -> None:
-        if not self._old():
-            problem = self._problem()
-            self._schedule("eks-node-group-update", lambda: self.finished(self._not_joining(problem) if problem else None))
+        if not self._list_old_members():
+            problem = self._find_node_problem()
+            self._schedule("eks-node-group-update", lambda: self.finished(self._build_join_failure(problem) if problem else None))
             return
-        self.before = self._problem()
+        self.before = self._find_node_problem()
         self.sizes = self.scaling.max_size, self.scaling.desired_capacity
         self.surged = self.scaling.desired_capacity
         if self._strategy == "DEFAULT":
             self._scale_up()
         else:
-            self._next_batch()
+            self._drain_next_batch()
 
     def _scale_up(self) -> None:
         """Add two nodes per zone, or maxUnavailable nodes if that is more. Then cordon the old nodes."""
         most, desired = self.sizes
-        zones = {place.zone for place in launch_data.places(self.scaling)}
+        zones = {place.zone for place in launch_data.launch_places(self.scaling)}
         more = max(2 * len(zones), self._batch_size(desired))
         self.surged = desired + more
         self.scaling.max_size, self.scaling.desired_capacity = most + more, self.surged
-        refused = self._launch()
+        refused = self._adjust_capacity()
 
-        def check_new() -> None:
-            without = {_zone(state) for state in self._old()} - {_zone(state) for state in self._new_members()}
+        def check_surge_nodes() -> None:
+            without = {_find_zone(state) for state in self._list_old_members()} - {
+                _find_zone(state) for state in self._new_members()
+            }
             missing = refused or f"no instance was launched in {', '.join(sorted(without))}"
-            problem = self._new_problem() or (missing if without else "")
+            problem = self._find_new_node_problem() or (missing if without else "")
             if problem:
-                self._fail(self._not_joining(problem))
+                self._fail(self._build_join_failure(problem))
                 return
-            self._publish(self._old(), "cordoning")
-            self._next_batch()
+            self._request_node_actions(self._list_old_members(), "cordoning")
+            self._drain_next_batch()
 
-        self._schedule("eks-node-group-version-update", check_new)
+        self._schedule("eks-node-group-version-update", check_surge_nodes)
 
-    def _next_batch(self) -> None:
-        old = self._old()
+    def _drain_next_batch(self) -> None:
+        old = self._list_old_members()
         if not old:
             self._scale_down()
             return
         batch = mock_random.sample(old, min(len(old), self._batch_size(self.sizes[1])))
-        self._publish(batch, "draining", Force=self.force)
+        self._request_node_actions(batch, "draining", Force=self.force)
         self._schedule(
             0.0, lambda: self._check_drained(batch), gate=lambda: all(self._drain_progress(state).done for state in batch)
         )
@@ -121,24 +123,24 @@ class _Renewal:
         """Terminate drained nodes. The Auto Scaling group launches replacements up to its desired capacity."""
         self._terminate(batch)
 
-        def launch_new() -> None:
-            refused = self._launch()
+        def launch_replacements() -> None:
+            refused = self._adjust_capacity()
 
-            def check_new() -> None:
-                missing = len(capacity.members(self.scaling)) < self.sizes[1]
-                problem = self._new_problem() or (refused if missing else "")
+            def check_replacements() -> None:
+                missing = len(capacity.list_members(self.scaling)) < self.sizes[1]
+                problem = self._find_new_node_problem() or (refused if missing else "")
                 if problem:
-                    self._fail(self._not_joining(problem))
+                    self._fail(self._build_join_failure(problem))
                 else:
-                    self._next_batch()
+                    self._drain_next_batch()
 
-            self._schedule("eks-node-group-version-update", check_new)
+            self._schedule("eks-node-group-version-update", check_replacements)
 
-        self._schedule("ec2-instance-terminate", launch_new)
+        self._schedule("ec2-instance-terminate", launch_replacements)
 
     def _scale_down(self) -> None:
         self._restore_sizes()
-        capacity.reconcile(self.scaling, _CAUSE)
+        capacity.adjust_instances(self.scaling, _CAUSE)
         self._schedule("eks-node-group-update", lambda: self.finished(None))
 
     def _restore_sizes(self) -> None:
@@ -153,13 +155,15 @@ class _Renewal:
         have already been updated from a previous failed update". NOT VERIFIED (2026-11-23): EKS removes surplus nodes
         and uncordons the old ones.
         """
-        self._publish(self.marked, "uncordoning")
+        self._request_node_actions(self.marked, "uncordoning")
         self._restore_sizes()
         new = self._new_members()
-        remaining = max(0, self.scaling.desired_capacity - len(self._old())) if failure.code == "PodEvictionFailure" else 0
+        remaining = (
+            max(0, self.scaling.desired_capacity - len(self._list_old_members())) if failure.code == "PodEvictionFailure" else 0
+        )
         self._terminate(new[remaining:])
         self.finished(failure)
-        capacity.reconcile(self.scaling, _CAUSE)
+        capacity.adjust_instances(self.scaling, _CAUSE)
 
     @property
     def _strategy(self) -> str:
@@ -171,56 +175,58 @@ class _Renewal:
             return max(1, members * int(config["maxUnavailablePercentage"]) // 100)
         return int(config["maxUnavailable"])
 
-    def _old(self) -> list[Any]:
+    def _list_old_members(self) -> list[Any]:
         return [state for state in self._members() if not self._is_new(state)]
 
     def _new_members(self) -> list[Any]:
         return [state for state in self._members() if self._is_new(state)]
 
     def _members(self) -> list[Any]:
-        return capacity.members(self.scaling) if self.scaling is not None else []
+        return capacity.list_members(self.scaling) if self.scaling is not None else []
 
     def _is_new(self, state: Any) -> bool:
         """Return whether the instance was launched with the new launch data, possibly by a failed update to the same
         version."""
         current_version = self.scaling.ec2_launch_template.default_version()
-        return launch_templates.to_boto(state.template_version.data) == launch_templates.to_boto(current_version.data)
+        return launch_templates.to_boto_format(state.template_version.data) == launch_templates.to_boto_format(
+            current_version.data
+        )
 
-    def _problem(self) -> str:
+    def _find_node_problem(self) -> str:
         """Return why an instance of the group is not a node, or "" if there is no such instance."""
-        refused = (refusal["message"] for refusal in health.find_refused_nodes(self.cluster, self.group))
+        refused = (refusal["message"] for refusal in health.find_unjoinable_nodes(self.cluster, self.group))
         return self.cluster.progress_of(self.group).problem or next(refused, "")
 
-    def _new_problem(self) -> str:
-        problem = self._problem()
+    def _find_new_node_problem(self) -> str:
+        problem = self._find_node_problem()
         return problem if problem != self.before else ""
 
-    def _not_joining(self, problem: str) -> Failure:
+    def _build_join_failure(self, problem: str) -> Failure:
         text = f"Couldn't proceed with upgrade process as new nodes are not joining node group {self.group.name}: {problem}"
         return Failure("NodeCreationFailure", text, self.group.group_names)
 
-    def _break(self, reason: str) -> None:
+    def _fail_after_internal_error(self, reason: str) -> None:
         """Set the update to Failed after an internal error of the local cloud."""
         self.finished(Failure("Unknown", reason, self.group.group_names))
 
     def _drain_progress(self, state: Any) -> events.Progress:
-        return nodes.progress_of(self.cluster, state.instance)
+        return nodes.get_drain_progress(self.cluster, state.instance)
 
-    def _publish(self, states: list[Any], action: events.NodeRequest, **details: Any) -> None:
+    def _request_node_actions(self, states: list[Any], action: events.NodeRequest, **details: Any) -> None:
         if action == "cordoning":
             self.marked += states
         for state in states:
-            if state in capacity.members(self.scaling):
-                nodes.publish(self.cluster, state.instance, action, **details)
+            if state in capacity.list_members(self.scaling):
+                nodes.request_node_action(self.cluster, state.instance, action, **details)
 
-    def _launch(self) -> str:
+    def _adjust_capacity(self) -> str:
         """Reconcile the group's capacity and return EC2's last error, if any."""
-        done = capacity.reconcile(self.scaling, _CAUSE)
+        done = capacity.adjust_instances(self.scaling, _CAUSE)
         return next((str(activity.message) for activity in reversed(done) if activity.error_code), "")
 
     def _terminate(self, batch: list[Any]) -> None:
         for state in batch:
-            if state in capacity.members(self.scaling):
+            if state in capacity.list_members(self.scaling):
                 capacity.start_termination(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
 
     def _schedule(self, duration: str | float, then: Callable[[], None], gate: Callable[[], bool] | None = None) -> None:
@@ -232,9 +238,9 @@ class _Renewal:
             duration,
             then=then,
             gate=gate or (lambda: self.cluster.progress_of(self.group).done),
-            fail=self._break,
+            fail=self._fail_after_internal_error,
         )
 
 
-def _zone(state: Any) -> str:
+def _find_zone(state: Any) -> str:
     return str(state.instance.placement.zone)

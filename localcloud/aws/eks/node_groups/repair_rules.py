@@ -51,7 +51,7 @@ def find_faults(instance: str, conditions: Iterable[Mapping[str, Any]], earlier:
     return node_faults
 
 
-def due(
+def list_due_repairs(
     config: Mapping[str, Any], size: int, current: Sequence[Fault], repairing: Collection[str], now: datetime
 ) -> list[Repair]:
     """Return the repairs to start, oldest fault first. `repairing` contains the IDs of the instances under repair.
@@ -62,28 +62,28 @@ def due(
     if not config.get("enabled"):
         return []
     unhealthy = {fault.instance for fault in current}
-    if _is_over_threshold(config, size, len(unhealthy)):
+    if _has_too_many_unhealthy_nodes(config, size, len(unhealthy)):
         return []
     starting: dict[str, Repair] = {}
     for fault in sorted(current, key=lambda fault: (fault.since, fault.instance)):
-        action, wait = rule(config, fault)
+        action, wait = find_repair_rule(config, fault)
         if action is not None and fault.instance not in repairing and now - fault.since >= wait:
             starting.setdefault(fault.instance, Repair(fault.instance, action, fault))
-    room = _limit(config, len(unhealthy | set(repairing))) - len(repairing)
+    room = _max_parallel_repairs(config, len(unhealthy | set(repairing))) - len(repairing)
     return list(starting.values())[: max(0, room)]
 
 
-def rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timedelta]:
+def find_repair_rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timedelta]:
     """Return the repair action for a fault, and the time that the fault must last before the repair starts."""
     for override in config.get("nodeRepairConfigOverrides", ()):
         if (override["nodeMonitoringCondition"], override["nodeUnhealthyReason"]) == (fault.condition, fault.reason):
             action: Action | None = None if override["repairAction"] == "NoAction" else override["repairAction"]
             return action, timedelta(minutes=override["minRepairWaitTimeMins"])
-    usual = faults.decide(fault.condition, fault.reason).eks
-    return {"replace": "Replace", "reboot": "Reboot"}.get(usual), faults.look_up_wait(fault.condition)  # type: ignore[return-value]
+    usual = faults.decide_repair(fault.condition, fault.reason).eks
+    return {"replace": "Replace", "reboot": "Reboot"}.get(usual), faults.find_repair_wait(fault.condition)  # type: ignore[return-value]
 
 
-def _is_over_threshold(config: Mapping[str, Any], size: int, unhealthy: int) -> bool:
+def _has_too_many_unhealthy_nodes(config: Mapping[str, Any], size: int, unhealthy: int) -> bool:
     if "maxUnhealthyNodeThresholdCount" in config:
         return unhealthy > int(config["maxUnhealthyNodeThresholdCount"])
     percent = config.get("maxUnhealthyNodeThresholdPercentage")
@@ -92,7 +92,7 @@ def _is_over_threshold(config: Mapping[str, Any], size: int, unhealthy: int) -> 
     return unhealthy * 100 > int(percent) * size
 
 
-def _limit(config: Mapping[str, Any], unhealthy: int) -> int:
+def _max_parallel_repairs(config: Mapping[str, Any], unhealthy: int) -> int:
     if "maxParallelNodesRepairedCount" in config:
         return int(config["maxParallelNodesRepairedCount"])
     percent = config.get("maxParallelNodesRepairedPercentage")

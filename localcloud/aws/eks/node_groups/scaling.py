@@ -15,14 +15,14 @@ TERMINATION_POLICIES = ["AllocationStrategy", "OldestLaunchTemplate", "OldestIns
 GRACE_SECONDS = 15
 
 
-def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
+def create_auto_scaling_group(cluster: Cluster, group: NodeGroup, name: str) -> None:
     """Create the Auto Scaling group, with as many of the desired instances as EC2 can launch."""
     record, sizes = group.record, group.record["scalingConfig"]
     owned = {
         "k8s.io/cluster-autoscaler/enabled": "true",
         f"k8s.io/cluster-autoscaler/{cluster.name}": "owned",
         f"kubernetes.io/cluster/{cluster.name}": "owned",
-        **launch.tags_of(cluster, group.name),
+        **launch.build_tags(cluster, group.name),
     }
     params: Record = {
         "AutoScalingGroupName": name,
@@ -35,21 +35,21 @@ def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
         "TerminationPolicies": TERMINATION_POLICIES,
         "CapacityRebalance": record["capacityType"] == "SPOT",
         "Tags": [{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in owned.items()],
-        **_launch_source(cluster, group, group.types),
+        **_build_launch_source(cluster, group, group.types),
     }
     autoscaling = backend_of("autoscaling", cluster.account, cluster.region)
     group_calls.create(autoscaling, params)
     if record["capacityType"] == "CAPACITY_BLOCK":
-        _end_with_block(autoscaling, cluster, group, name)
+        _schedule_block_scale_down(autoscaling, cluster, group, name)
 
 
-def _end_with_block(autoscaling: Any, cluster: Cluster, group: NodeGroup, name: str) -> None:
+def _schedule_block_scale_down(autoscaling: Any, cluster: Cluster, group: NodeGroup, name: str) -> None:
     """Schedule a scale-down before the end of the launch template's Capacity Block."""
     specification = group.template.data.get("CapacityReservationSpecification") or {}
     block_id = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
     for block in all_reservations(backend_of("ec2", cluster.account, cluster.region)):
         if block.id == block_id and block.end is not None:
-            scheduled_actions.add_end_of_block(autoscaling, name, block.id, block.end)
+            scheduled_actions.schedule_block_end(autoscaling, name, block.id, block.end)
 
 
 def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
@@ -59,23 +59,23 @@ def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
         )
 
 
-def use_new_template(cluster: Cluster, group: NodeGroup, types: list[str]) -> None:
+def use_latest_template(cluster: Cluster, group: NodeGroup, types: list[str]) -> None:
     """Launch new instances from the default version of EKS's template. Running instances stay unchanged."""
     for scaling_group in nodes.auto_scaling_groups(cluster, group):
-        group_calls.update(scaling_group, _launch_source(cluster, group, types))
+        group_calls.update(scaling_group, _build_launch_source(cluster, group, types))
 
 
-def empty(cluster: Cluster, group: NodeGroup) -> None:
+def scale_to_zero(cluster: Cluster, group: NodeGroup) -> None:
     for scaling_group in nodes.auto_scaling_groups(cluster, group):
         group_calls.update(scaling_group, {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0})
 
 
-def delete(cluster: Cluster, group: NodeGroup) -> None:
+def delete_auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> None:
     for scaling_group in nodes.auto_scaling_groups(cluster, group):
         group_calls.delete(scaling_group, force=True)
 
 
-def _launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:
+def _build_launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:
     """Return EKS's launch template, with the instance types as overrides. For a Capacity Block, which does not support
     overrides, return only the template."""
     template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]

@@ -8,18 +8,18 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks import updates, versions
-from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_emulated
+from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, invalid_request_error, not_emulated_error
 from localcloud.aws.eks.node_groups import health, image, launch, renewal, scaling, settings, user_template
 from localcloud.aws.eks.state import (
     Cluster,
     NodeGroup,
     Record,
     UserTemplate,
-    cluster_of,
-    node_group_of,
+    check_not_updating,
+    find_cluster,
+    find_node_group,
     now,
     publish_node_group,
-    refuse_while_updating,
 )
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -29,12 +29,12 @@ _CONFIG = ("scalingConfig", "labels", "taints", "updateConfig", "nodeRepairConfi
 
 @operation("eks", "UpdateNodegroupConfig")
 def update_nodegroup_config(call: Call) -> Record:
-    cluster, params = cluster_of(call), call.params
-    group = _updatable(call, cluster, "ConfigUpdate")
+    cluster, params = find_cluster(call), call.params
+    group = _find_updatable_group(call, cluster, "ConfigUpdate")
     if "warmPoolConfig" in params:
-        raise not_emulated("warmPoolConfig")
+        raise not_emulated_error("warmPoolConfig")
     if not any(name in params for name in _CONFIG):
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             "At least one of labels, taints, scaling config, update config and node repair config is required"
         )
     record = group.record
@@ -44,90 +44,94 @@ def update_nodegroup_config(call: Call) -> Record:
     if "taints" in params:
         after["taints"] = settings.change_taints(params["taints"], record["taints"])
     if "updateConfig" in params:
-        after["updateConfig"] = settings.update_config(params["updateConfig"], record["updateConfig"])
+        after["updateConfig"] = settings.merge_update_config(params["updateConfig"], record["updateConfig"])
     if "nodeRepairConfig" in params:
-        after["nodeRepairConfig"] = settings.repair_config(params["nodeRepairConfig"])
+        after["nodeRepairConfig"] = settings.check_repair_config(params["nodeRepairConfig"])
     if "scalingConfig" in params:
-        after["scalingConfig"] = settings.scaling(params["scalingConfig"], record["scalingConfig"])
+        after["scalingConfig"] = settings.merge_scaling_config(params["scalingConfig"], record["scalingConfig"])
         scaling.resize(cluster, group, after["scalingConfig"])
     ec2 = call.backend_of("ec2")
 
-    def gate() -> bool:
+    def can_finish() -> bool:
         return cluster.progress_of(group).done
 
-    def finish(_: Record) -> None:
+    def finish_update(_: Record) -> None:
         record.update(after, modifiedAt=now())
         if "labels" in after or "taints" in after:
             # Running nodes receive new labels and taints through Kubernetes. For new nodes, they must be in the user
             # data.
             _renew_template(cluster, group, ec2, group.template, {})
-        publish_change()
+        publish_config_change()
 
-    def publish_change() -> None:
-        health.judge(cluster, group)
+    def publish_config_change() -> None:
+        health.update_health(cluster, group)
         publish_node_group(cluster, group, "changed")
 
-    config = _config_params(params)
-    update = updates.start(group.updates, "ConfigUpdate", config, "eks-node-group-update", finish, gate, failed=publish_change)
+    config = _build_update_params(params)
+    update = updates.start(
+        group.updates, "ConfigUpdate", config, "eks-node-group-update", finish_update, can_finish, failed=publish_config_change
+    )
     record["status"] = "UPDATING"
     return {"update": update}
 
 
-def _config_params(params: Record) -> dict[str, Any]:
+def _build_update_params(params: Record) -> dict[str, Any]:
     scaling, labels, taints = params.get("scalingConfig", {}), params.get("labels", {}), params.get("taints", {})
     config = params.get("updateConfig", {})
     return {
-        "MinSize": _text(scaling.get("minSize")),
-        "MaxSize": _text(scaling.get("maxSize")),
-        "DesiredSize": _text(scaling.get("desiredSize")),
+        "MinSize": _format_number(scaling.get("minSize")),
+        "MaxSize": _format_number(scaling.get("maxSize")),
+        "DesiredSize": _format_number(scaling.get("desiredSize")),
         "LabelsToAdd": labels.get("addOrUpdateLabels"),
         "LabelsToRemove": labels.get("removeLabels"),
         "TaintsToAdd": taints.get("addOrUpdateTaints"),
         "TaintsToRemove": taints.get("removeTaints"),
-        "MaxUnavailable": _text(config.get("maxUnavailable")),
-        "MaxUnavailablePercentage": _text(config.get("maxUnavailablePercentage")),
+        "MaxUnavailable": _format_number(config.get("maxUnavailable")),
+        "MaxUnavailablePercentage": _format_number(config.get("maxUnavailablePercentage")),
         "UpdateStrategy": config.get("updateStrategy"),
         "NodeRepairConfig": params.get("nodeRepairConfig"),
     }
 
 
-def _text(value: int | None) -> str | None:
+def _format_number(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 
 @operation("eks", "UpdateNodegroupVersion")
 def update_nodegroup_version(call: Call) -> Record:
     """Replace all nodes to update to the newest AMI, another Kubernetes version or another template version."""
-    cluster, params = cluster_of(call), call.params
-    group = _updatable(call, cluster, "VersionUpdate")
+    cluster, params = find_cluster(call), call.params
+    group = _find_updatable_group(call, cluster, "VersionUpdate")
     record, ec2 = group.record, call.backend_of("ec2")
-    _refuse_nodes_in_block(group)
+    _check_no_capacity_block_nodes(group)
     template = _read_new_template(call, group)
     after = _choose_versions(params, cluster, group, template)
     if template.id is not None:
         after["launchTemplate"] = template.record
     own_template = ec2.launch_templates.get(group.template_id)
     if own_template is None:
-        raise invalid_request(f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group.")
+        raise invalid_request_error(
+            f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group."
+        )
     before = own_template.default_version_number
     if any(record.get(name) != value for name, value in after.items()):
         try:
             _renew_template(cluster, group, ec2, template, after)
         except AwsError as error:
             own_template.default_version_number = before
-            raise invalid_request(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
+            raise invalid_request_error(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
 
     def finish(failure: renewal.Failure | None) -> None:
         if failure is None:
             update["status"] = "Successful"
             record.update(after, modifiedAt=now())
-            group.template, group.types = template, _types(group, template)
+            group.template, group.types = template, _choose_instance_types(group, template)
         else:
             own_template.default_version_number = before
             if group.template_id in ec2.launch_templates:
-                scaling.use_new_template(cluster, group, group.types)
+                scaling.use_latest_template(cluster, group, group.types)
             updates.fail(update, failure.code, failure.message, failure.resource_ids)
-        health.judge(cluster, group)
+        health.update_health(cluster, group)
         publish_node_group(cluster, group, "changed")
 
     update = updates.create(
@@ -141,27 +145,27 @@ def update_nodegroup_version(call: Call) -> Record:
         },
     )
     record["status"] = "UPDATING"
-    renewal.renew(cluster, group, update, finish, force=bool(params.get("force")))
+    renewal.replace_outdated_nodes(cluster, group, update, finish, force=bool(params.get("force")))
     return {"update": update}
 
 
-def _refuse_nodes_in_block(group: NodeGroup) -> None:
+def _check_no_capacity_block_nodes(group: NodeGroup) -> None:
     """Reject an upgrade of a group with nodes in a Capacity Block.
 
     AWS's documentation requires size 0, but does not describe the error: code and text are NOT VERIFIED (2026-11-23).
     https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
     """
     if group.record["capacityType"] == "CAPACITY_BLOCK" and group.record["scalingConfig"]["desiredSize"] > 0:
-        raise invalid_request(
+        raise invalid_request_error(
             "The desired size of a node group with Capacity Blocks must be 0 when you upgrade it", nodegroupName=group.name
         )
 
 
-def _updatable(call: Call, cluster: Cluster, update_type: str) -> NodeGroup:
-    group = node_group_of(call, cluster)
-    refuse_while_updating(f"nodegroup {group.name}", group.updates, update_type)
+def _find_updatable_group(call: Call, cluster: Cluster, update_type: str) -> NodeGroup:
+    group = find_node_group(call, cluster)
+    check_not_updating(f"nodegroup {group.name}", group.updates, update_type)
     if group.record["status"] not in ("ACTIVE", "DEGRADED"):
-        raise in_use(
+        raise in_use_error(
             "Nodegroup cannot be updated as it is currently not in Active State",
             clusterName=cluster.name,
             nodegroupName=group.name,
@@ -169,7 +173,7 @@ def _updatable(call: Call, cluster: Cluster, update_type: str) -> NodeGroup:
     return group
 
 
-def _types(group: NodeGroup, template: UserTemplate) -> list[str]:
+def _choose_instance_types(group: NodeGroup, template: UserTemplate) -> list[str]:
     return [template.instance_type] if template.instance_type else group.types
 
 
@@ -182,44 +186,46 @@ def _read_new_template(call: Call, group: NodeGroup) -> UserTemplate:
     if reference is None:
         return current
     if current.id is None:
-        raise invalid_parameter("A node group that was created without a launch template cannot be updated to use one")
-    template = user_template.read(call, reference)
+        raise invalid_parameter_error("A node group that was created without a launch template cannot be updated to use one")
+    template = user_template.read_user_template(call, reference)
     if template.id != current.id:
-        raise invalid_parameter(f"The launch template {current.name} of a node group cannot be changed, only its version")
+        raise invalid_parameter_error(f"The launch template {current.name} of a node group cannot be changed, only its version")
     for what, before, now_given in (
         ("an instance type", current.instance_type, template.instance_type),
         ("an image id", current.image_id, template.image_id),
     ):
         if bool(before) != bool(now_given):
             word = "specify" if before else "not specify"
-            raise invalid_request(f"You must continue to {word} {what} within the launch template")
-    user_template.check_capacity(group.record["capacityType"], template, group.record.get("instanceTypes", []))
+            raise invalid_request_error(f"You must continue to {word} {what} within the launch template")
+    user_template.check_market_options(group.record["capacityType"], template, group.record.get("instanceTypes", []))
     return template
 
 
 def _choose_versions(params: Record, cluster: Cluster, group: NodeGroup, template: UserTemplate) -> Record:
     record = group.record
     if record["amiType"] == "CUSTOM":
-        image.refuse_versions_of_own_image(params)
+        image.reject_versions_with_custom_ami(params)
         return {"version": cluster.version, "releaseVersion": template.image_id}
     version = params.get("version", record["version"])
     if version not in versions.VERSIONS:
-        raise invalid_parameter("unsupported Kubernetes version")
-    if versions.minor(version) > versions.minor(cluster.version):
-        raise invalid_parameter(f"Requested Nodegroup version {version} is newer than the cluster's version {cluster.version}")
-    if versions.minor(version) == versions.minor(record["version"]) - 1:
-        raise invalid_request("The local cloud's EKS does not emulate version rollbacks.")
-    if versions.minor(version) < versions.minor(record["version"]):
-        raise invalid_parameter(f"Unsupported Nodegroup version update from {record['version']} to {version}")
-    image.check_release(params.get("releaseVersion"), version)
-    return {"version": version, "releaseVersion": image.release_version(version)}
+        raise invalid_parameter_error("unsupported Kubernetes version")
+    if versions.parse_minor_version(version) > versions.parse_minor_version(cluster.version):
+        raise invalid_parameter_error(
+            f"Requested Nodegroup version {version} is newer than the cluster's version {cluster.version}"
+        )
+    if versions.parse_minor_version(version) == versions.parse_minor_version(record["version"]) - 1:
+        raise invalid_request_error("The local cloud's EKS does not emulate version rollbacks.")
+    if versions.parse_minor_version(version) < versions.parse_minor_version(record["version"]):
+        raise invalid_parameter_error(f"Unsupported Nodegroup version update from {record['version']} to {version}")
+    image.check_release_version(params.get("releaseVersion"), version)
+    return {"version": version, "releaseVersion": image.find_release_version(version)}
 
 
 def _renew_template(cluster: Cluster, group: NodeGroup, ec2: Any, template: UserTemplate, changes: Record) -> None:
     """Create a version of EKS's template with the changes, so that new nodes start with them."""
     if group.template_id not in ec2.launch_templates:
         return
-    record, types = {**group.record, **changes}, _types(group, template)
+    record, types = {**group.record, **changes}, _choose_instance_types(group, template)
     data = launch.template_data(cluster, record, template, types, str(group.profile))
     launch.add_version(ec2.launch_templates[group.template_id], data)
-    scaling.use_new_template(cluster, group, types)
+    scaling.use_latest_template(cluster, group, types)

@@ -9,17 +9,17 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch_templates
-from localcloud.aws.eks.errors import invalid_parameter, invalid_request
+from localcloud.aws.eks.errors import invalid_parameter_error, invalid_request_error
 from localcloud.aws.eks.state import Record, UserTemplate
 from localcloud.aws.errors import AwsError
 
 
-def read(call: Call, reference: Record | None) -> UserTemplate:
+def read_user_template(call: Call, reference: Record | None) -> UserTemplate:
     """Return the user's launch template. Raise EKS's error for settings that node groups do not allow."""
     if reference is None:
         return UserTemplate()
     if bool(reference.get("id")) == bool(reference.get("name")):
-        raise invalid_parameter("Exactly one of launch template id and name must be specified")
+        raise invalid_parameter_error("Exactly one of launch template id and name must be specified")
     specification = {
         "LaunchTemplateId": reference.get("id"),
         "LaunchTemplateName": reference.get("name"),
@@ -27,36 +27,36 @@ def read(call: Call, reference: Record | None) -> UserTemplate:
     }
     ec2 = call.backend_of("ec2")
     try:
-        version = launch_templates.version_named_by(ec2, specification)
+        version = launch_templates.find_specified_version(ec2, specification)
     except AwsError as error:
-        raise invalid_parameter(error.message) from error
+        raise invalid_parameter_error(error.message) from error
     template = UserTemplate(
-        version.template.id, version.template.name, str(version.number), launch_templates.to_boto(version.data)
+        version.template.id, version.template.name, str(version.number), launch_templates.to_boto_format(version.data)
     )
-    _refuse_prohibited(template.data)
-    _refuse_malformed(ec2, template.data)
+    _check_prohibited_settings(template.data)
+    _check_launch_data(ec2, template.data)
     return template
 
 
-def _refuse_prohibited(data: Record) -> None:
+def _check_prohibited_settings(data: Record) -> None:
     if any(interface.get("SubnetId") for interface in data.get("NetworkInterfaces", [])):
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             "Launch template should not specify a subnet; specify subnets in the node group configuration instead"
         )
     if any(interface.get("NetworkInterfaceId") for interface in data.get("NetworkInterfaces", [])):
-        raise invalid_parameter("Launch template should not specify an existing network interface")
+        raise invalid_parameter_error("Launch template should not specify an existing network interface")
     if data.get("IamInstanceProfile"):
-        raise invalid_parameter(
+        raise invalid_parameter_error(
             "Launch template should not specify an instance profile. "
             "The noderole in your request will be used to construct an instance profile."
         )
     if data.get("InstanceInitiatedShutdownBehavior"):
-        raise invalid_parameter("Launch template should not specify a shutdown behavior")
+        raise invalid_parameter_error("Launch template should not specify a shutdown behavior")
     if data.get("HibernationOptions", {}).get("Configured"):
-        raise invalid_parameter("Launch template should not specify hibernation options")
+        raise invalid_parameter_error("Launch template should not specify hibernation options")
 
 
-def _refuse_malformed(ec2: Any, data: Record) -> None:
+def _check_launch_data(ec2: Any, data: Record) -> None:
     """Reject template data that EC2 would reject at launch: EKS attempts a launch before it creates the node group."""
     problem = None
     interfaces = data.get("NetworkInterfaces", [])
@@ -69,9 +69,9 @@ def _refuse_malformed(ec2: Any, data: Record) -> None:
         if ec2.get_security_group_from_id(group_id) is None:
             problem = f"The security group '{group_id}' does not exist"
     if problem is not None:
-        raise invalid_request(f"You must use a valid fully-formed launch template. {problem}")
+        raise invalid_request_error(f"You must use a valid fully-formed launch template. {problem}")
     if not image and data.get("UserData") and not _is_mime(data["UserData"]):
-        raise invalid_request("User data was not in the MIME multipart format.")
+        raise invalid_request_error("User data was not in the MIME multipart format.")
 
 
 def _is_mime(user_data: str) -> bool:
@@ -79,19 +79,23 @@ def _is_mime(user_data: str) -> bool:
     return "content-type: multipart/" in head
 
 
-def check_capacity(capacity_type: str, template: UserTemplate, instance_types: list[str]) -> None:
+def check_market_options(capacity_type: str, template: UserTemplate, instance_types: list[str]) -> None:
     """Check the market options. Users request Spot in the node group; the template can request only Capacity Blocks."""
     market = template.data.get("InstanceMarketOptions", {}).get("MarketType")
     if capacity_type != "CAPACITY_BLOCK":
         if market:
-            raise invalid_parameter("Instance market options are not supported with the launch template.")
+            raise invalid_parameter_error("Instance market options are not supported with the launch template.")
         return
     if template.id is None:
-        raise invalid_parameter("A launch template is required for capacity type CAPACITY_BLOCK")
+        raise invalid_parameter_error("A launch template is required for capacity type CAPACITY_BLOCK")
     if market != "capacity-block":
-        raise invalid_parameter("Launch template must specify market type capacity-block for capacity type CAPACITY_BLOCK")
+        raise invalid_parameter_error("Launch template must specify market type capacity-block for capacity type CAPACITY_BLOCK")
     target = template.data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if not target.get("CapacityReservationId"):
-        raise invalid_parameter("Launch template must specify a capacity reservation target for capacity type CAPACITY_BLOCK")
+        raise invalid_parameter_error(
+            "Launch template must specify a capacity reservation target for capacity type CAPACITY_BLOCK"
+        )
     if instance_types or not template.instance_type:
-        raise invalid_parameter("The instance type must be specified in the launch template for capacity type CAPACITY_BLOCK")
+        raise invalid_parameter_error(
+            "The instance type must be specified in the launch template for capacity type CAPACITY_BLOCK"
+        )

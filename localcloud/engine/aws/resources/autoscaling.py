@@ -16,7 +16,7 @@ class Tag(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        self._write(aws, args)
+        self._put_tag(aws, args)
         return f"{args['autoscalingGroupName']},{args['tag']['key']}"
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -30,17 +30,17 @@ class Tag(Resource):
         return {"autoscalingGroupName": group, "tag": tag}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        self._write(aws, new)
+        self._put_tag(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone("ValidationError"):  # the group no longer exists, so neither do its tags
-            aws.client("autoscaling").delete_tags(Tags=[self._tag(state)])
+            aws.client("autoscaling").delete_tags(Tags=[self._build_tag(state)])
 
-    def _write(self, aws: Aws, args: Args) -> None:
-        aws.client("autoscaling").create_or_update_tags(Tags=[self._tag(args)])
+    def _put_tag(self, aws: Aws, args: Args) -> None:
+        aws.client("autoscaling").create_or_update_tags(Tags=[self._build_tag(args)])
 
     @staticmethod
-    def _tag(args: Args) -> dict[str, Any]:
+    def _build_tag(args: Args) -> dict[str, Any]:
         tag = args["tag"]
         return {
             "ResourceType": "auto-scaling-group",

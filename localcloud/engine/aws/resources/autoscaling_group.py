@@ -7,13 +7,13 @@ from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Re
 from localcloud.engine.aws.resources.names import physical_name
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
-    completing,
-    first,
+    find_first,
     ignore_gone,
+    report_partial_creation,
     retry,
     to_request,
     to_state,
-    wait_gone,
+    wait_until_gone,
 )
 
 DELETED = 10 * MINUTE
@@ -71,13 +71,13 @@ class Group(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         """Create the group. With initial lifecycle hooks, create it with size 0, and set its size after the hooks exist."""
         autoscaling, name, hooks = aws.client("autoscaling"), physical_name(args), args.get("initialLifecycleHooks") or []
-        self._refuse_waiting(args)
+        self._reject_capacity_wait(args)
         request = self._build_request(args)
         sizes = {key: request.pop(key) for key in SIZES if key in request}
         make = partial(
             autoscaling.create_auto_scaling_group,
             AutoScalingGroupName=name,
-            Tags=[_tag(name, tag) for tag in args.get("tags") or []],
+            Tags=[_build_tag(name, tag) for tag in args.get("tags") or []],
             **request,
             **({"MinSize": 0, "MaxSize": 0} if hooks else sizes),
         )
@@ -92,9 +92,11 @@ class Group(Resource):
             timeout=PROFILE_KNOWN,
         )
         if hooks:
-            with completing(name):
+            with report_partial_creation(name):
                 for hook in hooks:
-                    autoscaling.put_lifecycle_hook(AutoScalingGroupName=name, **to_request({**hook, **_number(hook)}, HOOK))
+                    autoscaling.put_lifecycle_hook(
+                        AutoScalingGroupName=name, **to_request({**hook, **_parse_heartbeat_timeout(hook)}, HOOK)
+                    )
                 autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, **sizes)
         return name
 
@@ -117,7 +119,7 @@ class Group(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        self._refuse_waiting(new)
+        self._reject_capacity_wait(new)
         autoscaling = aws.client("autoscaling")
         request = self._build_request({key: new.get(key, self.props[key].default) for key in changed})
         if request:
@@ -125,9 +127,9 @@ class Group(Resource):
         if "tags" in changed:
             before = {tag["key"]: tag for tag in old.get("tags") or []}
             after = {tag["key"]: tag for tag in new.get("tags") or []}
-            if removed := [_tag(id, tag) for key, tag in before.items() if key not in after]:
+            if removed := [_build_tag(id, tag) for key, tag in before.items() if key not in after]:
                 autoscaling.delete_tags(Tags=removed)
-            if written := [_tag(id, tag) for key, tag in after.items() if before.get(key) != tag]:
+            if written := [_build_tag(id, tag) for key, tag in after.items() if before.get(key) != tag]:
                 autoscaling.create_or_update_tags(Tags=written)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
@@ -135,9 +137,9 @@ class Group(Resource):
             raise Failed(f"{self.token}: deleting without forceDelete is not emulated")
         with ignore_gone(GROUP_GONE):
             aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
-        wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
+        wait_until_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
 
-    def _refuse_waiting(self, args: Args) -> None:
+    def _reject_capacity_wait(self, args: Args) -> None:
         if args.get("waitForCapacityTimeout") != "0":
             raise Failed(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
 
@@ -154,14 +156,14 @@ class Group(Resource):
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         autoscaling = aws.client("autoscaling")
-        return first(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[id])["AutoScalingGroups"])
+        return find_first(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[id])["AutoScalingGroups"])
 
 
-def _number(hook: dict[str, Any]) -> dict[str, Any]:
+def _parse_heartbeat_timeout(hook: dict[str, Any]) -> dict[str, Any]:
     return {"heartbeatTimeout": int(hook["heartbeatTimeout"])} if hook.get("heartbeatTimeout") else {}
 
 
-def _tag(group: str, tag: dict[str, Any]) -> dict[str, Any]:
+def _build_tag(group: str, tag: dict[str, Any]) -> dict[str, Any]:
     return {
         "ResourceType": "auto-scaling-group",
         "ResourceId": group,

@@ -6,7 +6,7 @@ from datetime import UTC
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.requests import first, ignore_gone
+from localcloud.engine.aws.resources.requests import find_first, ignore_gone
 
 _SIZES = {"minSize": "MinSize", "maxSize": "MaxSize", "desiredCapacity": "DesiredCapacity"}
 _UNCHANGED = -1
@@ -26,13 +26,13 @@ class Schedule(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        self._write(aws, args)
+        self._put_schedule(aws, args)
         return str(args["scheduledActionName"])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         group = recorded["autoscalingGroupName"]
         ask = aws.client("autoscaling").describe_scheduled_actions
-        action = first(lambda: ask(AutoScalingGroupName=group, ScheduledActionNames=[id])["ScheduledUpdateGroupActions"])
+        action = find_first(lambda: ask(AutoScalingGroupName=group, ScheduledActionNames=[id])["ScheduledUpdateGroupActions"])
         if action is None:
             return None
         return {
@@ -44,7 +44,7 @@ class Schedule(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        self._write(aws, new)
+        self._put_schedule(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone("ValidationError"):  # the action has run, or its group was deleted
@@ -52,7 +52,7 @@ class Schedule(Resource):
                 AutoScalingGroupName=state["autoscalingGroupName"], ScheduledActionName=id
             )
 
-    def _write(self, aws: Aws, args: Args) -> None:
+    def _put_schedule(self, aws: Aws, args: Args) -> None:
         sizes: dict[str, Any] = {
             member: int(args.get(name, 0)) for name, member in _SIZES.items() if int(args.get(name, 0)) != _UNCHANGED
         }

@@ -5,19 +5,19 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
-    arn,
+    build_ec2_arn,
     client_token,
-    completing,
-    first,
+    find_first,
     ignore_gone,
-    raise_failures,
+    raise_if_unsuccessful,
+    report_partial_creation,
     retry,
     to_request,
     to_state,
-    wait_gone,
+    wait_until_gone,
 )
 
 ENDPOINT_TIMEOUT = 10 * MINUTE
@@ -65,12 +65,12 @@ class VpcEndpoint(Resource):
         endpoint = aws.client("ec2").create_vpc_endpoint(
             ClientToken=client_token(),
             PrivateDnsEnabled=bool(args.get("privateDnsEnabled")),
-            TagSpecifications=tag_specification("vpc-endpoint", args),
+            TagSpecifications=build_tag_specification("vpc-endpoint", args),
             **request,
         )["VpcEndpoint"]
         id = str(endpoint["VpcEndpointId"])
-        with completing(id):
-            aws.wait(f"EC2 VPC Endpoint ({id}) create", lambda: self._available(aws, id), timeout=ENDPOINT_TIMEOUT)
+        with report_partial_creation(id):
+            aws.wait(f"EC2 VPC Endpoint ({id}) create", lambda: self._describe_if_available(aws, id), timeout=ENDPOINT_TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -80,16 +80,16 @@ class VpcEndpoint(Resource):
         entries = endpoint.get("DnsEntries") or []
         return {
             **to_state(endpoint, self.OUTPUTS),
-            **read_tags(endpoint.get("Tags")),
-            **self._prefix_list(aws, endpoint["ServiceName"]),
-            "arn": arn(aws, f"vpc-endpoint/{id}", endpoint.get("OwnerId")),
+            **parse_tags(endpoint.get("Tags")),
+            **self._describe_prefix_list(aws, endpoint["ServiceName"]),
+            "arn": build_ec2_arn(aws, f"vpc-endpoint/{id}", endpoint.get("OwnerId")),
             "dnsEntries": [to_state(entry, {"dnsName": "DnsName", "hostedZoneId": "HostedZoneId"}) for entry in entries],
             "routeTableIds": endpoint.get("RouteTableIds") or [],
             "securityGroupIds": [group["GroupId"] for group in endpoint.get("Groups") or []],
             "subnetIds": endpoint.get("SubnetIds") or [],
         }
 
-    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+    def find_replacement_triggers(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
         """Replace the endpoint if its private DNS setting changes, unless it is an interface endpoint: EC2 can change
         the setting in place only for interface endpoints."""
         return frozenset() if old.get("vpcEndpointType") == "Interface" else changed & {"privateDnsEnabled"}
@@ -107,18 +107,18 @@ class VpcEndpoint(Resource):
         if changes:
             nonempty_changes = {key: value for key, value in changes.items() if value != []}
             aws.client("ec2").modify_vpc_endpoint(VpcEndpointId=id, **nonempty_changes)
-            aws.wait(f"EC2 VPC Endpoint ({id}) update", lambda: self._available(aws, id), timeout=ENDPOINT_TIMEOUT)
+            aws.wait(f"EC2 VPC Endpoint ({id}) update", lambda: self._describe_if_available(aws, id), timeout=ENDPOINT_TIMEOUT)
         if "tags" in changed:
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(*ENDPOINT_ABSENT):
             answer = aws.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[id])
-            raise_failures(answer.get("Unsuccessful") or [], "DeleteVpcEndpoints")
-            wait_gone(aws, f"EC2 VPC Endpoint ({id})", partial(self._describe, aws, id), timeout=ENDPOINT_TIMEOUT)
+            raise_if_unsuccessful(answer.get("Unsuccessful") or [], "DeleteVpcEndpoints")
+            wait_until_gone(aws, f"EC2 VPC Endpoint ({id})", partial(self._describe, aws, id), timeout=ENDPOINT_TIMEOUT)
 
     @staticmethod
-    def _prefix_list(aws: Aws, service: str) -> State:
+    def _describe_prefix_list(aws: Aws, service: str) -> State:
         """Return the id and the CIDR blocks of a gateway endpoint's prefix list."""
         response = aws.client("ec2").describe_prefix_lists(Filters=[{"Name": "prefix-list-name", "Values": [service]}])
         lists = response["PrefixLists"]
@@ -126,13 +126,13 @@ class VpcEndpoint(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        endpoint = first(
+        endpoint = find_first(
             lambda: aws.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[id])["VpcEndpoints"],
             *ENDPOINT_ABSENT,
         )
         return None if endpoint is None or endpoint["State"].lower() == "deleted" else endpoint
 
-    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+    def _describe_if_available(self, aws: Aws, id: str) -> dict[str, Any] | None:
         endpoint = self._describe(aws, id)
         if endpoint and endpoint["State"].lower() in ("failed", "rejected"):
             reason = (endpoint.get("LastError") or {}).get("Message", "")
@@ -174,25 +174,25 @@ class FlowLog(Resource):
             ClientToken=client_token(),
             ResourceType=self.WATCHED[watched],
             ResourceIds=[args[watched]],
-            TagSpecifications=tag_specification("vpc-flow-log", args),
+            TagSpecifications=build_tag_specification("vpc-flow-log", args),
             **request,
         )
         new_role = "Unable to assume given IAM role"  # a new IAM role takes seconds to propagate
         what = f"Flow Log ({args[watched]})"
         answer = retry(aws, what, create, "InvalidParameter", containing=new_role, timeout=IAM_PROPAGATION)
-        raise_failures(answer.get("Unsuccessful") or [], "CreateFlowLogs")
+        raise_if_unsuccessful(answer.get("Unsuccessful") or [], "CreateFlowLogs")
         return str(answer["FlowLogIds"][0])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        log = first(lambda: aws.client("ec2").describe_flow_logs(FlowLogIds=[id])["FlowLogs"], "InvalidFlowLogId.NotFound")
+        log = find_first(lambda: aws.client("ec2").describe_flow_logs(FlowLogIds=[id])["FlowLogs"], "InvalidFlowLogId.NotFound")
         if log is None:
             return None
         prefix = {"vpc": "vpcId", "subnet": "subnetId", "eni": "eniId"}[log["ResourceId"].split("-")[0]]
         return {
             prefix: log["ResourceId"],
             **to_state(log, self.CREATE_NAMES),
-            **read_tags(log.get("Tags")),
-            "arn": arn(aws, f"vpc-flow-log/{id}"),
+            **parse_tags(log.get("Tags")),
+            "arn": build_ec2_arn(aws, f"vpc-flow-log/{id}"),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -202,4 +202,4 @@ class FlowLog(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone("InvalidFlowLogId.NotFound"):
             answer = aws.client("ec2").delete_flow_logs(FlowLogIds=[id])
-            raise_failures(answer.get("Unsuccessful") or [], "DeleteFlowLogs")
+            raise_if_unsuccessful(answer.get("Unsuccessful") or [], "DeleteFlowLogs")

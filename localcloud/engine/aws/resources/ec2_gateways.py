@@ -4,18 +4,18 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
-    arn,
+    build_ec2_arn,
     client_token,
-    completing,
-    first,
+    find_first,
     ignore_gone,
+    report_partial_creation,
     retry,
     to_request,
     to_state,
-    wait_gone,
+    wait_until_gone,
 )
 
 INTERNET_GATEWAY_TIMEOUT = 20 * MINUTE
@@ -31,11 +31,11 @@ class InternetGateway(Resource):
     props = {"vpcId": Prop(), **TAGS}
 
     def create(self, aws: Aws, args: Args) -> str:
-        specification = tag_specification("internet-gateway", args)
+        specification = build_tag_specification("internet-gateway", args)
         gateway = aws.client("ec2").create_internet_gateway(TagSpecifications=specification)["InternetGateway"]
         id = str(gateway["InternetGatewayId"])
         if args.get("vpcId"):
-            with completing(id):
+            with report_partial_creation(id):
                 self._attach(aws, id, args["vpcId"])
         return id
 
@@ -46,8 +46,8 @@ class InternetGateway(Resource):
         attachments = gateway.get("Attachments") or []
         return {
             **({"vpcId": attachments[0]["VpcId"]} if attachments else {}),
-            **read_tags(gateway.get("Tags")),
-            "arn": arn(aws, f"internet-gateway/{id}", gateway.get("OwnerId")),
+            **parse_tags(gateway.get("Tags")),
+            "arn": build_ec2_arn(aws, f"internet-gateway/{id}", gateway.get("OwnerId")),
             "ownerId": gateway.get("OwnerId", aws.account_id),
         }
 
@@ -97,7 +97,7 @@ class InternetGateway(Resource):
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         ec2 = aws.client("ec2")
-        return first(
+        return find_first(
             lambda: ec2.describe_internet_gateways(InternetGatewayIds=[id])["InternetGateways"],
             "InvalidInternetGatewayID.NotFound",
         )
@@ -127,9 +127,9 @@ class Eip(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = to_request(args, {"domain": "Domain"})
-        address = aws.client("ec2").allocate_address(**request, TagSpecifications=tag_specification("elastic-ip", args))
+        address = aws.client("ec2").allocate_address(**request, TagSpecifications=build_tag_specification("elastic-ip", args))
         id = str(address["AllocationId"])
-        with completing(id):
+        with report_partial_creation(id):
             self._associate(aws, id, args)
         return id
 
@@ -142,10 +142,10 @@ class Eip(Resource):
         return {
             **to_state(address, self.OUTPUTS),
             **to_state(described[0] if described else {}, {"ptrRecord": "PtrRecord"}),
-            **read_tags(address.get("Tags")),
-            "arn": arn(aws, f"elastic-ip/{id}"),
-            **({"privateDns": private_name(aws.region, private)} if private else {}),
-            **({"publicDns": public_name(aws.region, public)} if public else {}),
+            **parse_tags(address.get("Tags")),
+            "arn": build_ec2_arn(aws, f"elastic-ip/{id}"),
+            **({"privateDns": private_dns_name(aws.region, private)} if private else {}),
+            **({"publicDns": public_dns_name(aws.region, public)} if public else {}),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -178,17 +178,17 @@ class Eip(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return first(
+        return find_first(
             lambda: aws.client("ec2").describe_addresses(AllocationIds=[id])["Addresses"], "InvalidAllocationID.NotFound"
         )
 
 
-def private_name(region: str, address: str) -> str:
+def private_dns_name(region: str, address: str) -> str:
     """Return the private DNS name of an IP address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ip-{address.replace('.', '-')}.{'ec2' if region == 'us-east-1' else f'{region}.compute'}.internal"
 
 
-def public_name(region: str, address: str) -> str:
+def public_dns_name(region: str, address: str) -> str:
     """Return the public DNS name of an IP address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ec2-{address.replace('.', '-')}.{'compute-1' if region == 'us-east-1' else f'{region}.compute'}.amazonaws.com"
 
@@ -221,11 +221,11 @@ class NatGateway(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         request = {"ConnectivityType": "public", **to_request(args, self.CREATE_NAMES)}
         gateway = aws.client("ec2").create_nat_gateway(
-            ClientToken=client_token(), **request, TagSpecifications=tag_specification("natgateway", args)
+            ClientToken=client_token(), **request, TagSpecifications=build_tag_specification("natgateway", args)
         )["NatGateway"]
         id = str(gateway["NatGatewayId"])
-        with completing(id):
-            aws.wait(f"EC2 NAT Gateway ({id}) create", lambda: self._available(aws, id), timeout=NAT_CREATED)
+        with report_partial_creation(id):
+            aws.wait(f"EC2 NAT Gateway ({id}) create", lambda: self._describe_if_available(aws, id), timeout=NAT_CREATED)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -237,7 +237,7 @@ class NatGateway(Resource):
         return {
             **to_state(gateway, {"subnetId": "SubnetId", "connectivityType": "ConnectivityType"}),
             **to_state(primary, self.ADDRESS),
-            **read_tags(gateway.get("Tags")),
+            **parse_tags(gateway.get("Tags")),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -247,15 +247,17 @@ class NatGateway(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone("NatGatewayNotFound"):
             aws.client("ec2").delete_nat_gateway(NatGatewayId=id)
-            wait_gone(aws, f"EC2 NAT Gateway ({id})", partial(self._describe, aws, id), timeout=NAT_DELETED)
+            wait_until_gone(aws, f"EC2 NAT Gateway ({id})", partial(self._describe, aws, id), timeout=NAT_DELETED)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         """Return the gateway, or None if it is deleted. EC2 still lists deleted gateways for an hour."""
-        gateway = first(lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound")
+        gateway = find_first(
+            lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound"
+        )
         return None if gateway is None or gateway["State"] == "deleted" else gateway
 
-    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+    def _describe_if_available(self, aws: Aws, id: str) -> dict[str, Any] | None:
         gateway = self._describe(aws, id)
         if gateway and gateway["State"] == "failed":
             reason = f"{gateway.get('FailureCode', '')}: {gateway.get('FailureMessage', '')}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from localcloud.engine.aws.resource import Args, Aws, Prop
-from localcloud.engine.aws.resources.ec2_security_group_rules import protocol_name
+from localcloud.engine.aws.resources.ec2_security_group_rules import canonical_protocol_name
 
 SOURCES = {"cidrBlocks": "cidr", "ipv6CidrBlocks": "cidr6", "prefixListIds": "prefixList", "securityGroups": "group"}
 RULES = Prop(
@@ -36,11 +36,11 @@ class Rule(NamedTuple):
     description: str
 
 
-def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
+def expand_rules(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
     """Expand the program's combined rules into single rules, in order. `self` becomes the security group's id."""
     rules: dict[Rule, None] = {}
     for bundle in bundles:
-        protocol = protocol_name(str(bundle["protocol"]))
+        protocol = canonical_protocol_name(str(bundle["protocol"]))
         ports = (-1, -1) if protocol == "-1" else (int(bundle["fromPort"]), int(bundle["toPort"]))
         sources = [(kind, source) for name, kind in SOURCES.items() for source in bundle.get(name) or []]
         sources += [("group", group)] if bundle.get("self") else []
@@ -49,7 +49,7 @@ def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
     return rules
 
 
-def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
+def parse_permissions(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
     """Return the single rules from an EC2 response."""
     rules: dict[Rule, None] = {}
     for permission in permissions:
@@ -66,12 +66,12 @@ def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
     return rules
 
 
-def bundles(program_rules: Iterable[Args], live_rules: dict[Rule, None], group: str) -> list[Args]:
+def combine_rules(program_rules: Iterable[Args], live_rules: dict[Rule, None], group: str) -> list[Args]:
     """Combine EC2's single rules into the program's combined rules. A combined rule is used only if all its single
     rules exist. Group the remaining rules by protocol, ports and description."""
     left, complete = dict(live_rules), []
     for bundle in program_rules:
-        rules = rules_of([bundle], group)
+        rules = expand_rules([bundle], group)
         if rules and all(rule in left for rule in rules):
             complete.append(dict(bundle))
             for rule in rules:
@@ -79,10 +79,10 @@ def bundles(program_rules: Iterable[Args], live_rules: dict[Rule, None], group: 
     rest: dict[tuple[str, int, int, str], list[Rule]] = defaultdict(list)
     for rule in left:
         rest[rule.protocol, rule.from_port, rule.to_port, rule.description].append(rule)
-    return complete + [_bundle(rules, group) for rules in rest.values()]
+    return complete + [_build_combined_rule(rules, group) for rules in rest.values()]
 
 
-def _bundle(rules: list[Rule], group: str) -> Args:
+def _build_combined_rule(rules: list[Rule], group: str) -> Args:
     first = rules[0]
     every_port = first.protocol == "-1"
     bundle: Args = {
@@ -101,8 +101,8 @@ def set_rules(aws: Aws, group: str, *, egress: bool, old: Iterable[Rule], new: I
     """Replace the rules. Revoke before authorizing: EC2 treats rules that differ only in description as duplicates."""
     ec2 = aws.client("ec2")
     before, after = dict.fromkeys(old), dict.fromkeys(new)
-    revoked = [_permission(rule) for rule in before if rule not in after]
-    granted = [_permission(rule) for rule in after if rule not in before]
+    revoked = [_build_permission(rule) for rule in before if rule not in after]
+    granted = [_build_permission(rule) for rule in after if rule not in before]
     if revoked:
         revoke = ec2.revoke_security_group_egress if egress else ec2.revoke_security_group_ingress
         revoke(GroupId=group, IpPermissions=revoked)
@@ -111,7 +111,7 @@ def set_rules(aws: Aws, group: str, *, egress: bool, old: Iterable[Rule], new: I
         authorize(GroupId=group, IpPermissions=granted)
 
 
-def _permission(rule: Rule) -> dict[str, Any]:
+def _build_permission(rule: Rule) -> dict[str, Any]:
     described = {"Description": rule.description} if rule.description else {}
     source = {
         "cidr": ("IpRanges", "CidrIp"),

@@ -3,10 +3,10 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.ec2_launch_template_data import DATA, data_request, data_state
-from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.ec2_launch_template_data import DATA, build_data_request, build_data_state
+from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import arn, client_token, first, ignore_gone, to_request, to_state
+from localcloud.engine.aws.resources.requests import build_ec2_arn, client_token, find_first, ignore_gone, to_request, to_state
 
 ABSENT = ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException")
 VERSIONED = frozenset(DATA) | {"description"}
@@ -32,30 +32,30 @@ class LaunchTemplate(Resource):
         response = aws.client("ec2").create_launch_template(
             ClientToken=client_token(),
             LaunchTemplateName=physical_name(args),
-            LaunchTemplateData=template_data(args),
-            TagSpecifications=tag_specification("launch-template", args),
+            LaunchTemplateData=build_template_data(args),
+            TagSpecifications=build_tag_specification("launch-template", args),
             **to_request(args, {"description": "VersionDescription"}),
         )
         return str(response["LaunchTemplate"]["LaunchTemplateId"])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ec2 = aws.client("ec2")
-        template = first(lambda: ec2.describe_launch_templates(LaunchTemplateIds=[id])["LaunchTemplates"], *ABSENT)
+        template = find_first(lambda: ec2.describe_launch_templates(LaunchTemplateIds=[id])["LaunchTemplates"], *ABSENT)
         if template is None:
             return None
         latest = str(template["LatestVersionNumber"])
         version = ec2.describe_launch_template_versions(LaunchTemplateId=id, Versions=[latest])["LaunchTemplateVersions"][0]
         return {
-            **data_state(DATA, version["LaunchTemplateData"]),
+            **build_data_state(DATA, version["LaunchTemplateData"]),
             **to_state(version, {"description": "VersionDescription"}),
-            **read_tags(template.get("Tags")),
+            **parse_tags(template.get("Tags")),
             "name": template["LaunchTemplateName"],
-            "arn": arn(aws, f"launch-template/{id}"),
+            "arn": build_ec2_arn(aws, f"launch-template/{id}"),
             "defaultVersion": int(template["DefaultVersionNumber"]),
             "latestVersion": int(latest),
         }
 
-    def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
+    def find_recomputed_outputs(self, changed: frozenset[str]) -> frozenset[str]:
         return self.recomputed if changed & VERSIONED else frozenset()
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -65,7 +65,7 @@ class LaunchTemplate(Resource):
             response = ec2.create_launch_template_version(
                 ClientToken=client_token(),
                 LaunchTemplateId=id,
-                LaunchTemplateData=template_data(new),
+                LaunchTemplateData=build_template_data(new),
                 **to_request(new, {"description": "VersionDescription"}),
             )
             latest = response["LaunchTemplateVersion"]["VersionNumber"]
@@ -80,6 +80,6 @@ class LaunchTemplate(Resource):
             aws.client("ec2").delete_launch_template(LaunchTemplateId=id)
 
 
-def template_data(args: Args) -> dict[str, Any]:
+def build_template_data(args: Args) -> dict[str, Any]:
     """Return the template data. User data is always included, because EC2 requires at least one member."""
-    return {"UserData": "", **data_request(DATA, args)}
+    return {"UserData": "", **build_data_request(DATA, args)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.engine.aws.resource import Prop
-from localcloud.engine.aws.resources.tags import from_pairs, pairs
+from localcloud.engine.aws.resources.tags import from_pairs, to_pairs
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,26 @@ class Part:
 
     def request(self, value: Any) -> Any:
         if self.fields is not None:
-            return [data_request(self.fields, element) for element in value] if self.many else data_request(self.fields, value)
+            return (
+                [build_data_request(self.fields, element) for element in value]
+                if self.many
+                else build_data_request(self.fields, value)
+            )
         if self.item:
             return [{self.item: element} for element in value]
         if self.tags:
-            return pairs(value)
+            return to_pairs(value)
         if self.truth:
             return str(value).lower() == "true"
         return int(value) if self.number else value
 
     def state(self, value: Any) -> Any:
         if self.fields is not None:
-            return [data_state(self.fields, element) for element in value] if self.many else data_state(self.fields, value)
+            return (
+                [build_data_state(self.fields, element) for element in value]
+                if self.many
+                else build_data_state(self.fields, value)
+            )
         if self.item:
             return [element[self.item] for element in value]
         if self.tags:
@@ -58,159 +66,161 @@ class Part:
         return str(value).lower() if self.truth else value
 
 
-def data_request(parts: Mapping[str, Part], args: Mapping[str, Any]) -> dict[str, Any]:
+def build_data_request(parts: Mapping[str, Part], args: Mapping[str, Any]) -> dict[str, Any]:
     arguments = {name: args.get(name) if args.get(name) is not None else part.always for name, part in parts.items()}
     return {parts[name].theirs: parts[name].request(value) for name, value in arguments.items() if value not in (None, "", [])}
 
 
-def data_state(parts: Mapping[str, Part], data: Mapping[str, Any]) -> dict[str, Any]:
+def build_data_state(parts: Mapping[str, Part], data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: part.state(data[part.theirs]) for name, part in parts.items() if data.get(part.theirs) not in (None, "", [])}
 
 
-def text(theirs: str) -> Part:
+def text_part(theirs: str) -> Part:
     return Part(theirs)
 
 
-def number(theirs: str, always: int | None = None) -> Part:
+def number_part(theirs: str, always: int | None = None) -> Part:
     return Part(theirs, number=True, always=always, empty=0)
 
 
-def flag(theirs: str) -> Part:
+def boolean_part(theirs: str) -> Part:
     return Part(theirs, empty=False)
 
 
-def truth(theirs: str) -> Part:
+def boolean_text_part(theirs: str) -> Part:
     return Part(theirs, truth=True)
 
 
-def group(theirs: str, **fields: Part) -> Part:
+def object_part(theirs: str, **fields: Part) -> Part:
     return Part(theirs, fields=fields, empty={})
 
 
-def groups(theirs: str, **fields: Part) -> Part:
+def object_list_part(theirs: str, **fields: Part) -> Part:
     return Part(theirs, fields=fields, many=True, empty=[])
 
 
-def texts(theirs: str, item: str = "") -> Part:
+def text_list_part(theirs: str, item: str = "") -> Part:
     return Part(theirs, item=item, unordered=True, empty=[])
 
 
-EBS = group(
+EBS = object_part(
     "Ebs",
-    deleteOnTermination=truth("DeleteOnTermination"),
-    encrypted=truth("Encrypted"),
-    iops=number("Iops"),
-    kmsKeyId=text("KmsKeyId"),
-    snapshotId=text("SnapshotId"),
-    throughput=number("Throughput"),
-    volumeInitializationRate=number("VolumeInitializationRate"),
-    volumeSize=number("VolumeSize"),
-    volumeType=text("VolumeType"),
+    deleteOnTermination=boolean_text_part("DeleteOnTermination"),
+    encrypted=boolean_text_part("Encrypted"),
+    iops=number_part("Iops"),
+    kmsKeyId=text_part("KmsKeyId"),
+    snapshotId=text_part("SnapshotId"),
+    throughput=number_part("Throughput"),
+    volumeInitializationRate=number_part("VolumeInitializationRate"),
+    volumeSize=number_part("VolumeSize"),
+    volumeType=text_part("VolumeType"),
 )
-INTERFACE = groups(
+INTERFACE = object_list_part(
     "NetworkInterfaces",
-    associateCarrierIpAddress=truth("AssociateCarrierIpAddress"),
-    associatePublicIpAddress=truth("AssociatePublicIpAddress"),
-    connectionTrackingSpecification=group(
+    associateCarrierIpAddress=boolean_text_part("AssociateCarrierIpAddress"),
+    associatePublicIpAddress=boolean_text_part("AssociatePublicIpAddress"),
+    connectionTrackingSpecification=object_part(
         "ConnectionTrackingSpecification",
-        tcpEstablishedTimeout=number("TcpEstablishedTimeout"),
-        udpStreamTimeout=number("UdpStreamTimeout"),
-        udpTimeout=number("UdpTimeout"),
+        tcpEstablishedTimeout=number_part("TcpEstablishedTimeout"),
+        udpStreamTimeout=number_part("UdpStreamTimeout"),
+        udpTimeout=number_part("UdpTimeout"),
     ),
-    deleteOnTermination=truth("DeleteOnTermination"),
-    description=text("Description"),
-    deviceIndex=number("DeviceIndex", always=0),
-    enaQueueCount=number("EnaQueueCount"),
-    enaSrdSpecification=group(
+    deleteOnTermination=boolean_text_part("DeleteOnTermination"),
+    description=text_part("Description"),
+    deviceIndex=number_part("DeviceIndex", always=0),
+    enaQueueCount=number_part("EnaQueueCount"),
+    enaSrdSpecification=object_part(
         "EnaSrdSpecification",
-        enaSrdEnabled=flag("EnaSrdEnabled"),
-        enaSrdUdpSpecification=group("EnaSrdUdpSpecification", enaSrdUdpEnabled=flag("EnaSrdUdpEnabled")),
+        enaSrdEnabled=boolean_part("EnaSrdEnabled"),
+        enaSrdUdpSpecification=object_part("EnaSrdUdpSpecification", enaSrdUdpEnabled=boolean_part("EnaSrdUdpEnabled")),
     ),
-    interfaceType=text("InterfaceType"),
-    ipv4AddressCount=number("SecondaryPrivateIpAddressCount"),
-    ipv4PrefixCount=number("Ipv4PrefixCount"),
-    ipv4Prefixes=texts("Ipv4Prefixes", item="Ipv4Prefix"),
-    ipv6AddressCount=number("Ipv6AddressCount"),
-    ipv6Addresses=texts("Ipv6Addresses", item="Ipv6Address"),
-    ipv6PrefixCount=number("Ipv6PrefixCount"),
-    ipv6Prefixes=texts("Ipv6Prefixes", item="Ipv6Prefix"),
-    networkCardIndex=number("NetworkCardIndex", always=0),
-    networkInterfaceId=text("NetworkInterfaceId"),
-    primaryIpv6=truth("PrimaryIpv6"),
-    privateIpAddress=text("PrivateIpAddress"),
-    securityGroups=texts("Groups"),
-    subnetId=text("SubnetId"),
+    interfaceType=text_part("InterfaceType"),
+    ipv4AddressCount=number_part("SecondaryPrivateIpAddressCount"),
+    ipv4PrefixCount=number_part("Ipv4PrefixCount"),
+    ipv4Prefixes=text_list_part("Ipv4Prefixes", item="Ipv4Prefix"),
+    ipv6AddressCount=number_part("Ipv6AddressCount"),
+    ipv6Addresses=text_list_part("Ipv6Addresses", item="Ipv6Address"),
+    ipv6PrefixCount=number_part("Ipv6PrefixCount"),
+    ipv6Prefixes=text_list_part("Ipv6Prefixes", item="Ipv6Prefix"),
+    networkCardIndex=number_part("NetworkCardIndex", always=0),
+    networkInterfaceId=text_part("NetworkInterfaceId"),
+    primaryIpv6=boolean_text_part("PrimaryIpv6"),
+    privateIpAddress=text_part("PrivateIpAddress"),
+    securityGroups=text_list_part("Groups"),
+    subnetId=text_part("SubnetId"),
 )
 DATA: Mapping[str, Part] = {
-    "blockDeviceMappings": groups(
+    "blockDeviceMappings": object_list_part(
         "BlockDeviceMappings",
-        deviceName=text("DeviceName"),
+        deviceName=text_part("DeviceName"),
         ebs=EBS,
-        noDevice=text("NoDevice"),
-        virtualName=text("VirtualName"),
+        noDevice=text_part("NoDevice"),
+        virtualName=text_part("VirtualName"),
     ),
-    "capacityReservationSpecification": group(
+    "capacityReservationSpecification": object_part(
         "CapacityReservationSpecification",
-        capacityReservationPreference=text("CapacityReservationPreference"),
-        capacityReservationTarget=group(
+        capacityReservationPreference=text_part("CapacityReservationPreference"),
+        capacityReservationTarget=object_part(
             "CapacityReservationTarget",
-            capacityReservationId=text("CapacityReservationId"),
-            capacityReservationResourceGroupArn=text("CapacityReservationResourceGroupArn"),
+            capacityReservationId=text_part("CapacityReservationId"),
+            capacityReservationResourceGroupArn=text_part("CapacityReservationResourceGroupArn"),
         ),
     ),
-    "cpuOptions": group("CpuOptions", coreCount=number("CoreCount"), threadsPerCore=number("ThreadsPerCore")),
-    "disableApiStop": flag("DisableApiStop"),
-    "disableApiTermination": flag("DisableApiTermination"),
-    "ebsOptimized": truth("EbsOptimized"),
-    "enclaveOptions": group("EnclaveOptions", enabled=flag("Enabled")),
-    "hibernationOptions": group("HibernationOptions", configured=flag("Configured")),
-    "iamInstanceProfile": group("IamInstanceProfile", arn=text("Arn"), name=text("Name")),
-    "imageId": text("ImageId"),
-    "instanceInitiatedShutdownBehavior": text("InstanceInitiatedShutdownBehavior"),
-    "instanceMarketOptions": group(
+    "cpuOptions": object_part("CpuOptions", coreCount=number_part("CoreCount"), threadsPerCore=number_part("ThreadsPerCore")),
+    "disableApiStop": boolean_part("DisableApiStop"),
+    "disableApiTermination": boolean_part("DisableApiTermination"),
+    "ebsOptimized": boolean_text_part("EbsOptimized"),
+    "enclaveOptions": object_part("EnclaveOptions", enabled=boolean_part("Enabled")),
+    "hibernationOptions": object_part("HibernationOptions", configured=boolean_part("Configured")),
+    "iamInstanceProfile": object_part("IamInstanceProfile", arn=text_part("Arn"), name=text_part("Name")),
+    "imageId": text_part("ImageId"),
+    "instanceInitiatedShutdownBehavior": text_part("InstanceInitiatedShutdownBehavior"),
+    "instanceMarketOptions": object_part(
         "InstanceMarketOptions",
-        marketType=text("MarketType"),
-        spotOptions=group(
+        marketType=text_part("MarketType"),
+        spotOptions=object_part(
             "SpotOptions",
-            blockDurationMinutes=number("BlockDurationMinutes"),
-            instanceInterruptionBehavior=text("InstanceInterruptionBehavior"),
-            maxPrice=text("MaxPrice"),
-            spotInstanceType=text("SpotInstanceType"),
+            blockDurationMinutes=number_part("BlockDurationMinutes"),
+            instanceInterruptionBehavior=text_part("InstanceInterruptionBehavior"),
+            maxPrice=text_part("MaxPrice"),
+            spotInstanceType=text_part("SpotInstanceType"),
         ),
     ),
-    "instanceType": text("InstanceType"),
-    "keyName": text("KeyName"),
-    "maintenanceOptions": group("MaintenanceOptions", autoRecovery=text("AutoRecovery")),
-    "metadataOptions": group(
+    "instanceType": text_part("InstanceType"),
+    "keyName": text_part("KeyName"),
+    "maintenanceOptions": object_part("MaintenanceOptions", autoRecovery=text_part("AutoRecovery")),
+    "metadataOptions": object_part(
         "MetadataOptions",
-        httpEndpoint=text("HttpEndpoint"),
-        httpProtocolIpv6=text("HttpProtocolIpv6"),
-        httpPutResponseHopLimit=number("HttpPutResponseHopLimit"),
-        httpTokens=text("HttpTokens"),
-        instanceMetadataTags=text("InstanceMetadataTags"),
+        httpEndpoint=text_part("HttpEndpoint"),
+        httpProtocolIpv6=text_part("HttpProtocolIpv6"),
+        httpPutResponseHopLimit=number_part("HttpPutResponseHopLimit"),
+        httpTokens=text_part("HttpTokens"),
+        instanceMetadataTags=text_part("InstanceMetadataTags"),
     ),
-    "monitoring": group("Monitoring", enabled=flag("Enabled")),
+    "monitoring": object_part("Monitoring", enabled=boolean_part("Enabled")),
     "networkInterfaces": INTERFACE,
-    "networkPerformanceOptions": group("NetworkPerformanceOptions", bandwidthWeighting=text("BandwidthWeighting")),
-    "placement": group(
+    "networkPerformanceOptions": object_part("NetworkPerformanceOptions", bandwidthWeighting=text_part("BandwidthWeighting")),
+    "placement": object_part(
         "Placement",
-        affinity=text("Affinity"),
-        availabilityZone=text("AvailabilityZone"),
-        groupId=text("GroupId"),
-        groupName=text("GroupName"),
-        hostId=text("HostId"),
-        hostResourceGroupArn=text("HostResourceGroupArn"),
-        partitionNumber=number("PartitionNumber"),
-        spreadDomain=text("SpreadDomain"),
-        tenancy=text("Tenancy"),
+        affinity=text_part("Affinity"),
+        availabilityZone=text_part("AvailabilityZone"),
+        groupId=text_part("GroupId"),
+        groupName=text_part("GroupName"),
+        hostId=text_part("HostId"),
+        hostResourceGroupArn=text_part("HostResourceGroupArn"),
+        partitionNumber=number_part("PartitionNumber"),
+        spreadDomain=text_part("SpreadDomain"),
+        tenancy=text_part("Tenancy"),
     ),
-    "privateDnsNameOptions": group(
+    "privateDnsNameOptions": object_part(
         "PrivateDnsNameOptions",
-        enableResourceNameDnsARecord=flag("EnableResourceNameDnsARecord"),
-        enableResourceNameDnsAaaaRecord=flag("EnableResourceNameDnsAAAARecord"),
-        hostnameType=text("HostnameType"),
+        enableResourceNameDnsARecord=boolean_part("EnableResourceNameDnsARecord"),
+        enableResourceNameDnsAaaaRecord=boolean_part("EnableResourceNameDnsAAAARecord"),
+        hostnameType=text_part("HostnameType"),
     ),
-    "tagSpecifications": groups("TagSpecifications", resourceType=text("ResourceType"), tags=Part("Tags", tags=True, empty={})),
-    "userData": text("UserData"),
-    "vpcSecurityGroupIds": texts("SecurityGroupIds"),
+    "tagSpecifications": object_list_part(
+        "TagSpecifications", resourceType=text_part("ResourceType"), tags=Part("Tags", tags=True, empty={})
+    ),
+    "userData": text_part("UserData"),
+    "vpcSecurityGroupIds": text_list_part("SecurityGroupIds"),
 }

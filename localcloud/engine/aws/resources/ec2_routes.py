@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
-    arn,
+    build_ec2_arn,
     client_token,
-    completing,
-    first,
+    find_first,
     ignore_gone,
+    report_partial_creation,
     retry,
     to_request,
     to_state,
-    wait_gone,
+    wait_until_gone,
 )
 
 TIMEOUT = 5 * MINUTE
@@ -45,12 +45,12 @@ INLINE = {
 in separate route resources."""
 
 
-def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
+def describe_route_table(aws: Aws, id: str) -> dict[str, Any] | None:
     ec2 = aws.client("ec2")
-    return first(lambda: ec2.describe_route_tables(RouteTableIds=[id])["RouteTables"], "InvalidRouteTableID.NotFound")
+    return find_first(lambda: ec2.describe_route_tables(RouteTableIds=[id])["RouteTables"], "InvalidRouteTableID.NotFound")
 
 
-def destination_of(route: Mapping[str, Any]) -> dict[str, str]:
+def get_destination(route: Mapping[str, Any]) -> dict[str, str]:
     """Return the destination of a route in a request or response. The destination identifies the route in its table."""
     return {key: route[key] for key in DESTINATIONS.values() if route.get(key)}
 
@@ -67,23 +67,23 @@ class RouteTable(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         table = aws.client("ec2").create_route_table(
-            VpcId=args["vpcId"], ClientToken=client_token(), TagSpecifications=tag_specification("route-table", args)
+            VpcId=args["vpcId"], ClientToken=client_token(), TagSpecifications=build_tag_specification("route-table", args)
         )["RouteTable"]
         id = str(table["RouteTableId"])
-        with completing(id):
-            aws.wait(f"EC2 Route Table ({id}) create", lambda: describe_table(aws, id), timeout=TIMEOUT)
+        with report_partial_creation(id):
+            aws.wait(f"EC2 Route Table ({id}) create", lambda: describe_route_table(aws, id), timeout=TIMEOUT)
             self._set_routes(aws, id, [], args.get("routes") or [])
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        table = describe_table(aws, id)
+        table = describe_route_table(aws, id)
         if table is None:
             return None
         return {
             "vpcId": table["VpcId"],
-            "routes": [to_state(route, INLINE) for route in table.get("Routes") or [] if is_ours(route)],
-            **read_tags(table.get("Tags")),
-            "arn": arn(aws, f"route-table/{id}", table.get("OwnerId")),
+            "routes": [to_state(route, INLINE) for route in table.get("Routes") or [] if is_manageable(route)],
+            **parse_tags(table.get("Tags")),
+            "arn": build_ec2_arn(aws, f"route-table/{id}", table.get("OwnerId")),
             "ownerId": table.get("OwnerId", aws.account_id),
         }
 
@@ -94,7 +94,7 @@ class RouteTable(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        table = describe_table(aws, id)
+        table = describe_route_table(aws, id)
         if table is None:
             return
         ec2 = aws.client("ec2")
@@ -108,12 +108,12 @@ class RouteTable(Resource):
     @staticmethod
     def _set_routes(aws: Aws, id: str, old: list[Args], new: list[Args]) -> None:
         ec2 = aws.client("ec2")
-        before = {destination_key(route): route for route in (to_request(route, INLINE) for route in old)}
-        after = {destination_key(route): route for route in (to_request(route, INLINE) for route in new)}
+        before = {format_destination(route): route for route in (to_request(route, INLINE) for route in old)}
+        after = {format_destination(route): route for route in (to_request(route, INLINE) for route in new)}
         for key, route in before.items():
             if key not in after:
                 with ignore_gone("InvalidRoute.NotFound"):
-                    ec2.delete_route(RouteTableId=id, **destination_of(route))
+                    ec2.delete_route(RouteTableId=id, **get_destination(route))
         for key, route in after.items():
             if key not in before:
                 ec2.create_route(RouteTableId=id, **route)
@@ -121,11 +121,11 @@ class RouteTable(Resource):
                 ec2.replace_route(RouteTableId=id, **route)
 
 
-def destination_key(route: Mapping[str, Any]) -> str:
-    return "".join(destination_of(route).values())
+def format_destination(route: Mapping[str, Any]) -> str:
+    return "".join(get_destination(route).values())
 
 
-def is_ours(route: Mapping[str, Any]) -> bool:
+def is_manageable(route: Mapping[str, Any]) -> bool:
     """Return whether a Pulumi program can manage the route. Programs cannot manage the local route, propagated
     routes or routes to gateway endpoints."""
     gateway = str(route.get("GatewayId") or "")
@@ -155,9 +155,9 @@ class Route(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         table, request = str(args["routeTableId"]), to_request(args, {**DESTINATIONS, **TARGETS})
         aws.client("ec2").create_route(RouteTableId=table, **request)
-        id = f"r-{table}{zlib.crc32(destination_key(request).encode())}"
-        with completing(id):
-            self._wait(aws, id, args)
+        id = f"r-{table}{zlib.crc32(format_destination(request).encode())}"
+        with report_partial_creation(id):
+            self._wait_for_route(aws, id, args)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -166,23 +166,23 @@ class Route(Resource):
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         aws.client("ec2").replace_route(RouteTableId=new["routeTableId"], **to_request(new, {**DESTINATIONS, **TARGETS}))
-        self._wait(aws, id, new)
+        self._wait_for_route(aws, id, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone("InvalidRoute.NotFound", "InvalidRouteTableID.NotFound"):
             aws.client("ec2").delete_route(RouteTableId=state["routeTableId"], **to_request(state, DESTINATIONS))
-        wait_gone(aws, f"EC2 Route ({id})", partial(self._find, aws, state), timeout=TIMEOUT)
+        wait_until_gone(aws, f"EC2 Route ({id})", partial(self._find, aws, state), timeout=TIMEOUT)
 
-    def _wait(self, aws: Aws, id: str, args: Args) -> None:
+    def _wait_for_route(self, aws: Aws, id: str, args: Args) -> None:
         aws.wait(f"EC2 Route ({id})", lambda: self._find(aws, args), timeout=TIMEOUT)
 
     @staticmethod
     def _find(aws: Aws, route_args: Mapping[str, Any]) -> dict[str, Any] | None:
         if not route_args.get("routeTableId"):
             raise Failed("a route is identified by its table and destination, so it cannot be imported by id")
-        table = describe_table(aws, route_args["routeTableId"]) or {}
+        table = describe_route_table(aws, route_args["routeTableId"]) or {}
         destination = to_request(route_args, DESTINATIONS)
-        return next((route for route in table.get("Routes") or [] if destination_of(route) == destination), None)
+        return next((route for route in table.get("Routes") or [] if get_destination(route) == destination), None)
 
 
 @register
@@ -196,7 +196,7 @@ class RouteTableAssociation(Resource):
         associate = partial(ec2.associate_route_table, SubnetId=args["subnetId"], RouteTableId=args["routeTableId"])
         answer = retry(aws, "EC2 Route Table Association", associate, "InvalidRouteTableID.NotFound", timeout=TIMEOUT)
         id = str(answer["AssociationId"])
-        with completing(id):
+        with report_partial_creation(id):
             aws.wait(f"EC2 Route Table Association ({id}) create", partial(self._find, aws, id, args), timeout=TIMEOUT)
         return id
 

@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import arn, first, ignore_gone, to_request, to_state
+from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
+from localcloud.engine.aws.resources.requests import build_ec2_arn, find_first, ignore_gone, to_request, to_state
 
 SOURCES = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "InvalidGroup.NotFound")
@@ -12,7 +12,7 @@ ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "
 PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp", "58": "icmpv6", "all": "-1"}
 
 
-def protocol_name(protocol: str) -> str:
+def canonical_protocol_name(protocol: str) -> str:
     """Return the canonical name of a protocol, e.g. `tcp` for `6`, `TCP` and `tcp`."""
     return PROTOCOLS.get(protocol.lower(), protocol.lower())
 
@@ -51,14 +51,14 @@ class SecurityGroupRule(Resource):
         authorize = ec2.authorize_security_group_egress if self.is_egress else ec2.authorize_security_group_ingress
         answer = authorize(
             GroupId=args["securityGroupId"],
-            IpPermissions=[permission(args)],
-            TagSpecifications=tag_specification("security-group-rule", args),
+            IpPermissions=[build_ip_permission(args)],
+            TagSpecifications=build_tag_specification("security-group-rule", args),
         )
         return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ec2 = aws.client("ec2")
-        rule = first(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
+        rule = find_first(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
         if rule is None or bool(rule.get("IsEgress")) != self.is_egress:
             return None
         state = to_state(rule, self.SEEN)
@@ -66,17 +66,17 @@ class SecurityGroupRule(Resource):
             if state.get(port) == -1 and port not in recorded:  # AWS returns -1 for ports that are not set
                 del state[port]
         protocol = str(rule["IpProtocol"])
-        same = protocol_name(str(recorded.get("ipProtocol", protocol))) == protocol_name(protocol)
+        same = canonical_protocol_name(str(recorded.get("ipProtocol", protocol))) == canonical_protocol_name(protocol)
         referenced = rule.get("ReferencedGroupInfo") or {}
         return {
             **state,
             "ipProtocol": recorded.get("ipProtocol", protocol) if same else protocol,
             **to_state(referenced, {"referencedSecurityGroupId": "GroupId"}),
-            **read_tags(rule.get("Tags")),
-            "arn": arn(aws, f"security-group-rule/{id}", rule.get("GroupOwnerId")),
+            **parse_tags(rule.get("Tags")),
+            "arn": build_ec2_arn(aws, f"security-group-rule/{id}", rule.get("GroupOwnerId")),
         }
 
-    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+    def find_replacement_triggers(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
         """Replace a rule if the type of its source changes: EC2 can change only the source's value in place."""
         before = {name for name in SOURCES if old.get(name)}
         after = {name for name in SOURCES if new.get(name)}
@@ -104,7 +104,7 @@ class SecurityGroupRule(Resource):
             revoke(GroupId=state["securityGroupId"], SecurityGroupRuleIds=[id])
 
 
-def permission(args: Args) -> dict[str, Any]:
+def build_ip_permission(args: Args) -> dict[str, Any]:
     """Return the rule as `IpPermissions` for EC2's authorize request."""
     described = {"Description": args["description"]} if args.get("description") else {}
     rule: dict[str, Any] = {"IpProtocol": args["ipProtocol"]}

@@ -4,14 +4,14 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
-    arn,
-    completing,
-    find_lingering_interfaces,
-    first,
+    build_ec2_arn,
+    describe_network_interfaces,
+    find_first,
     ignore_gone,
+    report_partial_creation,
     retry,
     to_request,
     to_state,
@@ -44,10 +44,10 @@ class Vpc(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = to_request(args, self.CREATE_NAMES)
-        vpc = aws.client("ec2").create_vpc(**request, TagSpecifications=tag_specification("vpc", args))["Vpc"]
+        vpc = aws.client("ec2").create_vpc(**request, TagSpecifications=build_tag_specification("vpc", args))["Vpc"]
         id = str(vpc["VpcId"])
-        with completing(id):
-            aws.wait(f"EC2 VPC ({id}) create", lambda: self._available(aws, id), timeout=VPC_TIMEOUT)
+        with report_partial_creation(id):
+            aws.wait(f"EC2 VPC ({id}) create", lambda: self._describe_if_available(aws, id), timeout=VPC_TIMEOUT)
             self._set_attributes(aws, id, args, frozenset(self.ATTRIBUTES))
         return id
 
@@ -63,9 +63,9 @@ class Vpc(Resource):
         main_table = tables[0]["RouteTableId"] if tables else ""
         return {
             **to_state(vpc, self.OUTPUTS),
-            **{name: self._attribute(aws, id, theirs) for name, theirs in self.ATTRIBUTES.items()},
-            **read_tags(vpc.get("Tags")),
-            "arn": arn(aws, f"vpc/{id}", vpc["OwnerId"]),
+            **{name: self._read_attribute(aws, id, theirs) for name, theirs in self.ATTRIBUTES.items()},
+            **parse_tags(vpc.get("Tags")),
+            "arn": build_ec2_arn(aws, f"vpc/{id}", vpc["OwnerId"]),
             "mainRouteTableId": main_table,
             "defaultRouteTableId": main_table,
             "defaultNetworkAclId": acls[0]["NetworkAclId"] if acls else "",
@@ -94,15 +94,15 @@ class Vpc(Resource):
                 aws.client("ec2").modify_vpc_attribute(VpcId=id, **{theirs: {"Value": new_value}})
 
     @staticmethod
-    def _attribute(aws: Aws, id: str, name: str) -> bool:
+    def _read_attribute(aws: Aws, id: str, name: str) -> bool:
         attribute = name[0].lower() + name[1:]
         return bool(aws.client("ec2").describe_vpc_attribute(VpcId=id, Attribute=attribute)[name]["Value"])
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return first(lambda: aws.client("ec2").describe_vpcs(VpcIds=[id])["Vpcs"], "InvalidVpcID.NotFound")
+        return find_first(lambda: aws.client("ec2").describe_vpcs(VpcIds=[id])["Vpcs"], "InvalidVpcID.NotFound")
 
-    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+    def _describe_if_available(self, aws: Aws, id: str) -> dict[str, Any] | None:
         vpc = self._describe(aws, id)
         return vpc if vpc and vpc["State"] == "available" else None
 
@@ -129,11 +129,13 @@ class Subnet(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = to_request(args, self.CREATE_NAMES)
-        subnet = aws.client("ec2").create_subnet(**request, TagSpecifications=tag_specification("subnet", args))["Subnet"]
+        subnet = aws.client("ec2").create_subnet(**request, TagSpecifications=build_tag_specification("subnet", args))["Subnet"]
         id = str(subnet["SubnetId"])
-        with completing(id):
-            available = aws.wait(f"EC2 Subnet ({id}) create", lambda: self._available(aws, id), timeout=SUBNET_CREATED)
-            actual = self._attributes(available)
+        with report_partial_creation(id):
+            available = aws.wait(
+                f"EC2 Subnet ({id}) create", lambda: self._describe_if_available(aws, id), timeout=SUBNET_CREATED
+            )
+            actual = self._parse_attributes(available)
             self._set_attributes(aws, id, args, frozenset(name for name in actual if actual[name] != bool(args.get(name))))
         return id
 
@@ -143,9 +145,9 @@ class Subnet(Resource):
             return None
         return {
             **to_state(subnet, {**self.CREATE_NAMES, "ownerId": "OwnerId"}),
-            **read_tags(subnet.get("Tags")),
-            "arn": arn(aws, f"subnet/{id}", subnet["OwnerId"]),
-            **self._attributes(subnet),
+            **parse_tags(subnet.get("Tags")),
+            "arn": build_ec2_arn(aws, f"subnet/{id}", subnet["OwnerId"]),
+            **self._parse_attributes(subnet),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -155,7 +157,7 @@ class Subnet(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         ec2 = aws.client("ec2")
-        find_lingering_interfaces(aws, "subnet-id", id)
+        describe_network_interfaces(aws, "subnet-id", id)
         with ignore_gone("InvalidSubnetID.NotFound"):
             delete = partial(ec2.delete_subnet, SubnetId=id)
             retry(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
@@ -171,7 +173,7 @@ class Subnet(Resource):
             ec2.modify_subnet_attribute(SubnetId=id, EnableResourceNameDnsARecordOnLaunch={"Value": adds_record})
 
     @staticmethod
-    def _attributes(subnet: dict[str, Any]) -> dict[str, bool]:
+    def _parse_attributes(subnet: dict[str, Any]) -> dict[str, bool]:
         dns = subnet.get("PrivateDnsNameOptionsOnLaunch") or {}
         return {
             "mapPublicIpOnLaunch": bool(subnet.get("MapPublicIpOnLaunch")),
@@ -180,8 +182,8 @@ class Subnet(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return first(lambda: aws.client("ec2").describe_subnets(SubnetIds=[id])["Subnets"], "InvalidSubnetID.NotFound")
+        return find_first(lambda: aws.client("ec2").describe_subnets(SubnetIds=[id])["Subnets"], "InvalidSubnetID.NotFound")
 
-    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+    def _describe_if_available(self, aws: Aws, id: str) -> dict[str, Any] | None:
         subnet = self._describe(aws, id)
         return subnet if subnet and subnet["State"] == "available" else None

@@ -6,8 +6,8 @@ from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import code_of, first, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
+from localcloud.engine.aws.resources.requests import find_first, get_error_code, ignore_gone, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
 
 ABSENT = "RepositoryNotFoundException"
 ENCRYPTION = {"encryptionType": "encryptionType", "kmsKey": "kmsKey"}
@@ -42,14 +42,14 @@ class Repository(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        name, tags = physical_name(args), program_tags(args)
+        name, tags = physical_name(args), get_program_tags(args)
         encryption = [
             to_request({"encryptionType": "AES256", **configuration}, ENCRYPTION)
             for configuration in args.get("encryptionConfigurations") or ()
         ]
         aws.client("ecr").create_repository(
             repositoryName=name,
-            tags=pairs(tags),
+            tags=to_pairs(tags),
             **to_request(args, self.CREATE_NAMES),
             **({"encryptionConfiguration": encryption[0]} if encryption else {}),
         )
@@ -57,12 +57,12 @@ class Repository(Resource):
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ecr = aws.client("ecr")
-        repository = first(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
+        repository = find_first(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
         if repository is None:
             return None
         return {
             **to_state(repository, self.OUTPUTS),
-            **tag_state(from_pairs(ecr.list_tags_for_resource(resourceArn=repository["repositoryArn"])["tags"])),
+            **build_tag_state(from_pairs(ecr.list_tags_for_resource(resourceArn=repository["repositoryArn"])["tags"])),
             "encryptionConfigurations": [to_state(repository["encryptionConfiguration"], ENCRYPTION)],
         }
 
@@ -74,11 +74,11 @@ class Repository(Resource):
             scanning = new.get("imageScanningConfiguration") or {"scanOnPush": False}
             ecr.put_image_scanning_configuration(repositoryName=id, imageScanningConfiguration=scanning)
         if "tags" in changed:
-            change_tags(
+            apply_tag_changes(
                 old,
                 new,
                 remove=lambda keys: ecr.untag_resource(resourceArn=old["arn"], tagKeys=keys),
-                write=lambda tags: ecr.tag_resource(resourceArn=old["arn"], tags=pairs(tags)),
+                write=lambda tags: ecr.tag_resource(resourceArn=old["arn"], tags=to_pairs(tags)),
             )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
@@ -87,7 +87,7 @@ class Repository(Resource):
             with ignore_gone(ABSENT):
                 aws.client("ecr").delete_repository(repositoryName=id, force=bool(state.get("forceDelete")))
         except ClientError as error:
-            if code_of(error) != "RepositoryNotEmptyException":
+            if get_error_code(error) != "RepositoryNotEmptyException":
                 raise
             raise Failed(f"not empty, consider using force_delete: {error}") from None
 
@@ -106,10 +106,10 @@ class LifecyclePolicy(Resource):
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ecr = aws.client("ecr")
 
-        def fetch() -> list[dict[str, Any]]:
+        def fetch_policy() -> list[dict[str, Any]]:
             return [ecr.get_lifecycle_policy(repositoryName=id)]
 
-        policy = first(fetch, ABSENT, "LifecyclePolicyNotFoundException")
+        policy = find_first(fetch_policy, ABSENT, "LifecyclePolicyNotFoundException")
         if policy is None:
             return None
         return to_state(policy, {"repository": "repositoryName", "policy": "lifecyclePolicyText", "registryId": "registryId"})

@@ -6,8 +6,8 @@ from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
-from localcloud.engine.aws.resources.requests import code_of, completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
+from localcloud.engine.aws.resources.requests import get_error_code, ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
 
 FILE_SYSTEM_GONE = "FileSystemNotFound"
 POLICY_GONE = "PolicyNotFound"
@@ -20,22 +20,22 @@ TRANSITIONS = {
 DNS_SUFFIXES = {"aws": "amazonaws.com", "aws-cn": "amazonaws.com.cn", "aws-us-gov": "amazonaws.com"}
 
 
-def efs_arn(aws: Aws, kind: str, id: str) -> str:
+def build_efs_arn(aws: Aws, kind: str, id: str) -> str:
     return f"arn:{aws.partition}:elasticfilesystem:{aws.region}:{aws.account_id}:{kind}/{id}"
 
 
-def dns_name(aws: Aws, file_system: str) -> str:
+def build_dns_name(aws: Aws, file_system: str) -> str:
     return f"{file_system}.efs.{aws.region}.{DNS_SUFFIXES[aws.partition]}"
 
 
 def update_tags(aws: Aws, id: str, old: State, new: Args) -> None:
     """Update the tags of a file system or access point."""
     efs = aws.client("efs")
-    change_tags(
+    apply_tag_changes(
         old,
         new,
         remove=lambda keys: efs.untag_resource(ResourceId=id, TagKeys=keys),
-        write=lambda tags: efs.tag_resource(ResourceId=id, Tags=pairs(tags)),
+        write=lambda tags: efs.tag_resource(ResourceId=id, Tags=to_pairs(tags)),
     )
 
 
@@ -76,14 +76,14 @@ class FileSystem(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         efs = aws.client("efs")
-        response = efs.create_file_system(Tags=pairs(program_tags(args)), **to_request(args, self.CREATE_NAMES))
+        response = efs.create_file_system(Tags=to_pairs(get_program_tags(args)), **to_request(args, self.CREATE_NAMES))
         id = str(response["FileSystemId"])
-        with completing(id):
-            self._wait(aws, id, f"EFS File System ({id}) create", "creating")
+        with report_partial_creation(id):
+            self._wait_until_available(aws, id, f"EFS File System ({id}) create", "creating")
             if args.get("protection"):
-                self._protect(aws, id, args)
+                self._update_protection(aws, id, args)
             if args.get("lifecyclePolicies"):
-                self._keep(aws, id, args)
+                self._put_lifecycle_policies(aws, id, args)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -96,11 +96,11 @@ class FileSystem(Resource):
         size = file_system.get("SizeInBytes") or {}
         return {
             **to_state(file_system, self.OUTPUTS),
-            **tag_state(from_pairs(file_system.get("Tags"))),
+            **build_tag_state(from_pairs(file_system.get("Tags"))),
             **({"protection": {"replicationOverwrite": protection}} if protection else {}),
             "lifecyclePolicies": [to_state(policy, TRANSITIONS) for policy in policies],
             "sizeInBytes": [to_state(size, {"value": "Value", "valueInIa": "ValueInIA", "valueInStandard": "ValueInStandard"})],
-            "dnsName": dns_name(aws, id),
+            "dnsName": build_dns_name(aws, id),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -108,27 +108,27 @@ class FileSystem(Resource):
             mode = new.get("throughputMode") or "bursting"
             rate = {"ProvisionedThroughputInMibps": new["provisionedThroughputInMibps"]} if mode == "provisioned" else {}
             aws.client("efs").update_file_system(FileSystemId=id, ThroughputMode=mode, **rate)
-            self._wait(aws, id, f"EFS File System ({id}) update", "updating")
+            self._wait_until_available(aws, id, f"EFS File System ({id}) update", "updating")
         if "protection" in changed:
-            self._protect(aws, id, new)
+            self._update_protection(aws, id, new)
         if "lifecyclePolicies" in changed:
-            self._keep(aws, id, new)
+            self._put_lifecycle_policies(aws, id, new)
         if "tags" in changed:
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(FILE_SYSTEM_GONE):
             aws.client("efs").delete_file_system(FileSystemId=id)
-        await_gone(aws, f"EFS File System ({id}) delete", lambda: self._status(aws, id), failures=["error"], timeout=TIMEOUT)
+        await_gone(aws, f"EFS File System ({id}) delete", lambda: self._read_status(aws, id), failures=["error"], timeout=TIMEOUT)
 
     @staticmethod
-    def _protect(aws: Aws, id: str, args: Args) -> None:
+    def _update_protection(aws: Aws, id: str, args: Args) -> None:
         overwrite_protection = (args.get("protection") or {}).get("replicationOverwrite")
         if overwrite_protection:
             aws.client("efs").update_file_system_protection(FileSystemId=id, ReplicationOverwriteProtection=overwrite_protection)
 
     @staticmethod
-    def _keep(aws: Aws, id: str, args: Args) -> None:
+    def _put_lifecycle_policies(aws: Aws, id: str, args: Args) -> None:
         policies = [to_request(policy, TRANSITIONS) for policy in args.get("lifecyclePolicies") or []]
         aws.client("efs").put_lifecycle_configuration(FileSystemId=id, LifecyclePolicies=policies)
 
@@ -141,12 +141,12 @@ class FileSystem(Resource):
             return None
         return file_systems[0] if file_systems else None
 
-    def _status(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         file_system = self._describe(aws, id)
         return Seen(file_system["LifeCycleState"]) if file_system and file_system["LifeCycleState"] != "deleted" else None
 
-    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
-        await_status(aws, doing, lambda: self._status(aws, id), target="available", pending=[pending], timeout=TIMEOUT)
+    def _wait_until_available(self, aws: Aws, id: str, doing: str, pending: str) -> None:
+        await_status(aws, doing, lambda: self._read_status(aws, id), target="available", pending=[pending], timeout=TIMEOUT)
 
 
 @register
@@ -167,7 +167,7 @@ class FileSystemPolicy(Resource):
         try:
             response = aws.client("efs").describe_file_system_policy(FileSystemId=id)
         except ClientError as error:
-            if code_of(error) in (POLICY_GONE, FILE_SYSTEM_GONE):
+            if get_error_code(error) in (POLICY_GONE, FILE_SYSTEM_GONE):
                 return None
             raise
         return {"fileSystemId": id, "policy": response["Policy"]}
@@ -197,7 +197,7 @@ class BackupPolicy(Resource):
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        current = self._status(aws, id)
+        current = self._read_status(aws, id)
         return {"fileSystemId": id, "backupPolicy": {"status": current.status}} if current else None
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -211,13 +211,13 @@ class BackupPolicy(Resource):
         aws.client("efs").put_backup_policy(FileSystemId=id, BackupPolicy={"Status": status})
         pending = {"ENABLED": "ENABLING", "DISABLED": "DISABLING"}[status]
         doing = f"EFS Backup Policy ({id}) {'enable' if status == 'ENABLED' else 'disable'}"
-        await_status(aws, doing, lambda: self._status(aws, id), target=status, pending=[pending], timeout=TIMEOUT)
+        await_status(aws, doing, lambda: self._read_status(aws, id), target=status, pending=[pending], timeout=TIMEOUT)
 
     @staticmethod
-    def _status(aws: Aws, id: str) -> Seen | None:
+    def _read_status(aws: Aws, id: str) -> Seen | None:
         try:
             return Seen(aws.client("efs").describe_backup_policy(FileSystemId=id)["BackupPolicy"]["Status"])
         except ClientError as error:
-            if code_of(error) in (FILE_SYSTEM_GONE, POLICY_GONE):
+            if get_error_code(error) in (FILE_SYSTEM_GONE, POLICY_GONE):
                 return None
             raise

@@ -3,10 +3,10 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.efs import FILE_SYSTEM_GONE, TIMEOUT, dns_name, efs_arn, update_tags
+from localcloud.engine.aws.resources.efs import FILE_SYSTEM_GONE, TIMEOUT, build_dns_name, build_efs_arn, update_tags
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
-from localcloud.engine.aws.resources.requests import client_token, completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, program_tags, tag_state
+from localcloud.engine.aws.resources.requests import client_token, ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, from_pairs, get_program_tags, to_pairs
 
 MOUNT_TARGET_TIMEOUT = 30 * MINUTE
 MOUNT_TARGET_GONE = "MountTargetNotFound"
@@ -44,10 +44,15 @@ class MountTarget(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         id = str(aws.client("efs").create_mount_target(**to_request(args, self.CREATE_NAMES))["MountTargetId"])
-        with completing(id):
+        with report_partial_creation(id):
             doing = f"EFS Mount Target ({id}) create"
             await_status(
-                aws, doing, lambda: self._status(aws, id), target="available", pending=["creating"], timeout=MOUNT_TARGET_TIMEOUT
+                aws,
+                doing,
+                lambda: self._read_status(aws, id),
+                target="available",
+                pending=["creating"],
+                timeout=MOUNT_TARGET_TIMEOUT,
             )
         return id
 
@@ -56,13 +61,13 @@ class MountTarget(Resource):
         if mount_target is None or mount_target["LifeCycleState"] == "deleted":
             return None
         groups = aws.client("efs").describe_mount_target_security_groups(MountTargetId=id).get("SecurityGroups")
-        file_system = dns_name(aws, mount_target["FileSystemId"])
+        file_system = build_dns_name(aws, mount_target["FileSystemId"])
         return {
             **to_state(mount_target, self.OUTPUTS),
             "securityGroups": groups or [],
             "dnsName": file_system,
             "mountTargetDnsName": f"{mount_target.get('AvailabilityZoneName')}.{file_system}",
-            "fileSystemArn": efs_arn(aws, "file-system", mount_target["FileSystemId"]),
+            "fileSystemArn": build_efs_arn(aws, "file-system", mount_target["FileSystemId"]),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -74,7 +79,7 @@ class MountTarget(Resource):
         with ignore_gone(MOUNT_TARGET_GONE):
             aws.client("efs").delete_mount_target(MountTargetId=id)
         doing = f"EFS Mount Target ({id}) delete"
-        await_gone(aws, doing, lambda: self._status(aws, id), failures=["error"], timeout=MOUNT_TARGET_TIMEOUT)
+        await_gone(aws, doing, lambda: self._read_status(aws, id), failures=["error"], timeout=MOUNT_TARGET_TIMEOUT)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -85,7 +90,7 @@ class MountTarget(Resource):
             return None
         return mount_targets[0] if mount_targets else None
 
-    def _status(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         mount_target = self._describe(aws, id)
         return Seen(mount_target["LifeCycleState"]) if mount_target and mount_target["LifeCycleState"] != "deleted" else None
 
@@ -115,12 +120,14 @@ class AccessPoint(Resource):
             if root.get("creationInfo"):
                 request["RootDirectory"]["CreationInfo"] = to_request(root["creationInfo"], CREATION)
         response = aws.client("efs").create_access_point(
-            ClientToken=client_token(), FileSystemId=args["fileSystemId"], Tags=pairs(program_tags(args)), **request
+            ClientToken=client_token(), FileSystemId=args["fileSystemId"], Tags=to_pairs(get_program_tags(args)), **request
         )
         id = str(response["AccessPointId"])
-        with completing(id):
+        with report_partial_creation(id):
             doing = f"EFS Access Point ({id}) create"
-            await_status(aws, doing, lambda: self._status(aws, id), target="available", pending=["creating"], timeout=TIMEOUT)
+            await_status(
+                aws, doing, lambda: self._read_status(aws, id), target="available", pending=["creating"], timeout=TIMEOUT
+            )
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -132,12 +139,12 @@ class AccessPoint(Resource):
         user = to_state(access_point.get("PosixUser") or {}, OWNER)
         return {
             "fileSystemId": access_point["FileSystemId"],
-            "fileSystemArn": efs_arn(aws, "file-system", access_point["FileSystemId"]),
+            "fileSystemArn": build_efs_arn(aws, "file-system", access_point["FileSystemId"]),
             "arn": access_point["AccessPointArn"],
             "ownerId": access_point["OwnerId"],
             "rootDirectory": {"path": root.get("Path", "/"), **({"creationInfo": creation} if creation else {})},
             **({"posixUser": user} if user else {}),
-            **tag_state(from_pairs(access_point.get("Tags"))),
+            **build_tag_state(from_pairs(access_point.get("Tags"))),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -147,7 +154,9 @@ class AccessPoint(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(ACCESS_POINT_GONE, FILE_SYSTEM_GONE):
             aws.client("efs").delete_access_point(AccessPointId=id)
-        await_gone(aws, f"EFS Access Point ({id}) delete", lambda: self._status(aws, id), failures=["error"], timeout=TIMEOUT)
+        await_gone(
+            aws, f"EFS Access Point ({id}) delete", lambda: self._read_status(aws, id), failures=["error"], timeout=TIMEOUT
+        )
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -158,6 +167,6 @@ class AccessPoint(Resource):
             return None
         return access_points[0] if access_points else None
 
-    def _status(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         access_point = self._describe(aws, id)
         return Seen(access_point["LifeCycleState"]) if access_point and access_point["LifeCycleState"] != "deleted" else None

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags
+from localcloud.engine.aws.resources.eks_requests import GONE, describe_resource, format_timestamp, update_tags
 from localcloud.engine.aws.resources.requests import ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
+from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, get_program_tags
 
 CLUSTER = {"clusterName": "clusterName"}
 
@@ -33,34 +33,34 @@ class AccessEntry(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = {"type": "STANDARD", **to_request(args, self.CREATE_NAMES)}
-        aws.client("eks").create_access_entry(**request, tags=program_tags(args))
+        aws.client("eks").create_access_entry(**request, tags=get_program_tags(args))
         return f"{args['clusterName']}:{args['principalArn']}"
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        entry = describe(aws, "describe_access_entry", "accessEntry", **self._key(id))
+        entry = describe_resource(aws, "describe_access_entry", "accessEntry", **self._parse_id(id))
         if entry is None:
             return None
         return {
             **to_state(entry, {**self.CREATE_NAMES, "accessEntryArn": "accessEntryArn"}),
-            **tag_state(entry.get("tags")),
-            "createdAt": timestamp(entry["createdAt"]),
-            "modifiedAt": timestamp(entry["modifiedAt"]),
+            **build_tag_state(entry.get("tags")),
+            "createdAt": format_timestamp(entry["createdAt"]),
+            "modifiedAt": format_timestamp(entry["modifiedAt"]),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         if changed & {"kubernetesGroups", "userName"}:
             groups = {"kubernetesGroups": new.get("kubernetesGroups") or old.get("kubernetesGroups") or []}
             user = to_request({**old, **new}, {"userName": "username"})
-            aws.client("eks").update_access_entry(**self._key(id), **groups, **user)
+            aws.client("eks").update_access_entry(**self._parse_id(id), **groups, **user)
         if "tags" in changed:
             update_tags(aws, old["accessEntryArn"], old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(GONE):
-            aws.client("eks").delete_access_entry(**self._key(id))
+            aws.client("eks").delete_access_entry(**self._parse_id(id))
 
     @staticmethod
-    def _key(id: str) -> dict[str, str]:
+    def _parse_id(id: str) -> dict[str, str]:
         cluster, _, principal = id.partition(":")
         return {"clusterName": cluster, "principalArn": principal}
 
@@ -79,27 +79,27 @@ class AccessPolicyAssociation(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         scope = to_request(args["accessScope"], {"type": "type", "namespaces": "namespaces"})
         id = "#".join(str(args[name]) for name in ("clusterName", "principalArn", "policyArn"))
-        aws.client("eks").associate_access_policy(**self._key(id), accessScope=scope)
+        aws.client("eks").associate_access_policy(**self._parse_id(id), accessScope=scope)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        association = self._find(aws, self._key(id))
+        association = self._find(aws, self._parse_id(id))
         if association is None:
             return None
         scope = association["accessScope"]
         return {
-            **self._key(id),
+            **self._parse_id(id),
             "accessScope": {"type": scope["type"], "namespaces": scope.get("namespaces") or []},
-            "associatedAt": timestamp(association["associatedAt"]),
-            "modifiedAt": timestamp(association["modifiedAt"]),
+            "associatedAt": format_timestamp(association["associatedAt"]),
+            "modifiedAt": format_timestamp(association["modifiedAt"]),
         }
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(GONE):
-            aws.client("eks").disassociate_access_policy(**self._key(id))
+            aws.client("eks").disassociate_access_policy(**self._parse_id(id))
 
     @staticmethod
-    def _key(id: str) -> dict[str, str]:
+    def _parse_id(id: str) -> dict[str, str]:
         cluster, principal, policy = id.split("#")
         return {"clusterName": cluster, "principalArn": principal, "policyArn": policy}
 
@@ -140,13 +140,13 @@ class PodIdentityAssociation(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = to_request(args, self.CREATE_NAMES)
-        response = aws.client("eks").create_pod_identity_association(**request, tags=program_tags(args))
+        response = aws.client("eks").create_pod_identity_association(**request, tags=get_program_tags(args))
         return str(response["association"]["associationId"])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         key = {"clusterName": str(recorded["clusterName"]), "associationId": id}
-        association = describe(aws, "describe_pod_identity_association", "association", **key)
-        return association and {**to_state(association, self.OUTPUTS), **tag_state(association.get("tags"))}
+        association = describe_resource(aws, "describe_pod_identity_association", "association", **key)
+        return association and {**to_state(association, self.OUTPUTS), **build_tag_state(association.get("tags"))}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         if changed & {"roleArn", "targetRoleArn", "disableSessionTags"}:

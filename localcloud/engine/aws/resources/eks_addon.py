@@ -3,10 +3,10 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags, wait_for_update
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, issues
-from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
+from localcloud.engine.aws.resources.eks_requests import GONE, describe_resource, format_timestamp, update_tags, wait_for_update
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, format_health_issues
+from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, get_program_tags
 
 TIMEOUT = 20 * MINUTE
 DELETE_TIMEOUT = 40 * MINUTE
@@ -41,13 +41,13 @@ class Addon(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         request = to_request(args, {**self.CREATE_NAMES, "resolveConflictsOnCreate": "resolveConflicts"})
         if args.get("podIdentityAssociations"):
-            request["podIdentityAssociations"] = identities(args)
-        aws.client("eks").create_addon(**request, tags=program_tags(args))
+            request["podIdentityAssociations"] = build_pod_identities(args)
+        aws.client("eks").create_addon(**request, tags=get_program_tags(args))
         id = f"{args['clusterName']}:{args['addonName']}"
-        with completing(id):
+        with report_partial_creation(id):
             # DEGRADED is transient: CoreDNS is degraded until the first node joins.
             doing, pending = f"EKS Add-On ({id}) create", ("CREATING", "DEGRADED")
-            await_status(aws, doing, lambda: self._status(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
+            await_status(aws, doing, lambda: self._read_status(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -56,10 +56,10 @@ class Addon(Resource):
             return None
         return {
             **to_state(addon, {**self.CREATE_NAMES, "arn": "addonArn"}),
-            **tag_state(addon.get("tags")),
-            "podIdentityAssociations": [self._identity(aws, arn) for arn in addon.get("podIdentityAssociations") or ()],
-            "createdAt": timestamp(addon["createdAt"]),
-            "modifiedAt": timestamp(addon["modifiedAt"]),
+            **build_tag_state(addon.get("tags")),
+            "podIdentityAssociations": [self._read_pod_identity(aws, arn) for arn in addon.get("podIdentityAssociations") or ()],
+            "createdAt": format_timestamp(addon["createdAt"]),
+            "modifiedAt": format_timestamp(addon["modifiedAt"]),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -76,8 +76,8 @@ class Addon(Resource):
             if name in changed:
                 request[name] = new[name]
         if "podIdentityAssociations" in changed:
-            request["podIdentityAssociations"] = identities(new)
-        key = self._key(id)
+            request["podIdentityAssociations"] = build_pod_identities(new)
+        key = self._parse_id(id)
         answer = aws.client("eks").update_addon(**key, **request)
         owner = {"name": key["clusterName"], "addonName": key["addonName"]}
         wait_for_update(aws, f"EKS Add-On ({id}) update", answer["update"], owner, TIMEOUT)
@@ -85,29 +85,31 @@ class Addon(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         preserve = {"preserve": True} if state.get("preserve") else {}
         with ignore_gone(GONE):
-            aws.client("eks").delete_addon(**self._key(id), **preserve)
+            aws.client("eks").delete_addon(**self._parse_id(id), **preserve)
         failures = ["DELETE_FAILED"]
-        await_gone(aws, f"EKS Add-On ({id}) delete", lambda: self._status(aws, id), failures=failures, timeout=DELETE_TIMEOUT)
+        await_gone(
+            aws, f"EKS Add-On ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=DELETE_TIMEOUT
+        )
 
     @staticmethod
-    def _key(id: str) -> dict[str, str]:
+    def _parse_id(id: str) -> dict[str, str]:
         cluster, _, addon = id.partition(":")
         return {"clusterName": cluster, "addonName": addon}
 
     @staticmethod
-    def _identity(aws: Aws, arn: str) -> State:
+    def _read_pod_identity(aws: Aws, arn: str) -> State:
         """Look up a Pod Identity association by its ARN, `...:podidentityassociation/<cluster>/<id>`."""
         _, cluster, id = arn.split("/")
         association = aws.client("eks").describe_pod_identity_association(clusterName=cluster, associationId=id)["association"]
         return to_state(association, IDENTITY)
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
-        return describe(aws, "describe_addon", "addon", **self._key(id))
+        return describe_resource(aws, "describe_addon", "addon", **self._parse_id(id))
 
-    def _status(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         addon = self._describe(aws, id)
-        return Seen(addon["status"], issues(addon.get("health"))) if addon else None
+        return Seen(addon["status"], format_health_issues(addon.get("health"))) if addon else None
 
 
-def identities(args: Args) -> list[dict[str, str]]:
+def build_pod_identities(args: Args) -> list[dict[str, str]]:
     return [to_request(association, IDENTITY) for association in args.get("podIdentityAssociations") or ()]

@@ -3,10 +3,10 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags, wait_for_update
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, issues
-from localcloud.engine.aws.resources.requests import completing, ignore_gone, retry, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
+from localcloud.engine.aws.resources.eks_requests import GONE, describe_resource, format_timestamp, update_tags, wait_for_update
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, format_health_issues
+from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, retry, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, get_program_tags
 
 CREATE_TIMEOUT = 30 * MINUTE
 BUSY_TIMEOUT = 60 * MINUTE
@@ -63,19 +63,19 @@ class Cluster(Resource):
         **TAGS,
     }
 
-    def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
+    def find_recomputed_outputs(self, changed: frozenset[str]) -> frozenset[str]:
         return self.recomputed if "version" in changed else frozenset()
 
-    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+    def find_replacement_triggers(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
         """Replace the cluster if the program removes encryption, since EKS cannot disable it:
         https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
         return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
 
     def create(self, aws: Aws, args: Args) -> str:
-        response = aws.client("eks").create_cluster(**creation_request(args))
+        response = aws.client("eks").create_cluster(**build_creation_request(args))
         id = str(response["cluster"]["name"])
-        with completing(id):
-            look = lambda: self._status(aws, id)  # noqa: E731
+        with report_partial_creation(id):
+            look = lambda: self._read_status(aws, id)  # noqa: E731
             doing, pending = f"EKS Cluster ({id}) create", ("CREATING", "PENDING")
             await_status(aws, doing, look, target="ACTIVE", pending=pending, timeout=CREATE_TIMEOUT)
         return id
@@ -89,15 +89,15 @@ class Cluster(Resource):
         issuer = ((cluster.get("identity") or {}).get("oidc") or {}).get("issuer", "")
         return {
             **to_state(cluster, self.OUTPUTS),
-            "accessConfig": self._access(cluster["accessConfig"], recorded),
+            "accessConfig": self._build_access_state(cluster["accessConfig"], recorded),
             "bootstrapSelfManagedAddons": recorded.get("bootstrapSelfManagedAddons", True),
-            "createdAt": timestamp(cluster["createdAt"]),
+            "createdAt": format_timestamp(cluster["createdAt"]),
             "enabledClusterLogTypes": [name for names in enabled for name in names],
             **({"encryptionConfig": encryption[0]} if encryption else {}),
             "identities": [{"oidcs": [{"issuer": issuer}]}],
             "kubernetesNetworkConfig": to_state(cluster["kubernetesNetworkConfig"], NETWORK),
             "vpcConfig": dict(cluster["resourcesVpcConfig"]),
-            **tag_state(cluster.get("tags")),
+            **build_tag_state(cluster.get("tags")),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -106,22 +106,22 @@ class Cluster(Resource):
         if "tags" in changed:
             update_tags(aws, old["arn"], old, new)
         if "version" in changed:
-            self._upgrade(aws, id, new)
+            self._upgrade_version(aws, id, new)
         if "accessConfig" in changed:
             mode = to_request(new["accessConfig"], {"authenticationMode": "authenticationMode"})
-            self._configure(aws, id, "access configuration", accessConfig=mode)
+            self._update_config(aws, id, "access configuration", accessConfig=mode)
         if "encryptionConfig" in changed:
-            self._encrypt(aws, id, old, new)
+            self._enable_encryption(aws, id, old, new)
         if "enabledClusterLogTypes" in changed:
-            self._configure(aws, id, "logging", logging=logging_request(new))
+            self._update_config(aws, id, "logging", logging=build_logging_request(new))
         if "upgradePolicy" in changed:
-            self._configure(aws, id, "upgrade policy", upgradePolicy=new["upgradePolicy"])
+            self._update_config(aws, id, "upgrade policy", upgradePolicy=new["upgradePolicy"])
         if "deletionProtection" in changed:
             is_protected = bool(new.get("deletionProtection"))
-            self._configure(aws, id, "deletion protection", deletionProtection=is_protected)
+            self._update_config(aws, id, "deletion protection", deletionProtection=is_protected)
         if "vpcConfig" in changed:
-            for part in vpc_changes(old["vpcConfig"], new["vpcConfig"]):
-                self._configure(aws, id, "VPC configuration", resourcesVpcConfig=part)
+            for part in build_vpc_requests(old["vpcConfig"], new["vpcConfig"]):
+                self._update_config(aws, id, "VPC configuration", resourcesVpcConfig=part)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         """Delete the cluster. Retry while an update of the cluster is in progress."""
@@ -129,20 +129,20 @@ class Cluster(Resource):
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
         with ignore_gone(GONE):
             retry(aws, doing, remove, "ResourceInUseException", containing="in progress", timeout=BUSY_TIMEOUT)
-        await_gone(aws, doing, lambda: self._status(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
+        await_gone(aws, doing, lambda: self._read_status(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
 
-    def _upgrade(self, aws: Aws, id: str, args: Args) -> None:
+    def _upgrade_version(self, aws: Aws, id: str, args: Args) -> None:
         forced = {"force": True} if args.get("forceUpdateVersion") else {}
         answer = aws.client("eks").update_cluster_version(name=id, version=args["version"], **forced)
         wait_for_update(aws, f"EKS Cluster ({id}) version update", answer["update"], {"name": id})
 
     @staticmethod
-    def _configure(aws: Aws, id: str, what: str, **change: Any) -> None:
+    def _update_config(aws: Aws, id: str, what: str, **change: Any) -> None:
         answer = aws.client("eks").update_cluster_config(name=id, **change)
         wait_for_update(aws, f"EKS Cluster ({id}) {what} update", answer["update"], {"name": id})
 
     @staticmethod
-    def _encrypt(aws: Aws, id: str, old: State, new: Args) -> None:
+    def _enable_encryption(aws: Aws, id: str, old: State, new: Args) -> None:
         """Enable encryption of Secrets. EKS cannot disable the encryption later.
 
         If the key changes, the official provider does nothing and shows the same diff again. This provider raises an
@@ -154,7 +154,7 @@ class Cluster(Resource):
         wait_for_update(aws, f"EKS Cluster ({id}) encryption config association", answer["update"], {"name": id})
 
     @staticmethod
-    def _access(configuration: State, recorded: State) -> State:
+    def _build_access_state(configuration: State, recorded: State) -> State:
         """Return the access configuration. AWS does not report whether the creator is an administrator, so keep the
         value from the state.
 
@@ -168,14 +168,14 @@ class Cluster(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return describe(aws, "describe_cluster", "cluster", name=id)
+        return describe_resource(aws, "describe_cluster", "cluster", name=id)
 
-    def _status(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         cluster = self._describe(aws, id)
-        return Seen(cluster["status"], issues(cluster.get("health"))) if cluster else None
+        return Seen(cluster["status"], format_health_issues(cluster.get("health"))) if cluster else None
 
 
-def creation_request(args: Args) -> dict[str, Any]:
+def build_creation_request(args: Args) -> dict[str, Any]:
     names = (
         "name",
         "roleArn",
@@ -193,19 +193,19 @@ def creation_request(args: Args) -> dict[str, Any]:
     return {
         **request,
         "resourcesVpcConfig": {"endpointPrivateAccess": False, "endpointPublicAccess": True, **args["vpcConfig"]},
-        "logging": logging_request(args),
-        "tags": program_tags(args),
+        "logging": build_logging_request(args),
+        "tags": get_program_tags(args),
     }
 
 
-def logging_request(args: Args) -> dict[str, Any]:
+def build_logging_request(args: Args) -> dict[str, Any]:
     """Return a request that enables the log types in `args` and disables all others."""
     enabled = args.get("enabledClusterLogTypes") or []
     disabled = [name for name in LOG_TYPES if name not in enabled]
     return {"clusterLogging": [{"types": types, "enabled": on} for types, on in ((enabled, True), (disabled, False)) if types]}
 
 
-def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:
+def build_vpc_requests(old: State, new: Args) -> list[dict[str, Any]]:
     """Return requests that update the VPC configuration. EKS requires separate requests for the endpoint, the subnets
     and the security groups."""
     requests: list[dict[str, Any]] = []
@@ -216,13 +216,13 @@ def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:
         "publicAccessCidrs": old.get("publicAccessCidrs"),
         **new,
     }
-    if any(_normalize(before.get(name)) != _normalize(after.get(name)) for name in ENDPOINT):
+    if any(_sort_if_list(before.get(name)) != _sort_if_list(after.get(name)) for name in ENDPOINT):
         requests.append({name: after[name] for name in ENDPOINT if after.get(name) or name != "publicAccessCidrs"})
     for name in ("subnetIds", "securityGroupIds"):
-        if _normalize(old.get(name)) != _normalize(new.get(name)):
+        if _sort_if_list(old.get(name)) != _sort_if_list(new.get(name)):
             requests.append({name: new.get(name) or []})
     return requests
 
 
-def _normalize(value: Any) -> Any:
+def _sort_if_list(value: Any) -> Any:
     return sorted(value or []) if isinstance(value, list | tuple | None) else value

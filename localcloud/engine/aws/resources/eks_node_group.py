@@ -4,24 +4,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, describe, update_tags, wait_for_update
+from localcloud.engine.aws.resources.eks_requests import GONE, describe_resource, update_tags, wait_for_update
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, issues
-from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, format_health_issues
+from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, get_program_tags
 
 TIMEOUT = 60 * MINUTE
 
 
-def _map_to_themselves(*names: str) -> dict[str, str]:
+def _build_identity_map(*names: str) -> dict[str, str]:
     return dict(zip(names, names, strict=True))
 
 
-SCALING = _map_to_themselves("desiredSize", "maxSize", "minSize")
-UPDATE = _map_to_themselves("maxUnavailable", "maxUnavailablePercentage", "updateStrategy")
-TAINT = _map_to_themselves("effect", "key", "value")
-OVERRIDE = _map_to_themselves("minRepairWaitTimeMins", "nodeMonitoringCondition", "nodeUnhealthyReason", "repairAction")
-REPAIR = _map_to_themselves(
+SCALING = _build_identity_map("desiredSize", "maxSize", "minSize")
+UPDATE = _build_identity_map("maxUnavailable", "maxUnavailablePercentage", "updateStrategy")
+TAINT = _build_identity_map("effect", "key", "value")
+OVERRIDE = _build_identity_map("minRepairWaitTimeMins", "nodeMonitoringCondition", "nodeUnhealthyReason", "repairAction")
+REPAIR = _build_identity_map(
     "enabled",
     "maxParallelNodesRepairedCount",
     "maxParallelNodesRepairedPercentage",
@@ -30,7 +30,7 @@ REPAIR = _map_to_themselves(
 )
 
 
-def _props(names: Mapping[str, str]) -> dict[str, Prop]:
+def _build_props(names: Mapping[str, str]) -> dict[str, Prop]:
     return dict.fromkeys(names, Prop())
 
 
@@ -40,7 +40,7 @@ class NodeGroup(Resource):
     title = "EKS Node Group"
     auto_name = AutoName(property="nodeGroupName", unless=("nodeGroupNamePrefix",))
     CREATE_NAMES = {
-        **_map_to_themselves(
+        **_build_identity_map(
             "amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "labels", "releaseVersion", "version"
         ),
         "nodeRoleArn": "nodeRole",
@@ -63,43 +63,46 @@ class NodeGroup(Resource):
         "version": Prop(),
         "releaseVersion": Prop(),
         "forceUpdateVersion": Prop(write_only=True, default=False),
-        "scalingConfig": Prop(fields=_props(SCALING)),
-        "updateConfig": Prop(fields=_props(UPDATE)),
+        "scalingConfig": Prop(fields=_build_props(SCALING)),
+        "updateConfig": Prop(fields=_build_props(UPDATE)),
         "nodeRepairConfig": Prop(
-            fields={**_props(REPAIR), "nodeRepairConfigOverrides": Prop(unordered=True, default=[], fields=_props(OVERRIDE))}
+            fields={
+                **_build_props(REPAIR),
+                "nodeRepairConfigOverrides": Prop(unordered=True, default=[], fields=_build_props(OVERRIDE)),
+            }
         ),
         **TAGS,
     }
 
-    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+    def find_replacement_triggers(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
         """Replace the group when a launch template is added or removed."""
         both = bool(old.get("launchTemplate")) and bool(new.get("launchTemplate"))
         return frozenset() if both else changed & {"launchTemplate"}
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
-        response = aws.client("eks").create_nodegroup(nodegroupName=name, **creation_request(args))
+        response = aws.client("eks").create_nodegroup(nodegroupName=name, **build_creation_request(args))
         id = f"{args['clusterName']}:{response['nodegroup']['nodegroupName']}"
-        with completing(id):
+        with report_partial_creation(id):
             doing = f"EKS Node Group ({id}) create"
-            await_status(aws, doing, lambda: self._status(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT)
+            await_status(aws, doing, lambda: self._read_status(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         node_group = self._describe(aws, id)
         if node_group is None:
             return None
-        template = to_state(node_group.get("launchTemplate") or {}, _map_to_themselves("id", "name", "version"))
+        template = to_state(node_group.get("launchTemplate") or {}, _build_identity_map("id", "name", "version"))
         repair = node_group.get("nodeRepairConfig")
         return {
             **to_state(node_group, self.OUTPUTS),
-            **tag_state(node_group.get("tags")),
+            **build_tag_state(node_group.get("tags")),
             **({"launchTemplate": template} if template else {}),
             "scalingConfig": to_state(node_group["scalingConfig"], SCALING),
             "taints": [to_state(taint, TAINT) for taint in node_group.get("taints") or ()],
             **({"updateConfig": to_state(node_group["updateConfig"], UPDATE)} if node_group.get("updateConfig") else {}),
-            **({"nodeRepairConfig": repair_state(repair)} if repair else {}),
-            "resources": [resources_state(node_group.get("resources") or {})],
+            **({"nodeRepairConfig": build_repair_state(repair)} if repair else {}),
+            "resources": [build_resources_state(node_group.get("resources") or {})],
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -108,16 +111,16 @@ class NodeGroup(Resource):
             update_tags(aws, old["arn"], old, new)
         if changed & {"launchTemplate", "releaseVersion", "version"}:
             self._update_version(aws, id, new, changed)
-        configured = configuration_request(old, new, changed)
+        configured = build_config_request(old, new, changed)
         if configured:
-            answer = aws.client("eks").update_nodegroup_config(**self._key(id), **configured)
+            answer = aws.client("eks").update_nodegroup_config(**self._parse_id(id), **configured)
             self._wait_for_update(aws, id, "config", answer["update"])
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(GONE):
-            aws.client("eks").delete_nodegroup(**self._key(id))
+            aws.client("eks").delete_nodegroup(**self._parse_id(id))
         failures = ["DELETE_FAILED"]
-        await_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._status(aws, id), failures=failures, timeout=TIMEOUT)
+        await_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=TIMEOUT)
 
     def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
         """Update the node version. The request always includes the launch template, by id if both id and name are
@@ -125,43 +128,43 @@ class NodeGroup(Resource):
         """
         request: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
         if new.get("launchTemplate"):
-            request["launchTemplate"] = template_request(new["launchTemplate"])
+            request["launchTemplate"] = build_template_request(new["launchTemplate"])
         forced = bool(new.get("forceUpdateVersion"))
-        answer = aws.client("eks").update_nodegroup_version(**self._key(id), **request, force=forced)
+        answer = aws.client("eks").update_nodegroup_version(**self._parse_id(id), **request, force=forced)
         self._wait_for_update(aws, id, "version", answer["update"])
 
     def _wait_for_update(self, aws: Aws, id: str, what: str, update: dict[str, Any]) -> None:
-        key = self._key(id)
+        key = self._parse_id(id)
         owner = {"name": key["clusterName"], "nodegroupName": key["nodegroupName"]}
         wait_for_update(aws, f"EKS Node Group ({id}) {what} update", update, owner)
 
     @staticmethod
-    def _key(id: str) -> dict[str, str]:
+    def _parse_id(id: str) -> dict[str, str]:
         cluster, _, name = id.partition(":")
         return {"clusterName": cluster, "nodegroupName": name}
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
-        return describe(aws, "describe_nodegroup", "nodegroup", **self._key(id))
+        return describe_resource(aws, "describe_nodegroup", "nodegroup", **self._parse_id(id))
 
-    def _status(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         node_group = self._describe(aws, id)
-        return Seen(node_group["status"], issues(node_group.get("health"))) if node_group else None
+        return Seen(node_group["status"], format_health_issues(node_group.get("health"))) if node_group else None
 
 
-def creation_request(args: Args) -> dict[str, Any]:
+def build_creation_request(args: Args) -> dict[str, Any]:
     request = to_request(args, NodeGroup.CREATE_NAMES)
     if args.get("launchTemplate"):
-        request["launchTemplate"] = template_request(args["launchTemplate"])
+        request["launchTemplate"] = build_template_request(args["launchTemplate"])
     if args.get("taints"):
         request["taints"] = [to_request(taint, TAINT) for taint in args["taints"]]
     if args.get("updateConfig"):
         request["updateConfig"] = to_request(args["updateConfig"], UPDATE)
     if args.get("nodeRepairConfig"):
-        request["nodeRepairConfig"] = repair_request(args["nodeRepairConfig"])
-    return {**request, "scalingConfig": to_request(args["scalingConfig"], SCALING), "tags": program_tags(args)}
+        request["nodeRepairConfig"] = build_repair_request(args["nodeRepairConfig"])
+    return {**request, "scalingConfig": to_request(args["scalingConfig"], SCALING), "tags": get_program_tags(args)}
 
 
-def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
+def build_config_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
     """Return an UpdateNodegroupConfig request. For labels and taints, the request contains only the differences. Other
     changed settings are included in full."""
     request: dict[str, Any] = {}
@@ -180,28 +183,28 @@ def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dic
     if "updateConfig" in changed:
         request["updateConfig"] = to_request(new["updateConfig"], UPDATE)
     if "nodeRepairConfig" in changed:
-        request["nodeRepairConfig"] = repair_request(new["nodeRepairConfig"])
+        request["nodeRepairConfig"] = build_repair_request(new["nodeRepairConfig"])
     return request
 
 
-def template_request(template: Args) -> dict[str, Any]:
+def build_template_request(template: Args) -> dict[str, Any]:
     """Reference the launch template by id if the id is known, else by name. EKS refuses a request that contains
     both."""
     names = ("id", "version") if template.get("id") else ("name", "version")
-    return to_request(template, _map_to_themselves(*names))
+    return to_request(template, _build_identity_map(*names))
 
 
-def repair_request(repair: Args) -> dict[str, Any]:
+def build_repair_request(repair: Args) -> dict[str, Any]:
     overrides = [to_request(override, OVERRIDE) for override in repair.get("nodeRepairConfigOverrides") or ()]
     return {**to_request(repair, REPAIR), **_drop_empty(nodeRepairConfigOverrides=overrides)}
 
 
-def repair_state(repair: Mapping[str, Any]) -> State:
+def build_repair_state(repair: Mapping[str, Any]) -> State:
     overrides = [to_state(override, OVERRIDE) for override in repair.get("nodeRepairConfigOverrides") or ()]
     return {**to_state(repair, REPAIR), "nodeRepairConfigOverrides": overrides}
 
 
-def resources_state(resources: Mapping[str, Any]) -> State:
+def build_resources_state(resources: Mapping[str, Any]) -> State:
     return {
         "autoscalingGroups": [{"name": group["name"]} for group in resources.get("autoScalingGroups") or ()],
         "remoteAccessSecurityGroupId": resources.get("remoteAccessSecurityGroup", ""),

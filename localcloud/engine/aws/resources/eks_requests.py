@@ -6,13 +6,13 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, State
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_status
-from localcloud.engine.aws.resources.tags import change_tags
+from localcloud.engine.aws.resources.tags import apply_tag_changes
 
 GONE = "ResourceNotFoundException"
 UPDATE_TIMEOUT = 60 * MINUTE
 
 
-def describe(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
+def describe_resource(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
     """Return the result of a Describe call, or None if the resource is gone."""
     eks = aws.client("eks")
     try:
@@ -43,7 +43,7 @@ def wait_for_update(
 
 def update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
     eks = aws.client("eks")
-    change_tags(
+    apply_tag_changes(
         old,
         new,
         remove=lambda keys: eks.untag_resource(resourceArn=arn, tagKeys=keys),
@@ -51,5 +51,5 @@ def update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
     )
 
 
-def timestamp(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -10,8 +10,15 @@ from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
-from localcloud.engine.aws.resources.requests import client_token, code_of, completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
+from localcloud.engine.aws.resources.requests import (
+    client_token,
+    get_error_code,
+    ignore_gone,
+    report_partial_creation,
+    to_request,
+    to_state,
+)
+from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
 
 FILE_SYSTEM_GONE = "FileSystemNotFound"
 ASSOCIATION_GONE = "DataRepositoryAssociationNotFound"
@@ -29,11 +36,11 @@ POLICIES = {"autoExportPolicy": "AutoExportPolicy", "autoImportPolicy": "AutoImp
 
 def _update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
     fsx = aws.client("fsx")
-    change_tags(
+    apply_tag_changes(
         old,
         new,
         remove=lambda keys: fsx.untag_resource(ResourceARN=arn, TagKeys=keys),
-        write=lambda tags: fsx.tag_resource(ResourceARN=arn, Tags=pairs(tags)),
+        write=lambda tags: fsx.tag_resource(ResourceARN=arn, Tags=to_pairs(tags)),
     )
 
 
@@ -53,22 +60,22 @@ class FsxResource(Resource):
         try:
             resources = self.fetch(aws, id)
         except ClientError as error:
-            if code_of(error) == self.gone:
+            if get_error_code(error) == self.gone:
                 return None
             raise
         return resources[0] if resources else None
 
-    def _status(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         resource = self._describe(aws, id)
         return Seen(resource["Lifecycle"], (resource.get("FailureDetails") or {}).get("Message", "")) if resource else None
 
-    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
+    def _wait_until_available(self, aws: Aws, id: str, doing: str, pending: str) -> None:
         what = f"{self.title} ({id}) {doing}"
-        await_status(aws, what, lambda: self._status(aws, id), target="AVAILABLE", pending=[pending], timeout=self.patience)
+        await_status(aws, what, lambda: self._read_status(aws, id), target="AVAILABLE", pending=[pending], timeout=self.patience)
 
     def _wait_until_gone(self, aws: Aws, id: str) -> None:
         what = f"{self.title} ({id}) delete"
-        await_gone(aws, what, lambda: self._status(aws, id), failures=["FAILED"], timeout=self.patience)
+        await_gone(aws, what, lambda: self._read_status(aws, id), failures=["FAILED"], timeout=self.patience)
 
 
 @register
@@ -119,7 +126,7 @@ class LustreFileSystem(FsxResource):
         **TAGS,
     }
 
-    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+    def find_replacement_triggers(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
         """Replace the file system if the capacity or the version decreases, because FSx can only increase them."""
         reduced: set[str] = set()
         if "storageCapacity" in changed and (new.get("storageCapacity") or 0) < (old.get("storageCapacity") or 0):
@@ -139,12 +146,12 @@ class LustreFileSystem(FsxResource):
             FileSystemType="LUSTRE",
             SubnetIds=[args["subnetIds"]],
             LustreConfiguration=to_request(args, self.LUSTRE_NAMES),
-            **_tags(args),
+            **_build_tags(args),
             **to_request(args, self.NAMES),
         )
         id = str(response["FileSystem"]["FileSystemId"])
-        with completing(id):
-            self._wait(aws, id, "create", "CREATING")
+        with report_partial_creation(id):
+            self._wait_until_available(aws, id, "create", "CREATING")
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -157,7 +164,7 @@ class LustreFileSystem(FsxResource):
             **to_state(lustre, {**self.LUSTRE_NAMES, "mountName": "MountName", "efaEnabled": "EfaEnabled"}),
             "subnetIds": file_system["SubnetIds"][0],
             "skipFinalBackup": recorded.get("skipFinalBackup", True) is not False,  # used only for deletion
-            **tag_state(from_pairs(file_system.get("Tags"))),
+            **build_tag_state(from_pairs(file_system.get("Tags"))),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -173,7 +180,7 @@ class LustreFileSystem(FsxResource):
             request["FileSystemTypeVersion"] = new["fileSystemTypeVersion"]
         if request:
             aws.client("fsx").update_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
-            self._wait(aws, id, "update", "UPDATING")
+            self._wait_until_available(aws, id, "update", "UPDATING")
             self._wait_for_action(aws, id)
         if "tags" in changed:
             _update_tags(aws, str(old["arn"]), old, new)
@@ -234,13 +241,13 @@ class DataRepositoryAssociation(FsxResource):
     def create(self, aws: Aws, args: Args) -> str:
         response = aws.client("fsx").create_data_repository_association(
             ClientRequestToken=client_token(),
-            **_tags(args),
+            **_build_tags(args),
             **to_request(args, self.NAMES),
-            **_s3_request(args),
+            **_build_s3_request(args),
         )
         id = str(response["Association"]["AssociationId"])
-        with completing(id):
-            self._wait(aws, id, "create", "CREATING")
+        with report_partial_creation(id):
+            self._wait_until_available(aws, id, "create", "CREATING")
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -255,7 +262,7 @@ class DataRepositoryAssociation(FsxResource):
         return {
             **to_state(association, {**self.NAMES, "arn": "ResourceARN", "associationId": "AssociationId"}),
             **({"s3": policies} if policies else {}),
-            **tag_state(from_pairs(association.get("Tags"))),
+            **build_tag_state(from_pairs(association.get("Tags"))),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -263,10 +270,10 @@ class DataRepositoryAssociation(FsxResource):
             to_request(new, {"importedFileChunkSize": "ImportedFileChunkSize"}) if "importedFileChunkSize" in changed else {}
         )
         if "s3" in changed:
-            request |= _s3_request(new)
+            request |= _build_s3_request(new)
         if request:
             aws.client("fsx").update_data_repository_association(ClientRequestToken=client_token(), AssociationId=id, **request)
-            self._wait(aws, id, "update", "UPDATING")
+            self._wait_until_available(aws, id, "update", "UPDATING")
         if "tags" in changed:
             _update_tags(aws, str(old["arn"]), old, new)
 
@@ -280,13 +287,13 @@ class DataRepositoryAssociation(FsxResource):
         self._wait_until_gone(aws, id)
 
 
-def _tags(args: Args) -> dict[str, Any]:
+def _build_tags(args: Args) -> dict[str, Any]:
     """Return the tags for a request, or nothing: FSx rejects an empty list."""
-    tags = pairs(program_tags(args))
+    tags = to_pairs(get_program_tags(args))
     return {"Tags": tags} if tags else {}
 
 
-def _s3_request(args: Args) -> dict[str, Any]:
+def _build_s3_request(args: Args) -> dict[str, Any]:
     """Return the import and export policies. If the program removed a policy, send it without events."""
     policies = args.get("s3")
     if policies is None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
+from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
 
 ABSENT = "NoSuchEntity"
 
@@ -45,7 +45,7 @@ class Role(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args)
-        aws.client("iam").create_role(RoleName=name, Tags=pairs(program_tags(args)), **to_request(args, self.CREATE_NAMES))
+        aws.client("iam").create_role(RoleName=name, Tags=to_pairs(get_program_tags(args)), **to_request(args, self.CREATE_NAMES))
         return name
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -61,7 +61,7 @@ class Role(Resource):
         return {
             **to_state(role, self.OUTPUTS),
             **({"permissionsBoundary": boundary} if boundary else {}),
-            **tag_state(from_pairs(role.get("Tags"))),
+            **build_tag_state(from_pairs(role.get("Tags"))),
             "assumeRolePolicy": json.dumps(role["AssumeRolePolicyDocument"]),
             "createDate": f"{role['CreateDate']:%Y-%m-%dT%H:%M:%SZ}",
         }
@@ -79,11 +79,11 @@ class Role(Resource):
             else:
                 iam.delete_role_permissions_boundary(RoleName=id)
         if "tags" in changed:
-            change_tags(
+            apply_tag_changes(
                 old,
                 new,
                 remove=lambda keys: iam.untag_role(RoleName=id, TagKeys=keys),
-                write=lambda tags: iam.tag_role(RoleName=id, Tags=pairs(tags)),
+                write=lambda tags: iam.tag_role(RoleName=id, Tags=to_pairs(tags)),
             )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
@@ -93,11 +93,11 @@ class Role(Resource):
                 with ignore_gone(ABSENT):
                     iam.remove_role_from_instance_profile(InstanceProfileName=profile["InstanceProfileName"], RoleName=id)
             if state.get("forceDetachPolicies"):
-                self._strip(iam, id)
+                self._remove_policies(iam, id)
             iam.delete_role(RoleName=id)
 
     @staticmethod
-    def _strip(iam: Any, id: str) -> None:
+    def _remove_policies(iam: Any, id: str) -> None:
         for policy in _list_all(iam, "list_attached_role_policies", "AttachedPolicies", RoleName=id):
             with ignore_gone(ABSENT):
                 iam.detach_role_policy(RoleName=id, PolicyArn=policy["PolicyArn"])
@@ -184,10 +184,10 @@ class InstanceProfile(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         iam, name = aws.client("iam"), physical_name(args)
-        tags = pairs(program_tags(args))
+        tags = to_pairs(get_program_tags(args))
         iam.create_instance_profile(InstanceProfileName=name, Path=args.get("path") or "/", Tags=tags)
         if args.get("role"):
-            with completing(name):
+            with report_partial_creation(name):
                 iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=str(args["role"]))
         return name
 
@@ -201,31 +201,31 @@ class InstanceProfile(Resource):
         return {
             **to_state(profile, self.OUTPUTS),
             **({"role": roles[0]} if roles else {}),
-            **tag_state(from_pairs(profile.get("Tags"))),
+            **build_tag_state(from_pairs(profile.get("Tags"))),
             "createDate": f"{profile['CreateDate']:%Y-%m-%dT%H:%M:%SZ}",
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         iam = aws.client("iam")
         if "role" in changed:
-            self._drop_role(aws, id, old)
+            self._remove_role(aws, id, old)
             if new.get("role"):
                 iam.add_role_to_instance_profile(InstanceProfileName=id, RoleName=str(new["role"]))
         if "tags" in changed:
-            change_tags(
+            apply_tag_changes(
                 old,
                 new,
                 remove=lambda keys: iam.untag_instance_profile(InstanceProfileName=id, TagKeys=keys),
-                write=lambda tags: iam.tag_instance_profile(InstanceProfileName=id, Tags=pairs(tags)),
+                write=lambda tags: iam.tag_instance_profile(InstanceProfileName=id, Tags=to_pairs(tags)),
             )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        self._drop_role(aws, id, state)
+        self._remove_role(aws, id, state)
         with ignore_gone(ABSENT):
             aws.client("iam").delete_instance_profile(InstanceProfileName=id)
 
     @staticmethod
-    def _drop_role(aws: Aws, id: str, state: State) -> None:
+    def _remove_role(aws: Aws, id: str, state: State) -> None:
         if state.get("role"):
             with ignore_gone(ABSENT):
                 aws.client("iam").remove_role_from_instance_profile(InstanceProfileName=id, RoleName=state["role"])

@@ -5,8 +5,8 @@ from typing import Any
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
 from localcloud.engine.aws.resources.progress import Seen, await_status
-from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
+from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
 
 LONGEST_WINDOW = 30
 ABSENT = "NotFoundException"
@@ -48,11 +48,13 @@ class Key(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        response = aws.client("kms").create_key(Tags=_pairs(program_tags(args)), **to_request(args, self.CREATE_NAMES))
+        response = aws.client("kms").create_key(
+            Tags=_build_tag_pairs(get_program_tags(args)), **to_request(args, self.CREATE_NAMES)
+        )
         id = str(response["KeyMetadata"]["KeyId"])
-        with completing(id):
+        with report_partial_creation(id):
             if args.get("enableKeyRotation"):
-                self._rotate(aws, id, args)
+                self._set_rotation(aws, id, args)
             if args.get("isEnabled") is False:
                 aws.client("kms").disable_key(KeyId=id)
         return id
@@ -67,7 +69,7 @@ class Key(Resource):
         return {
             **to_state(metadata, self.OUTPUTS),
             **to_state(rotation, {"enableKeyRotation": "KeyRotationEnabled", "rotationPeriodInDays": "RotationPeriodInDays"}),
-            **tag_state(from_pairs(tags, "TagKey", "TagValue")),
+            **build_tag_state(from_pairs(tags, "TagKey", "TagValue")),
             "policy": kms.get_key_policy(KeyId=id, PolicyName="default")["Policy"],
         }
 
@@ -78,7 +80,7 @@ class Key(Resource):
         if "isEnabled" in changed and enabled:
             kms.enable_key(KeyId=id)
         if changed & {"enableKeyRotation", "rotationPeriodInDays"}:
-            self._rotate(aws, id, new)
+            self._set_rotation(aws, id, new)
         if "description" in changed:
             kms.update_key_description(KeyId=id, Description=new.get("description") or "")
         if "policy" in changed:
@@ -87,11 +89,11 @@ class Key(Resource):
         if "isEnabled" in changed and not enabled:
             kms.disable_key(KeyId=id)
         if "tags" in changed:
-            change_tags(
+            apply_tag_changes(
                 old,
                 new,
                 remove=lambda keys: kms.untag_resource(KeyId=id, TagKeys=keys),
-                write=lambda tags: kms.tag_resource(KeyId=id, Tags=_pairs(tags)),
+                write=lambda tags: kms.tag_resource(KeyId=id, Tags=_build_tag_pairs(tags)),
             )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
@@ -102,10 +104,12 @@ class Key(Resource):
         with ignore_gone(ABSENT):
             aws.client("kms").schedule_key_deletion(KeyId=id, PendingWindowInDays=window)
             pending = ("Enabled", "Disabled")
-            await_status(aws, f"KMS Key ({id}) delete", lambda: self._state(aws, id), target="PendingDeletion", pending=pending)
+            await_status(
+                aws, f"KMS Key ({id}) delete", lambda: self._read_status(aws, id), target="PendingDeletion", pending=pending
+            )
 
     @staticmethod
-    def _rotate(aws: Aws, id: str, args: Args) -> None:
+    def _set_rotation(aws: Aws, id: str, args: Args) -> None:
         if args.get("enableKeyRotation"):
             aws.client("kms").enable_key_rotation(KeyId=id, **to_request(args, {"rotationPeriodInDays": "RotationPeriodInDays"}))
         else:
@@ -120,7 +124,7 @@ class Key(Resource):
             return None
         return metadata
 
-    def _state(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         metadata = self._describe(aws, id)
         return Seen(metadata["KeyState"]) if metadata else None
 
@@ -165,5 +169,5 @@ class Alias(Resource):
             aws.client("kms").delete_alias(AliasName=id)
 
 
-def _pairs(tags: dict[str, str]) -> list[dict[str, str]]:
-    return pairs(tags, "TagKey", "TagValue")
+def _build_tag_pairs(tags: dict[str, str]) -> list[dict[str, str]]:
+    return to_pairs(tags, "TagKey", "TagValue")

@@ -4,8 +4,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, program_tags, tag_state
+from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, get_program_tags
 
 
 @register
@@ -24,9 +24,9 @@ class LogGroup(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        logs, name, tags = aws.client("logs"), physical_name(args), program_tags(args)
+        logs, name, tags = aws.client("logs"), physical_name(args), get_program_tags(args)
         logs.create_log_group(logGroupName=name, **({"tags": tags} if tags else {}), **to_request(args, self.CREATE_NAMES))
-        with completing(name):
+        with report_partial_creation(name):
             if args.get("retentionInDays"):
                 logs.put_retention_policy(logGroupName=name, retentionInDays=args["retentionInDays"])
         return name
@@ -38,7 +38,7 @@ class LogGroup(Resource):
         arn = str(group["arn"]).removesuffix(":*")
         return {
             **to_state(group, self.CREATE_NAMES),
-            **tag_state(aws.client("logs").list_tags_for_resource(resourceArn=arn).get("tags")),
+            **build_tag_state(aws.client("logs").list_tags_for_resource(resourceArn=arn).get("tags")),
             "name": id,
             "arn": arn,
             "retentionInDays": group.get("retentionInDays", 0),
@@ -57,7 +57,7 @@ class LogGroup(Resource):
             else:
                 logs.disassociate_kms_key(logGroupName=id)
         if "tags" in changed:
-            change_tags(
+            apply_tag_changes(
                 old,
                 new,
                 remove=lambda keys: logs.untag_resource(resourceArn=old["arn"], tagKeys=keys),

@@ -23,15 +23,15 @@ def await_status(
     returns None, the resource does not exist yet."""
     transient = frozenset(pending)
 
-    def attempt() -> Seen | None:
+    def check_status() -> Seen | None:
         current = look()
         if current is None or current.status in transient:
             return None
         if current.status != target:
-            raise Failed(f"waiting for {doing}: {format_unexpected(current, target)}")
+            raise Failed(f"waiting for {doing}: {format_unexpected_status(current, target)}")
         return current
 
-    aws.wait(doing, attempt, timeout=timeout)
+    aws.wait(doing, check_status, timeout=timeout)
 
 
 def await_gone(
@@ -40,23 +40,23 @@ def await_gone(
     """Wait until `look` returns None. Raise Failed for a status in `failures`."""
     failed = frozenset(failures)
 
-    def attempt() -> bool | None:
+    def check_gone() -> bool | None:
         current = look()
         if current is not None and current.status in failed:
-            raise Failed(f"waiting for {doing}: {format_unexpected(current, '')}")
+            raise Failed(f"waiting for {doing}: {format_unexpected_status(current, '')}")
         return True if current is None else None
 
-    aws.wait(doing, attempt, timeout=timeout)
+    aws.wait(doing, check_gone, timeout=timeout)
 
 
-def format_unexpected(current: Seen, target: str) -> str:
+def format_unexpected_status(current: Seen, target: str) -> str:
     """Format the status like Terraform's UnexpectedStateError, so that users can find the message on the web:
     https://github.com/hashicorp/terraform-plugin-sdk/blob/main/helper/retry/error.go
     """
     return f"unexpected state '{current.status}', wanted target '{target}'. last error: {current.cause or '%!s(<nil>)'}"
 
 
-def issues(health: Mapping[str, Any] | None) -> str:
+def format_health_issues(health: Mapping[str, Any] | None) -> str:
     """Format the health issues of an EKS resource, one per line, as `resources: code: message`."""
     return "\n".join(
         f"{', '.join(issue.get('resourceIds') or ())}: {issue.get('code', '')}: {issue.get('message', '')}"

@@ -13,17 +13,17 @@ T = TypeVar("T")
 MINUTE = 60.0
 
 
-def code_of(error: ClientError) -> str:
+def get_error_code(error: ClientError) -> str:
     """Return the AWS error code, e.g. `DependencyViolation`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def first(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
+def find_first(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
     """Return the first result of `describe`, or None if there is no result or AWS returns an error code in `absent`."""
     try:
         results = describe()
     except ClientError as error:
-        if code_of(error) in absent:
+        if get_error_code(error) in absent:
             return None
         raise
     return results[0] if results else None
@@ -35,12 +35,12 @@ def ignore_gone(*absent: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        if code_of(error) not in absent:
+        if get_error_code(error) not in absent:
             raise
 
 
 @contextmanager
-def completing(id: str) -> Iterator[None]:
+def report_partial_creation(id: str) -> Iterator[None]:
     """Convert failures after creation to `Partial`, so that the engine records the resource's id."""
     try:
         yield
@@ -53,29 +53,29 @@ def retry(aws: Aws, what: str, call: Callable[[], T], *transient: str, containin
     raise the last error."""
     refusals: list[ClientError] = []
 
-    def attempt() -> tuple[T] | None:
+    def try_call() -> tuple[T] | None:
         try:
             return (call(),)
         except ClientError as error:
-            if code_of(error) not in transient or containing not in str(error):
+            if get_error_code(error) not in transient or containing not in str(error):
                 raise
             refusals.append(error)
             return None
 
     try:
-        return aws.wait(what, attempt, timeout=timeout)[0]
+        return aws.wait(what, try_call, timeout=timeout)[0]
     except Failed:
         if aws.cancelled.is_set():
             raise
         raise refusals[-1] from None
 
 
-def wait_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: float) -> None:
+def wait_until_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: float) -> None:
     """Wait until `describe` returns None."""
     aws.wait(f"{what} delete", lambda: True if describe() is None else None, timeout=timeout)
 
 
-def raise_failures(unsuccessful: list[dict[str, Any]], operation: str) -> None:
+def raise_if_unsuccessful(unsuccessful: list[dict[str, Any]], operation: str) -> None:
     """Raise ClientError if a response with status code 200 lists failures."""
     for item in unsuccessful:
         raise ClientError({"Error": item["Error"]}, operation)
@@ -91,7 +91,7 @@ def to_state(response: Mapping[str, Any], names: Mapping[str, str]) -> dict[str,
     return {ours: response[theirs] for ours, theirs in names.items() if response.get(theirs) not in (None, "")}
 
 
-def find_lingering_interfaces(aws: Aws, filter_name: str, id: str) -> None:
+def describe_network_interfaces(aws: Aws, filter_name: str, id: str) -> None:
     """List the network interfaces that use a subnet or security group, as the official provider does before it deletes it.
 
     The official provider deletes interfaces that AWS Lambda and other services left behind. The local AWS has none.
@@ -107,5 +107,5 @@ def client_token() -> str:
     return uuid.uuid4().hex
 
 
-def arn(aws: Aws, resource: str, owner: str | None = None) -> str:
+def build_ec2_arn(aws: Aws, resource: str, owner: str | None = None) -> str:
     return f"arn:{aws.partition}:ec2:{aws.region}:{owner or aws.account_id}:{resource}"

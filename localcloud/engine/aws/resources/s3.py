@@ -8,8 +8,15 @@ from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Re
 from localcloud.engine.aws.resources.efs import DNS_SUFFIXES
 from localcloud.engine.aws.resources.names import physical_name
 from localcloud.engine.aws.resources.progress import Seen, await_gone
-from localcloud.engine.aws.resources.requests import code_of, ignore_gone
-from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, program_tags, tag_changes, tag_state
+from localcloud.engine.aws.resources.requests import get_error_code, ignore_gone
+from localcloud.engine.aws.resources.tags import (
+    TAGS,
+    build_tag_state,
+    compute_tag_changes,
+    from_pairs,
+    get_program_tags,
+    to_pairs,
+)
 
 BUCKET_GONE = "NoSuchBucket"
 
@@ -34,7 +41,7 @@ class Bucket(Resource):
         request: dict[str, Any] = {}
         # S3 refuses us-east-1 as a location constraint.
         place = {} if aws.region == "us-east-1" else {"LocationConstraint": aws.region}
-        tags = {"Tags": pairs(program_tags(args))} if program_tags(args) else {}
+        tags = {"Tags": to_pairs(get_program_tags(args))} if get_program_tags(args) else {}
         if place or tags:
             request["CreateBucketConfiguration"] = {**place, **tags}
         if args.get("objectLockEnabled"):
@@ -43,25 +50,27 @@ class Bucket(Resource):
         return name
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        if self._status(aws, id) is None:
+        if self._read_status(aws, id) is None:
             return None
         suffix = DNS_SUFFIXES[aws.partition]
         return {
             "bucket": id,
             "objectLockEnabled": self._is_locked(aws, id),
-            **tag_state(from_pairs(aws.client("s3control").list_tags_for_resource(**self._control_parameters(aws, id))["Tags"])),
-            "arn": self._control_parameters(aws, id)["ResourceArn"],
+            **build_tag_state(
+                from_pairs(aws.client("s3control").list_tags_for_resource(**self._build_control_parameters(aws, id))["Tags"])
+            ),
+            "arn": self._build_control_parameters(aws, id)["ResourceArn"],
             "bucketDomainName": f"{id}.s3.{suffix}",
             "bucketRegionalDomainName": f"{id}.s3.{aws.region}.{suffix}",
             "bucketRegion": aws.client("s3").get_bucket_location(Bucket=id).get("LocationConstraint") or "us-east-1",
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        control, tags = aws.client("s3control"), tag_changes(old, new)
+        control, tags = aws.client("s3control"), compute_tag_changes(old, new)
         if "tags" in changed and tags.removed:
-            control.untag_resource(**self._control_parameters(aws, id), TagKeys=sorted(tags.removed))
+            control.untag_resource(**self._build_control_parameters(aws, id), TagKeys=sorted(tags.removed))
         if "tags" in changed and tags.written:
-            control.tag_resource(**self._control_parameters(aws, id), Tags=pairs(tags.written))
+            control.tag_resource(**self._build_control_parameters(aws, id), Tags=to_pairs(tags.written))
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         s3, may_empty = aws.client("s3"), bool(state.get("forceDestroy"))
@@ -69,14 +78,14 @@ class Bucket(Resource):
             try:
                 s3.delete_bucket(Bucket=id)
             except ClientError as error:
-                if code_of(error) != "BucketNotEmpty" or not may_empty:
+                if get_error_code(error) != "BucketNotEmpty" or not may_empty:
                     raise
-                self._empty(s3, id, bool(state.get("objectLockEnabled")))
+                self._delete_all_objects(s3, id, bool(state.get("objectLockEnabled")))
                 s3.delete_bucket(Bucket=id)
-        await_gone(aws, f"S3 Bucket ({id}) delete", lambda: self._status(aws, id))
+        await_gone(aws, f"S3 Bucket ({id}) delete", lambda: self._read_status(aws, id))
 
     @staticmethod
-    def _empty(s3: Any, id: str, locked: bool) -> None:
+    def _delete_all_objects(s3: Any, id: str, locked: bool) -> None:
         """Delete all object versions and delete markers."""
         bypass = {"BypassGovernanceRetention": True} if locked else {}
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=id):
@@ -88,7 +97,7 @@ class Bucket(Resource):
                     raise Failed(f"emptying S3 Bucket ({id}): {error['Key']}: {error['Code']}: {error['Message']}")
 
     @staticmethod
-    def _control_parameters(aws: Aws, id: str) -> dict[str, str]:
+    def _build_control_parameters(aws: Aws, id: str) -> dict[str, str]:
         """Return the parameters with which S3 Control identifies the bucket."""
         return {"AccountId": aws.account_id, "ResourceArn": f"arn:{aws.partition}:s3:::{id}"}
 
@@ -97,17 +106,17 @@ class Bucket(Resource):
         try:
             configuration = aws.client("s3").get_object_lock_configuration(Bucket=id)["ObjectLockConfiguration"]
         except ClientError as error:
-            if code_of(error) == "ObjectLockConfigurationNotFoundError":
+            if get_error_code(error) == "ObjectLockConfigurationNotFoundError":
                 return False
             raise
         return bool(configuration.get("ObjectLockEnabled") == "Enabled")
 
     @staticmethod
-    def _status(aws: Aws, id: str) -> Seen | None:
+    def _read_status(aws: Aws, id: str) -> Seen | None:
         try:
             aws.client("s3").head_bucket(Bucket=id)
         except ClientError as error:
-            if code_of(error) in (BUCKET_GONE, "404"):
+            if get_error_code(error) in (BUCKET_GONE, "404"):
                 return None
             raise
         return Seen("available")

@@ -6,7 +6,7 @@ from typing import Any
 from localcloud.engine.aws.resource import Args, Aws, Prop, State, register
 from localcloud.engine.aws.resources.requests import to_request, to_state
 from localcloud.engine.aws.resources.s3_settings import BucketSetting
-from localcloud.engine.aws.resources.tags import from_pairs, pairs
+from localcloud.engine.aws.resources.tags import from_pairs, to_pairs
 
 MINIMUM_SIZE = "TransitionDefaultMinimumObjectSize"
 RULE = {"id": "ID", "status": "Status", "prefix": "Prefix"}
@@ -24,7 +24,7 @@ MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 """List-valued properties of a lifecycle rule, in the same format."""
 
 
-def _props(names: Mapping[str, str]) -> dict[str, Prop]:
+def _build_props(names: Mapping[str, str]) -> dict[str, Prop]:
     return dict.fromkeys(names, Prop())
 
 
@@ -44,10 +44,10 @@ class BucketLifecycleConfiguration(BucketSetting):
         "bucket": Prop(replace=True),
         "rules": Prop(
             fields={
-                **_props(RULE),
+                **_build_props(RULE),
                 "filter": Prop(fields=FILTER),
-                **{ours: Prop(fields=_props(fields)) for ours, (_, fields) in PARTS.items()},
-                **{ours: Prop(unordered=True, default=[], fields=_props(fields)) for ours, (_, fields) in MOVES.items()},
+                **{ours: Prop(fields=_build_props(fields)) for ours, (_, fields) in PARTS.items()},
+                **{ours: Prop(unordered=True, default=[], fields=_build_props(fields)) for ours, (_, fields) in MOVES.items()},
             }
         ),
     }
@@ -55,24 +55,24 @@ class BucketLifecycleConfiguration(BucketSetting):
     def put(self, aws: Aws, id: str, args: Args) -> None:
         aws.client("s3").put_bucket_lifecycle_configuration(
             Bucket=id,
-            LifecycleConfiguration={"Rules": [rule_request(rule) for rule in args.get("rules") or []]},
+            LifecycleConfiguration={"Rules": [build_rule_request(rule) for rule in args.get("rules") or []]},
         )
 
     def get(self, aws: Aws, id: str, recorded: State) -> State:
         configuration = aws.client("s3").get_bucket_lifecycle_configuration(Bucket=id)
         return {
             **to_state(configuration, {"transitionDefaultMinimumObjectSize": MINIMUM_SIZE}),
-            "rules": [rule_state(rule) for rule in configuration["Rules"]],
+            "rules": [build_rule_state(rule) for rule in configuration["Rules"]],
         }
 
     def remove(self, aws: Aws, id: str) -> None:
         aws.client("s3").delete_bucket_lifecycle(Bucket=id)
 
 
-def rule_request(rule: Args) -> dict[str, Any]:
+def build_rule_request(rule: Args) -> dict[str, Any]:
     request = to_request(rule, RULE)
     if "prefix" not in rule:
-        request["Filter"] = filter_request(rule.get("filter") or {})
+        request["Filter"] = build_filter_request(rule.get("filter") or {})
     for ours, (theirs, fields) in PARTS.items():
         if rule.get(ours):
             request[theirs] = to_request(rule[ours], fields)
@@ -82,22 +82,22 @@ def rule_request(rule: Args) -> dict[str, Any]:
     return request
 
 
-def filter_request(rule_filter: Args) -> dict[str, Any]:
+def build_filter_request(rule_filter: Args) -> dict[str, Any]:
     """Return a filter with exactly one member, as S3 requires. The default is an empty prefix, which matches every
     object."""
     if rule_filter.get("and"):
         both = rule_filter["and"]
-        tags = {"Tags": pairs(both["tags"])} if both.get("tags") else {}
+        tags = {"Tags": to_pairs(both["tags"])} if both.get("tags") else {}
         return {"And": {**to_request(both, {"prefix": "Prefix"}), **tags}}
     if rule_filter.get("tag"):
         return {"Tag": to_request(rule_filter["tag"], {"key": "Key", "value": "Value"})}
     return {"Prefix": rule_filter.get("prefix") or ""}
 
 
-def rule_state(rule: Mapping[str, Any]) -> State:
+def build_rule_state(rule: Mapping[str, Any]) -> State:
     state = to_state(rule, RULE)
     if rule.get("Filter") is not None:
-        state["filter"] = filter_state(rule["Filter"])
+        state["filter"] = build_filter_state(rule["Filter"])
     for ours, (theirs, fields) in PARTS.items():
         if rule.get(theirs):
             state[ours] = to_state(rule[theirs], fields)
@@ -107,7 +107,7 @@ def rule_state(rule: Mapping[str, Any]) -> State:
     return state
 
 
-def filter_state(rule_filter: Mapping[str, Any]) -> State:
+def build_filter_state(rule_filter: Mapping[str, Any]) -> State:
     if rule_filter.get("And"):
         both = rule_filter["And"]
         tags = from_pairs(both.get("Tags"))

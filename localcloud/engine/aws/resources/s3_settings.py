@@ -6,7 +6,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.requests import code_of, ignore_gone, to_request, to_state
+from localcloud.engine.aws.resources.requests import get_error_code, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.s3 import BUCKET_GONE
 
 SWITCHES = {
@@ -42,7 +42,7 @@ class BucketSetting(Resource):
         try:
             setting = self.get(aws, id, recorded)
         except ClientError as error:
-            if code_of(error) in (BUCKET_GONE, self.absent):
+            if get_error_code(error) in (BUCKET_GONE, self.absent):
                 return None
             raise
         return None if setting is None else {"bucket": id, **setting}
@@ -126,13 +126,13 @@ class BucketServerSideEncryptionConfiguration(BucketSetting):
 
     def get(self, aws: Aws, id: str, recorded: State) -> State:
         rules = aws.client("s3").get_bucket_encryption(Bucket=id)["ServerSideEncryptionConfiguration"]["Rules"]
-        return {"rules": [self._rule(rule) for rule in rules]}
+        return {"rules": [self._build_rule_state(rule) for rule in rules]}
 
     def remove(self, aws: Aws, id: str) -> None:
         aws.client("s3").delete_bucket_encryption(Bucket=id)
 
     @staticmethod
-    def _rule(rule: dict[str, Any]) -> State:
+    def _build_rule_state(rule: dict[str, Any]) -> State:
         by_default = to_state(rule.get("ApplyServerSideEncryptionByDefault") or {}, BY_DEFAULT)
         return {
             **to_state(rule, {"bucketKeyEnabled": "BucketKeyEnabled"}),

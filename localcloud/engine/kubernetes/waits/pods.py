@@ -3,41 +3,41 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from localcloud.engine.kubernetes.objects import Object, name, namespace, nested
-from localcloud.engine.kubernetes.waits.scene import POD, READY, Condition, Scene, Verdict, conditions_of, holds
+from localcloud.engine.kubernetes.objects import Object, get_name, get_namespace, get_nested
+from localcloud.engine.kubernetes.waits.scene import POD, READY, Condition, Scene, Verdict, get_conditions, has_true_condition
 
 
-def _look(scene: Scene) -> Verdict:
+def _check_pod(scene: Scene) -> Verdict:
     pod = scene.live
     for condition, doing in (("PodScheduled", "scheduled"), ("Initialized", "initialized")):
-        if not holds(pod, condition):
+        if not has_true_condition(pod, condition):
             return Verdict(False, f'Waiting for Pod "{display_name(pod)}" to be {doing}')
-    if holds(pod, "Ready") or nested(pod, "status", "phase") == "Succeeded":
+    if has_true_condition(pod, "Ready") or get_nested(pod, "status", "phase") == "Succeeded":
         return READY
     return Verdict(False, f'Waiting for Pod "{display_name(pod)}" to be ready')
 
 
 def display_name(obj: Mapping[str, Any]) -> str:
     """Return the object's name, prefixed with its namespace unless that is `default`."""
-    return f"{namespace(obj)}/{name(obj)}" if namespace(obj) not in ("", "default") else name(obj)
+    return f"{get_namespace(obj)}/{get_name(obj)}" if get_namespace(obj) not in ("", "default") else get_name(obj)
 
 
-def complaints(pods: list[Object]) -> list[str]:
+def explain_unready_pods(pods: list[Object]) -> list[str]:
     """Return the reasons why these Pods are not ready. Pods without a known reason are omitted."""
-    return [line for pod in pods if not _is_ready(pod) for line in _complaints_of(pod)]
+    return [line for pod in pods if not _is_ready(pod) for line in _explain_pod(pod)]
 
 
-def explain_pods(scene: Scene, owner: Object) -> list[str]:
+def explain_workload(scene: Scene, owner: Object) -> list[str]:
     """Return the reasons why the Pods of a workload are not ready."""
-    return complaints(scene.find_owned(POD, owner, nested(owner, "spec", "selector")))
+    return explain_unready_pods(scene.find_owned_objects(POD, owner, get_nested(owner, "spec", "selector")))
 
 
 def _is_ready(pod: Object) -> bool:
-    return holds(pod, "Ready") or nested(pod, "status", "phase") == "Succeeded"
+    return has_true_condition(pod, "Ready") or get_nested(pod, "status", "phase") == "Succeeded"
 
 
-def _complaints_of(pod: Object) -> Iterator[str]:
-    conditions = conditions_of(pod)
+def _explain_pod(pod: Object) -> Iterator[str]:
+    conditions = get_conditions(pod)
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") != "True":
         if scheduled.get("message"):
@@ -45,21 +45,21 @@ def _complaints_of(pod: Object) -> Iterator[str]:
         return
     status = "Ready" if conditions.get("Initialized", {}).get("status") == "True" else "Initialized"
     message = conditions.get(status, {}).get("message") or ""
-    reasons = [line for line in (_reason(container) for container in _containers(pod)) if line]
+    reasons = [line for line in (_explain_container(container) for container in _list_container_statuses(pod)) if line]
     if message or reasons:
         yield f"[Pod {display_name(pod)}]: {message}{''.join(reasons) if len(reasons) < 2 else chr(10).join(reasons)}"
 
 
-def _containers(pod: Object) -> list[Object]:
+def _list_container_statuses(pod: Object) -> list[Object]:
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
-def _reason(container: Object) -> str:
+def _explain_container(container: Object) -> str:
     if container.get("ready"):
         return ""
     lines = []
-    waiting, ended = nested(container, "state", "waiting"), nested(container, "state", "terminated")
+    waiting, ended = get_nested(container, "state", "waiting"), get_nested(container, "state", "terminated")
     if waiting and waiting.get("reason") != "ContainerCreating":
         lines.append(f"[{waiting.get('reason')}] {waiting.get('message', '')}".strip())
     if ended and ended.get("reason"):
@@ -69,11 +69,11 @@ def _reason(container: Object) -> str:
             if message
             else f'container "{container.get("name")}" completed with exit code {ended.get("exitCode")}'
         )
-    if last := nested(container, "lastState", "terminated"):
+    if last := get_nested(container, "lastState", "terminated"):
         when, why = last.get("finishedAt"), last.get("reason")
         lines.append(f'container "{container.get("name")}" terminated at {when} ({why}: exit code {last.get("exitCode")})')
         lines += [last["message"]] if last.get("message") else []
     return "\n".join(lines)
 
 
-POD_READY = Condition(_look, lambda scene: complaints([scene.live]), when_read=True)
+POD_READY = Condition(_check_pod, lambda scene: explain_unready_pods([scene.live]), when_read=True)

@@ -7,7 +7,7 @@ from typing import Any
 from localcloud.engine.kubernetes.api import ApiError
 from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.discovery import NoSuchKind
-from localcloud.engine.kubernetes.objects import Object, namespace, nested
+from localcloud.engine.kubernetes.objects import Object, get_namespace, get_nested
 from localcloud.engine.kubernetes.tokens import Kind
 
 POD = Kind("", "v1", "Pod")
@@ -24,23 +24,25 @@ class Scene:
     memory: dict[str, Any] = field(default_factory=dict)
     """Data that a readiness check keeps between the polls of one wait."""
 
-    def find_owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
+    def find_owned_objects(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
         """Return the objects of this kind that `owner` owns; empty if the objects cannot be read."""
-        query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
-        uid = nested(owner, "metadata", "uid")
+        query = {"labelSelector": text} if (text := format_selector(selector or {})) else {}
+        uid = get_nested(owner, "metadata", "uid")
         candidates = self.list_objects(kind, **query)
         return [
-            obj for obj in candidates if any(ref.get("uid") == uid for ref in nested(obj, "metadata", "ownerReferences") or [])
+            obj
+            for obj in candidates
+            if any(ref.get("uid") == uid for ref in get_nested(obj, "metadata", "ownerReferences") or [])
         ]
 
     def list_objects(self, kind: Kind, **query: str) -> list[Object]:
         try:
-            return self.cluster.items(kind, namespace(self.live), **query)
+            return self.cluster.items(kind, get_namespace(self.live), **query)
         except (ApiError, NoSuchKind):
             return []
 
     def find_object(self, kind: Kind, name: str, where: str | None = None) -> Object | None:
-        metadata = {"name": name, "namespace": namespace(self.live) if where is None else where}
+        metadata = {"name": name, "namespace": get_namespace(self.live) if where is None else where}
         try:
             return self.cluster.get({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
         except (ApiError, NoSuchKind):
@@ -77,7 +79,7 @@ class Condition:
     """Maximum timeout for this kind, in seconds."""
 
 
-def selector_text(selector: Mapping[str, Any]) -> str:
+def format_selector(selector: Mapping[str, Any]) -> str:
     """Convert a LabelSelector to the `labelSelector` query parameter."""
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for rule in selector.get("matchExpressions") or []:
@@ -87,20 +89,20 @@ def selector_text(selector: Mapping[str, Any]) -> str:
     return ",".join(parts)
 
 
-def conditions_of(obj: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def get_conditions(obj: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the status conditions, keyed by type."""
-    return {str(condition.get("type")): condition for condition in nested(obj, "status", "conditions") or []}
+    return {str(condition.get("type")): condition for condition in get_nested(obj, "status", "conditions") or []}
 
 
-def holds(obj: Mapping[str, Any], condition: str) -> bool:
-    return conditions_of(obj).get(condition, {}).get("status") == "True"
+def has_true_condition(obj: Mapping[str, Any], condition: str) -> bool:
+    return get_conditions(obj).get(condition, {}).get("status") == "True"
 
 
 def is_observed(obj: Mapping[str, Any]) -> bool:
     """Return whether the controller has observed the current generation. Until then, the status is outdated."""
-    return (nested(obj, "status", "observedGeneration") or 0) >= (nested(obj, "metadata", "generation") or 1)
+    return (get_nested(obj, "status", "observedGeneration") or 0) >= (get_nested(obj, "metadata", "generation") or 1)
 
 
-def count(obj: Mapping[str, Any], *path: str, default: int = 0) -> int:
-    value = nested(obj, *path)
+def get_count(obj: Mapping[str, Any], *path: str, default: int = 0) -> int:
+    value = get_nested(obj, *path)
     return default if value is None else int(value)

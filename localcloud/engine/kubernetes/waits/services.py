@@ -2,7 +2,7 @@
 
 import time
 
-from localcloud.engine.kubernetes.objects import name, nested
+from localcloud.engine.kubernetes.objects import get_name, get_nested
 from localcloud.engine.kubernetes.tokens import Kind
 from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict
 
@@ -14,15 +14,15 @@ NO_PODS = (
 )
 
 
-def _look(scene: Scene) -> Verdict:
+def _check_service(scene: Scene) -> Verdict:
     if not _has_address(scene):
         return Verdict(False, "Attempting to allocate IP address to Service")
     if not _has_pods(scene):
         return READY
-    endpoints = scene.find_object(ENDPOINTS, name(scene.live))
+    endpoints = scene.find_object(ENDPOINTS, get_name(scene.live))
     if endpoints is None:
         return Verdict(False, "Finding Pods to direct traffic to")
-    version = nested(endpoints, "metadata", "resourceVersion")
+    version = get_nested(endpoints, "metadata", "resourceVersion")
     if scene.memory.get("version") != version:
         scene.memory.update(version=version, since=time.monotonic())
     if any(part.get("notReadyAddresses") for part in endpoints.get("subsets") or []):
@@ -32,10 +32,10 @@ def _look(scene: Scene) -> Verdict:
     return READY
 
 
-def _explain(scene: Scene) -> list[str]:
+def _explain_service(scene: Scene) -> list[str]:
     reasons = []
     if _has_pods(scene):
-        endpoints = scene.find_object(ENDPOINTS, name(scene.live)) or {}
+        endpoints = scene.find_object(ENDPOINTS, get_name(scene.live)) or {}
         if not any(part.get("addresses") for part in endpoints.get("subsets") or []):
             reasons.append(NO_PODS)
     if not _has_address(scene):
@@ -44,9 +44,9 @@ def _explain(scene: Scene) -> list[str]:
 
 
 def _has_address(scene: Scene) -> bool:
-    if nested(scene.live, "spec", "type") != "LoadBalancer":
+    if get_nested(scene.live, "spec", "type") != "LoadBalancer":
         return True
-    return bool(nested(scene.live, "status", "loadBalancer", "ingress"))
+    return bool(get_nested(scene.live, "status", "loadBalancer", "ingress"))
 
 
 def _has_pods(scene: Scene) -> bool:
@@ -54,4 +54,4 @@ def _has_pods(scene: Scene) -> bool:
     return spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None" and bool(spec.get("selector"))
 
 
-SERVICE = Condition(_look, _explain, related=True, when_read=True)
+SERVICE = Condition(_check_service, _explain_service, related=True, when_read=True)

@@ -9,11 +9,11 @@ from localcloud.engine.kubernetes import objects
 from localcloud.engine.kubernetes.api import ApiError, Unreachable
 from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.engines import ResourceLog
-from localcloud.engine.kubernetes.objects import Object, name, nested
+from localcloud.engine.kubernetes.objects import Object, get_name, get_nested
 from localcloud.engine.kubernetes.tokens import Kind
 from localcloud.engine.kubernetes.waits.scene import Condition, Scene
 from localcloud.engine.kubernetes.waits.table import CONDITIONS
-from localcloud.engine.kubernetes.waits.wait_for import condition as annotated_condition
+from localcloud.engine.kubernetes.waits.wait_for import parse_condition as annotated_condition
 
 DEFAULT_SECONDS = 600.0
 WATCH_SECONDS = 2
@@ -45,19 +45,19 @@ class Patience:
     """Returns whether the engine has disconnected or canceled the operation."""
 
 
-def seconds_for(inputs: Mapping[str, Any], custom: float) -> float:
+def get_timeout(inputs: Mapping[str, Any], custom: float) -> float:
     """Return the timeout from the resource option `customTimeouts`, else from the annotation, else ten minutes."""
     if custom:
         return custom
-    annotated = objects.annotation(inputs, objects.TIMEOUT_SECONDS)
+    annotated = objects.get_annotation(inputs, objects.TIMEOUT_SECONDS)
     return float(annotated) if annotated.isdigit() else DEFAULT_SECONDS
 
 
-def condition_for(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> Condition | None:
+def find_ready_condition(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> Condition | None:
     """Return the readiness check, or None if there is no need to wait for the object. Raises BadCondition."""
-    if objects.is_true(inputs, objects.SKIP_AWAIT):
+    if objects.has_true_annotation(inputs, objects.SKIP_AWAIT):
         return None
-    if annotated := objects.annotation(inputs, objects.WAIT_FOR):
+    if annotated := objects.get_annotation(inputs, objects.WAIT_FOR):
         return annotated_condition(annotated)
     return CONDITIONS.get(str(Kind.of(live)))
 
@@ -66,52 +66,56 @@ def wait_until_ready(
     cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog, *, updating: bool
 ) -> Object:
     """Wait until the object is ready and return it. Raises NotReady."""
-    condition = condition_for(inputs, live)
+    condition = find_ready_condition(inputs, live)
     if condition is None:
         return live
     scene = Scene(cluster, live, updating)
     deadline = time.monotonic() + min(patience.seconds, condition.seconds or patience.seconds)
     looks = 0
     while True:
-        verdict = _look(condition, scene)
+        verdict = _check_ready(condition, scene)
         if verdict is not None:
             log.status(verdict.progress)
             if verdict.ready:
                 return scene.live
             if verdict.failed:
-                raise NotReady(f"Resource '{name(live)}' was created but failed to initialize", scene.live, verdict.failed)
+                raise NotReady(f"Resource '{get_name(live)}' was created but failed to initialize", scene.live, verdict.failed)
         if patience.gone():
-            raise NotReady(f'Resource operation was cancelled for "{name(live)}"', scene.live, _reasons(condition, scene))
+            raise NotReady(
+                f'Resource operation was cancelled for "{get_name(live)}"', scene.live, _explain_unready(condition, scene)
+            )
         if time.monotonic() >= deadline:
-            raise NotReady(f"'{name(live)}' timed out waiting to be Ready", scene.live, _reasons(condition, scene))
+            raise NotReady(f"'{get_name(live)}' timed out waiting to be Ready", scene.live, _explain_unready(condition, scene))
         pause = min(SHORTEST_PAUSE * 1.5**looks, LONGEST_PAUSE, max(deadline - time.monotonic(), 0.0))
-        scene.live = _next(cluster, scene.live, pause, patience, by_watching=not condition.related)
+        scene.live = _wait_for_change(cluster, scene.live, pause, patience, by_watching=not condition.related)
         looks += 1
 
 
-def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] | None:
+def find_unready_reasons(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] | None:
     """Return the reasons why a refresh reports the object as not ready, or None if it is ready or has no readiness
     check."""
-    if objects.is_true(inputs, objects.SKIP_AWAIT):
+    if objects.has_true_annotation(inputs, objects.SKIP_AWAIT):
         return None
     condition = CONDITIONS.get(str(Kind.of(live)))
     if condition is None or not condition.when_read:
         return None
     scene = Scene(cluster, live, updating=True, memory={"read": True})
     verdict = condition.look(scene)
-    return None if verdict.ready else (*verdict.failed, *_reasons(condition, scene))
+    return None if verdict.ready else (*verdict.failed, *_explain_unready(condition, scene))
 
 
 def wait_until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
     """Wait until the object is gone. On a timeout, warn about finalizers and raise NotReady."""
-    if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in DELETED_WITHOUT_WAIT:
+    if objects.has_true_annotation(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in DELETED_WITHOUT_WAIT:
         return
     deadline = time.monotonic() + patience.seconds
     latest, looks = live, 0
     while True:
         try:
             current = cluster.get(live)
-            if nested(current, "metadata", "uid") != nested(live, "metadata", "uid") and nested(live, "metadata", "uid"):
+            if get_nested(current, "metadata", "uid") != get_nested(live, "metadata", "uid") and get_nested(
+                live, "metadata", "uid"
+            ):
                 return  # the object is gone; this is a new object with the same name
             latest = current
         except ApiError as error:
@@ -120,14 +124,14 @@ def wait_until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Pa
         except Unreachable:
             pass
         if time.monotonic() >= deadline or patience.gone():
-            finalizers = ", ".join(nested(latest, "metadata", "finalizers") or [])
+            finalizers = ", ".join(get_nested(latest, "metadata", "finalizers") or [])
             log.warning(f"finalizers might be preventing deletion ({finalizers})")
             raise NotReady("timed out waiting for the condition", latest)
         time.sleep(min(SHORTEST_PAUSE * 1.5**looks, LONGEST_PAUSE, max(deadline - time.monotonic(), 0.01)))
         looks += 1
 
 
-def _look(condition: Condition, scene: Scene) -> Any:
+def _check_ready(condition: Condition, scene: Scene) -> Any:
     """Run the readiness check. Return None if the API server is unavailable, since it may restart during the wait."""
     try:
         return condition.look(scene)
@@ -135,36 +139,36 @@ def _look(condition: Condition, scene: Scene) -> Any:
         return None
 
 
-def _reasons(condition: Condition, scene: Scene) -> tuple[str, ...]:
+def _explain_unready(condition: Condition, scene: Scene) -> tuple[str, ...]:
     try:
         return tuple(condition.explain(scene))
     except (ApiError, Unreachable):
         return ()
 
 
-def _next(cluster: Cluster, live: Object, pause: float, patience: Patience, *, by_watching: bool) -> Object:
+def _wait_for_change(cluster: Cluster, live: Object, pause: float, patience: Patience, *, by_watching: bool) -> Object:
     """Wait until the object changes or `pause` seconds have passed, then return the object."""
     try:
         if by_watching:
-            return _watch_once(cluster, live, patience)
+            return _watch_for_change(cluster, live, patience)
         time.sleep(pause)
         return cluster.get(live)
     except ApiError as error:
         if error.not_found:
-            raise NotReady(f'"{name(live)}" was deleted while waiting for it', live) from error
+            raise NotReady(f'"{get_name(live)}" was deleted while waiting for it', live) from error
     except Unreachable:
         pass
     time.sleep(pause)
     return live
 
 
-def _watch_once(cluster: Cluster, live: Object, patience: Patience) -> Object:
+def _watch_for_change(cluster: Cluster, live: Object, patience: Patience) -> Object:
     now = cluster.get(live)
-    version = nested(now, "metadata", "resourceVersion")
-    if version != nested(live, "metadata", "resourceVersion"):
+    version = get_nested(now, "metadata", "resourceVersion")
+    if version != get_nested(live, "metadata", "resourceVersion"):
         return now
-    query = {"fieldSelector": f"metadata.name={name(live)}", "resourceVersion": version}
-    for event in cluster.api.watch(cluster.collection(live), WATCH_SECONDS, cluster.cancellation.requested, **query):
+    query = {"fieldSelector": f"metadata.name={get_name(live)}", "resourceVersion": version}
+    for event in cluster.api.watch(cluster.collection_path(live), WATCH_SECONDS, cluster.cancellation.requested, **query):
         if event.get("type") == "MODIFIED":
             return event["object"]  # type: ignore[no-any-return]
         if event.get("type") == "DELETED":

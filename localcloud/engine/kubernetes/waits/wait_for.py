@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict, conditions_of
+from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict, get_conditions
 
 STEP = re.compile(r"\.([A-Za-z0-9_\-]+)|\[(\d+)\]|\[\?\(@\.(\w+)\s*==\s*[\"']([^\"']*)[\"']\)\]")
 ABSENT = object()
@@ -18,7 +18,7 @@ class BadCondition(Exception):
     """The annotation `pulumi.com/waitFor` contains an invalid or unsupported condition."""
 
 
-def condition(text: str) -> Condition:
+def parse_condition(text: str) -> Condition:
     """Parse the annotation: a single expression or a JSON list of expressions. Raises BadCondition."""
     try:
         parsed = json.loads(text)
@@ -28,30 +28,30 @@ def condition(text: str) -> Condition:
     if not expressions:
         raise BadCondition("at least one condition must be specified")
     for expression in expressions:
-        _holds(expression, {})
+        _is_fulfilled(expression, {})
 
-    def look(scene: Scene) -> Verdict:
-        missing = [expression for expression in expressions if not _holds(expression, scene.live)]
+    def check_expressions(scene: Scene) -> Verdict:
+        missing = [expression for expression in expressions if not _is_fulfilled(expression, scene.live)]
         return Verdict(False, f"Waiting for {', '.join(missing)}") if missing else READY
 
-    return Condition(look)
+    return Condition(check_expressions)
 
 
-def _holds(expression: str, live: Mapping[str, Any]) -> bool:
+def _is_fulfilled(expression: str, live: Mapping[str, Any]) -> bool:
     kind, _, rest = str(expression).partition("=")
     if kind == "condition":
         name, _, expected = rest.partition("=")
-        condition = {type.lower(): condition for type, condition in conditions_of(live).items()}.get(name.lower(), {})
+        condition = {type.lower(): condition for type, condition in get_conditions(live).items()}.get(name.lower(), {})
         return str(condition.get("status", "")).lower() == (expected or "true").lower()
     if kind == "jsonpath":
         path, _, expected = rest.partition("}")
-        value = _value_at(live, path.removeprefix("{"))
+        value = _get_value_at(live, path.removeprefix("{"))
         expected = expected.removeprefix("=")
-        return value is not ABSENT and (not expected or _text(value) == expected.strip("'\""))
+        return value is not ABSENT and (not expected or _format_value(value) == expected.strip("'\""))
     raise BadCondition(f'expected a "jsonpath=" or "condition=" prefix, got "{expression}"')
 
 
-def _value_at(live: Any, path: str) -> Any:
+def _get_value_at(live: Any, path: str) -> Any:
     place = 0
     while place < len(path):
         step = STEP.match(path, place)
@@ -69,5 +69,5 @@ def _value_at(live: Any, path: str) -> Any:
     return live
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
