@@ -14,7 +14,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 def parse_period(text: str) -> timedelta:
     """Return the period.
 
-    >>> parse("10m"), parse("1d12h")
+    >>> parse_period("10m"), parse_period("1d12h")
     (datetime.timedelta(seconds=600), datetime.timedelta(days=1, seconds=43200))
     """
     compact = text.replace(" ", "")

@@ -253,7 +253,7 @@ def build_principal_resource_name(arn: str) -> str:
     """Return the Pulumi resource name for an IAM principal. Principal names are unique in an account, regardless of
     path.
 
-    >>> principal("arn:aws:iam::123456789012:role/team/Admin")
+    >>> build_principal_resource_name("arn:aws:iam::123456789012:role/team/Admin")
     '123456789012-role-Admin'
     """
     account, resource = arn.split(":")[4:6]

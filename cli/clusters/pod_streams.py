@@ -95,7 +95,7 @@ def _receive_message(socket: Any) -> tuple[int, bytes] | None:
 def _parse_exit_code(status: bytes, where: Container) -> int:
     """Return the exit code that a `Status` object reports.
 
-    >>> _exit_code(b'{"status": "Success"}', Container("a", "b", "c"))
+    >>> _parse_exit_code(b'{"status": "Success"}', Container("a", "b", "c"))
     0
     """
     if not status:

@@ -91,7 +91,7 @@ class Run:
 def parse_runs(text: str) -> list[Run]:
     """Parse the output of `_LIST`, and return the runs, newest first.
 
-    >>> [(run.id, run.phase, run.command) for run in parse('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
+    >>> [(run.id, run.phase, run.command) for run in parse_runs('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
     [('a', 'Succeeded', ('true',))]
     """
     runs = []

@@ -83,7 +83,7 @@ def get_pod_role(pod: Object) -> str:
 def get_worker_index(pod: Object) -> int | None:
     """Return the index of a worker's pod; None for other pods.
 
-    >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
+    >>> get_worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
     3
     """
     if get_pod_role(pod) != "worker":

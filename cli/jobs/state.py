@@ -153,7 +153,7 @@ def _get_condition_text(condition: Object) -> str:
 def explain_waiting_job(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
     """Return one line that explains why the ranks are not running yet; empty if the reason is unknown.
 
-    `events` are warning events. Pass them if `lacks_reason` returns True.
+    `events` are warning events. Pass them if `needs_events` returns True.
     """
     if state.phase == Phase.SETUP:
         setup = [pod for pod in pods if get_pod_role(pod) == "setup"]

@@ -53,7 +53,7 @@ class Waits:
 def shorten_reason(reason: str) -> str:
     """Shorten the reason why a job waits: reduce Kueue's quota message to the missing GPUs, truncate other reasons.
 
-    >>> shorten("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
+    >>> shorten_reason("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
     'waits in the queue: 2 more nvidia.com/gpu of pool train needed'
     """
     lacking = re.search(rf"insufficient unused quota for {re.escape(GPU_RESOURCE)} in flavor ([\w-]+), (\d+) more needed", reason)

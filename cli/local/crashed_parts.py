@@ -25,7 +25,7 @@ OFFICIAL: Final[Mapping[str, frozenset[str]]] = {
 }
 """Value of `local start --providers` -> resource providers for which it uses official plugins.
 
-The largest set comes first, because `refuse_other_providers` uses the first match.
+The largest set comes first, because `check_providers` uses the first match.
 """
 
 

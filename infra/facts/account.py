@@ -27,7 +27,7 @@ def read_caller(clients: Clients) -> Caller:
 def parse_role_name(arn: str) -> str | None:
     """Return the role name in the ARN of an assumed role; None for any other ARN.
 
-    >>> role_name("arn:aws:sts::123456789012:assumed-role/Admin/session"), role_name("arn:aws:iam::123456789012:user/ada")
+    >>> parse_role_name("arn:aws:sts::123456789012:assumed-role/Admin/session"), parse_role_name("arn:aws:iam::1:user/ada")
     ('Admin', None)
     """
     kind, _, rest = arn.split(":", 5)[5].partition("/")

@@ -102,7 +102,7 @@ def _convert_network_card(described: Mapping[str, Any]) -> NetworkCard:
 def parse_line_rate(performance: str) -> float | None:
     """Convert `4x 100 Gigabit` to 400.0; return None if AWS guarantees no rate (`Up to 25 Gigabit`, `High`).
 
-    >>> line_rate("4x 100 Gigabit"), line_rate("Up to 25 Gigabit")
+    >>> parse_line_rate("4x 100 Gigabit"), parse_line_rate("Up to 25 Gigabit")
     (400.0, None)
     """
     match = re.fullmatch(r"(?:(\d+)x )?([\d.]+) Gigabit", performance)

@@ -34,7 +34,7 @@ def choose_price_list_region(region: str) -> PriceListRegion:
     """Return the Region of the Price List endpoint to query. Each of the three endpoints serves the prices of all
     Regions.
 
-    >>> price_list_region("eu-west-1"), price_list_region("us-west-2")
+    >>> choose_price_list_region("eu-west-1"), choose_price_list_region("us-west-2")
     ('eu-central-1', 'us-east-1')
     """
     if region.startswith("ap-"):

@@ -64,7 +64,7 @@ ECR_HOST: Final = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region
 def parse_ecr_repository(name: str) -> tuple[str, str, str] | None:
     """Return the account, Region and name of an ECR repository; None for any other registry.
 
-    >>> ecr_repository("123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/mpi")
+    >>> parse_ecr_repository("123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/mpi")
     ('123456789012', 'us-west-2', 'gpumpi-a/mpi')
     """
     host, _, rest = name.partition("/")

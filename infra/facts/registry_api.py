@@ -50,7 +50,7 @@ def read_image_config(image: str, architecture: str, scheme: str = "https") -> M
 def _split_host_and_name(image: str) -> tuple[str, str]:
     """Return the registry's host, and the repository's name on this host.
 
-    >>> _host_and_name("docker.io/ubuntu:24.04"), _host_and_name("nvcr.io/nvidia/pytorch@sha256:0")
+    >>> _split_host_and_name("docker.io/ubuntu:24.04"), _split_host_and_name("nvcr.io/nvidia/pytorch@sha256:0")
     (('registry-1.docker.io', 'library/ubuntu'), ('nvcr.io', 'nvidia/pytorch'))
     """
     host, _, name = strip_tag_and_digest(image).partition("/")

@@ -16,7 +16,7 @@ WINDOW: Final = timedelta(hours=1)
 def compute_limit(nodes: int) -> int:
     """Return how many of the cluster's nodes may be taken out of service within a window.
 
-    >>> [limit(nodes) for nodes in (0, 1, 4, 10, 14, 15)]
+    >>> [compute_limit(nodes) for nodes in (0, 1, 4, 10, 14, 15)]
     [0, 1, 1, 2, 2, 3]
     """
     return min(nodes, max(1, int(SHARE * nodes)))

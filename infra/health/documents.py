@@ -1,6 +1,6 @@
 """Checks of JSON documents that users, pods or nodes can write: a document that does not fit its shape is ignored.
 
-A check is a predicate of one value. `has_fields` accepts unknown keys, which a newer version may have written.
+A check is a predicate of one value. `must_have_fields` accepts unknown keys, which a newer version may have written.
 """
 
 import json
@@ -17,8 +17,8 @@ LONGEST_SECONDS = 10**10
 def load_json(text: Any) -> Any:
     """Return a JSON document; None if it is damaged, nested deeply, or has numbers or characters that cannot be written.
 
-    >>> load('{"a": [1, null]}'), load("{"), load("[" * 99 + "]" * 99), load("NaN"), load(r'"\\ud800"'), load(None)
-    ({'a': [1, None]}, None, None, None, None, None)
+    >>> [load_json(text) for text in ('{"a": [1, null]}', "{", "[" * 99 + "]" * 99, "NaN", r'"\\ud800"', None)]
+    [{'a': [1, None]}, None, None, None, None, None]
     """
     try:
         document = json.loads(text)

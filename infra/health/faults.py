@@ -89,9 +89,9 @@ def parse_xid(reason: str) -> int | None:
 def decide_repair(condition: str, reason: str) -> Decision:
     """Return the decision for a condition that is False, or for an event with this reason.
 
-    >>> decide("AcceleratedHardwareReady", "NvidiaXID79Error")
+    >>> decide_repair("AcceleratedHardwareReady", "NvidiaXID79Error")
     Decision(owner='controller', action='replace', eks='replace')
-    >>> decide("AcceleratedHardwareReady", "NvidiaXID31Warning").costs_node
+    >>> decide_repair("AcceleratedHardwareReady", "NvidiaXID31Warning").costs_node
     False
     """
     if (condition, reason) == (READY, SILENT):

@@ -69,7 +69,7 @@ def look_up_xid(number: int) -> Xid:
 def format_reason(number: int) -> str:
     """Return the reason that EKS's agent gives for an Xid.
 
-    >>> name_reason(79), name_reason(31)
+    >>> format_reason(79), format_reason(31)
     ('NvidiaXID79Error', 'NvidiaXID31Warning')
     """
     return f"NvidiaXID{number}{'Error' if look_up_xid(number).sets_condition else 'Warning'}"

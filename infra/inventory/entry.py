@@ -98,7 +98,7 @@ class Entry:
     units: Mapping[Limit, Callable[[Resource], int]] = field(default_factory=dict)
     """Quota -> units of it that a resource needs, besides those of nodes."""
     launches_nodes: bool = False
-    """Whether `launched_nodes` returns the nodes of a resource, which are priced and counted."""
+    """Whether `read_launched_nodes` returns the nodes of a resource, which are priced and counted."""
     exists: Callable[[Resource, Facts], bool | None] = may_exist
     """Whether AWS already has the resource; None if the facts do not show that."""
     # Recovery and changes

@@ -50,7 +50,7 @@ def create_tag_lookup(operation: str, key: str, id_key: str, filters_key: str = 
 def create_describe_lookup(service: str, operation: str, key: str, *arguments: str) -> Look:
     """Return a lookup that describes a resource by the values that identify it. `key`: where the answer has its status.
 
-    Arguments, as in `find_listed`, are `ARGUMENT=INPUT`, or `NAME` if both have the same name.
+    Arguments, as in `create_list_lookup`, are `ARGUMENT=INPUT`, or `NAME` if both have the same name.
     """
 
     def find_by_description(client: Client, inputs: Inputs) -> Iterator[Remnant]:

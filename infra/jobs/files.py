@@ -93,7 +93,7 @@ def _build_helper_job(placed: PlacedJob, name: str, command: Sequence[str]) -> M
 def build_folder_record(placed: PlacedJob, id: str) -> Manifest:
     """Return the ConfigMap that records the job's folder.
 
-    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `read_record`
+    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `parse_folder_record`
     derives them again.
     """
     job, (mount, *_) = placed.job, list_writable_shared_mounts(placed.job, placed.namespace)

@@ -23,8 +23,8 @@ _REPOSITORY: Final = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-
 def is_short_image_name(image: str) -> bool:
     """Return whether an image name has no registry.
 
-    >>> is_short("openmpi:5"), is_short("team/train:1"), is_short("localhost/train:1"), is_short("nvcr.io/a/b:1")
-    (True, True, False, False)
+    >>> [is_short_image_name(image) for image in ("openmpi:5", "team/train:1", "localhost/train:1", "nvcr.io/a/b:1")]
+    [True, True, False, False]
 
     https://github.com/distribution/reference/blob/v0.6.0/normalize.go (splitDockerDomain)
     """
@@ -35,7 +35,7 @@ def is_short_image_name(image: str) -> bool:
 def strip_tag_and_digest(image: str) -> str:
     """Return an image name without its tag and digest.
 
-    >>> repository_of("team/train:1"), repository_of("localhost:5000/train"), repository_of("train@sha256:0")
+    >>> strip_tag_and_digest("team/train:1"), strip_tag_and_digest("localhost:5000/train"), strip_tag_and_digest("train@sha256:0")
     ('team/train', 'localhost:5000/train', 'train')
     """
     name = image.partition("@")[0]

@@ -34,7 +34,7 @@ def host_name(job: str, namespace: str, number: int) -> str:
 def format_host_line(host: str, slots: int, implementation: MpiImplementation = "OpenMPI") -> str:
     """Return a line of the hostfile.
 
-    >>> host_line("a", 8), host_line("a", 8, "Intel")
+    >>> format_host_line("a", 8), format_host_line("a", 8, "Intel")
     ('a slots=8', 'a:8')
     """
     return f"{host} slots={slots}" if implementation == "OpenMPI" else f"{host}:{slots}"

@@ -186,7 +186,7 @@ _FAST_GBPS: Final = 1600.0
 def requires_gpudirect(instance_type: str) -> bool:
     """Return whether NCCL must use GPUDirect on this type.
 
-    >>> [gpudirect_required(one) for one in ("p5.48xlarge", "p5.4xlarge", "p6-b200.48xlarge", "g7e.8xlarge", "g5.48xlarge")]
+    >>> [requires_gpudirect(one) for one in ("p5.48xlarge", "p5.4xlarge", "p6-b200.48xlarge", "g7e.8xlarge", "g5.48xlarge")]
     [True, False, True, False, False]
     """
     return _GPUDIRECT.fullmatch(instance_type) is not None

@@ -20,7 +20,7 @@ MEBIBYTE = 1024**2
 
 def parse_bytes(text: str) -> int:
     """
-    >>> bytes_of("64Gi"), bytes_of("1.5k"), bytes_of("12e6")
+    >>> parse_bytes("64Gi"), parse_bytes("1.5k"), parse_bytes("12e6")
     (68719476736, 1500, 12000000)
     """
     return int(_parse_quantity(text))
@@ -29,7 +29,7 @@ def parse_bytes(text: str) -> int:
 def parse_millicores(text: str) -> int:
     """Return a CPU quantity in millicores.
 
-    >>> millis_of("500m"), millis_of("8"), millis_of("0.5")
+    >>> parse_millicores("500m"), parse_millicores("8"), parse_millicores("0.5")
     (500, 8000, 500)
     """
     return int(_parse_quantity(text) * 1000)
@@ -52,7 +52,7 @@ def _parse_quantity(text: str) -> Decimal:
 
 def format_mib(amount: int) -> str:
     """
-    >>> mib(512)
+    >>> format_mib(512)
     '512Mi'
     """
     return f"{amount}Mi"

@@ -48,7 +48,7 @@ _IN_SHELL: Final = re.compile(
 def count_prefix_words(command: Sequence[str]) -> int:
     """Return the number of words before the program that a command runs.
 
-    >>> prefix_length(["timeout", "60", "env", "A=1", "torchrun", "train.py"]), prefix_length(["python", "env"])
+    >>> count_prefix_words(["timeout", "60", "env", "A=1", "torchrun", "train.py"]), count_prefix_words(["python", "env"])
     (4, 0)
     """
     length = 0
@@ -69,9 +69,9 @@ def split_command(command: Sequence[str]) -> tuple[Starter, list[str], list[str]
     """Split a command that begins with a PyTorch starter into the kind of starter, the starter's words and the
     arguments.
 
-    >>> split(["accelerate", "launch", "train.py"])
+    >>> split_command(["accelerate", "launch", "train.py"])
     ('accelerate', ['accelerate', 'launch'], ['train.py'])
-    >>> split(["python3", "-u", "-m", "torch.distributed.run", "train.py"])
+    >>> split_command(["python3", "-u", "-m", "torch.distributed.run", "train.py"])
     ('torchrun', ['python3', '-u', '-m', 'torch.distributed.run'], ['train.py'])
     """
     words, first = list(command), count_prefix_words(command)
@@ -93,9 +93,9 @@ def split_command(command: Sequence[str]) -> tuple[Starter, list[str], list[str]
 def find_torch_starter_in_shell(command: Sequence[str]) -> Starter | None:
     """Return the PyTorch starter that the script of `sh -c` runs; None if it runs no such starter.
 
-    >>> in_shell(["bash", "-c", "source env; torchrun train.py"])
+    >>> find_torch_starter_in_shell(["bash", "-c", "source env; torchrun train.py"])
     'torchrun'
-    >>> in_shell(["bash", "-c", "pip install deepspeed && python train.py --deepspeed ds.json"])
+    >>> find_torch_starter_in_shell(["bash", "-c", "pip install deepspeed && python train.py --deepspeed ds.json"])
     """
     match = _IN_SHELL.search(_extract_shell_script(command))
     return {**_PROGRAMS, **_MODULES}[" ".join(match[1].split())] if match else None
@@ -104,9 +104,9 @@ def find_torch_starter_in_shell(command: Sequence[str]) -> Starter | None:
 def find_mpi_starter_in_shell(command: Sequence[str]) -> str | None:
     """Return the name of the MPI program that the script of `sh -c` runs; None if it runs no such program.
 
-    >>> mpi_in_shell(["bash", "-c", "source env && /opt/openmpi/bin/mpirun ./train"])
+    >>> find_mpi_starter_in_shell(["bash", "-c", "source env && /opt/openmpi/bin/mpirun ./train"])
     'mpirun'
-    >>> mpi_in_shell(["bash", "-c", "echo mpirun"])
+    >>> find_mpi_starter_in_shell(["bash", "-c", "echo mpirun"])
     """
     match = _MPI_IN_SHELL.search(_extract_shell_script(command))
     return match[1] if match else None

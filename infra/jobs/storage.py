@@ -45,7 +45,7 @@ def log_stream_prefix(namespace: str, job: str) -> str:
     A log stream is named `NAMESPACE/JOB/RUN/POD`. A pod's IAM role permits writes only to streams whose names contain the
     pod's own namespace and name.
 
-    >>> log_streams("mpi-jobs", "mnist")
+    >>> log_stream_prefix("mpi-jobs", "mnist")
     'mpi-jobs/mnist/'
     """
     return f"{namespace}/{job}/"

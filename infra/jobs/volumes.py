@@ -116,7 +116,7 @@ def find_home_problem(path: str, home: str) -> str | None:
 def contains_path(folder: str, path: str) -> bool:
     """Return whether a path is the folder or below it.
 
-    >>> contains("/opt", "/opt/mpi/"), contains("/opt", "/optional")
+    >>> contains_path("/opt", "/opt/mpi/"), contains_path("/opt", "/optional")
     (True, False)
     """
     return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

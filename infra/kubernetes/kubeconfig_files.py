@@ -133,7 +133,7 @@ def _is_missing(path: Path) -> bool:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return True
-    except OSError:  # `content_of` reports it
+    except OSError:  # `read_kubeconfig` reports it
         return False
     return False
 

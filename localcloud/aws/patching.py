@@ -12,7 +12,7 @@ request and the returned dict is the response, both in boto3's format (None for 
 `raise AwsError(code, message)`. Exceptions from moto's backends are also returned as AWS errors. To extend a moto
 operation, call `call.moto()`, which returns moto's response as a dict.
 
-Keep state on moto's backend objects (`state_of(call.backend, Placement)`), so that resets drop it and the inventory
+Keep state on moto's backend objects (`get_state(call.backend, Placement)`), so that resets drop it and the inventory
 sees it.
 """
 

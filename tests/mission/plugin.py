@@ -103,7 +103,7 @@ class Reporter:
 def strip_parameters(id: str) -> str:
     """Return a test's ID without the parameters in brackets and without the group name that xdist appends.
 
-    >>> [function(id) for id in ("t.py::test_a[1]@jobs", "t.py::test_a@jobs", "t.py::test_a")]
+    >>> [strip_parameters(id) for id in ("t.py::test_a[1]@jobs", "t.py::test_a@jobs", "t.py::test_a")]
     ['t.py::test_a', 't.py::test_a', 't.py::test_a']
     """
     return id.partition("[")[0].partition("@")[0]

@@ -25,7 +25,7 @@ def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    # `vcpus_in_use` calls DescribeCapacityReservations, which moto lacks. tests/local_aws/test_facts.py tests it.
+    # `count_vcpus_in_use` calls DescribeCapacityReservations, which moto lacks. tests/local_aws/test_facts.py tests it.
     monkeypatch.setattr(account_facts, "count_vcpus_in_use", lambda *_: {})
 
 

@@ -26,38 +26,40 @@ UNSCOPABLE: Mapping[str, str] = {
 on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
-    "deliver_flow_logs": iam.allow_flow_log_delivery(LOG_GROUP),
-    "write_job_logs": iam.allow_job_log_writes(JOB_LOGS),
-    "exchange_node_keys": iam.allow_node_key_exchange(BUCKET),
-    "exchange_job_keys": iam.allow_job_key_exchange(BUCKET),
-    "use_buckets": iam.allow_bucket_access(ACCOUNT, [iam.BucketPath("datasets", "digits", writes=True)]),
-    "find_members": iam.allow_member_lookup(),
-    "complete_join": iam.allow_join_completion(ACCOUNT, "gpumpi-x-workers"),
-    "mount_through": iam.allow_mount_by_access_point(ACCOUNT, "fs-1", "fsap-1"),
-    "scale_groups": iam.allow_node_group_scaling(ACCOUNT, "gpumpi-x", AUTOSCALER_TAG),
+    "allow_flow_log_delivery": iam.allow_flow_log_delivery(LOG_GROUP),
+    "allow_job_log_writes": iam.allow_job_log_writes(JOB_LOGS),
+    "allow_node_key_exchange": iam.allow_node_key_exchange(BUCKET),
+    "allow_job_key_exchange": iam.allow_job_key_exchange(BUCKET),
+    "allow_bucket_access": iam.allow_bucket_access(ACCOUNT, [iam.BucketPath("datasets", "digits", writes=True)]),
+    "allow_member_lookup": iam.allow_member_lookup(),
+    "allow_join_completion": iam.allow_join_completion(ACCOUNT, "gpumpi-x-workers"),
+    "allow_mount_by_access_point": iam.allow_mount_by_access_point(ACCOUNT, "fs-1", "fsap-1"),
+    "allow_node_group_scaling": iam.allow_node_group_scaling(ACCOUNT, "gpumpi-x", AUTOSCALER_TAG),
 }
 KEYS: Mapping[str, Policy] = {
-    "secrets_key": iam.build_secrets_key_policy(ACCOUNT),
-    "logs_key": iam.build_logs_key_policy(ACCOUNT, ["/aws/eks/gpumpi-x/cluster", "/gpumpi/x/flow-logs"]),
-    "file_system_key": iam.build_file_system_key_policy(ACCOUNT),
+    "build_secrets_key_policy": iam.build_secrets_key_policy(ACCOUNT),
+    "build_logs_key_policy": iam.build_logs_key_policy(ACCOUNT, ["/aws/eks/gpumpi-x/cluster", "/gpumpi/x/flow-logs"]),
+    "build_file_system_key_policy": iam.build_file_system_key_policy(ACCOUNT),
 }
 TRUST: Mapping[str, Policy] = {
-    "assumed_by_instances": trust_policies.build_instance_trust_policy(),
-    "assumed_by_cluster": trust_policies.build_cluster_trust_policy(ACCOUNT, "gpumpi-x"),
-    "assumed_by_flow_logs": trust_policies.build_flow_log_trust_policy(ACCOUNT),
-    "assumed_by_pods": trust_policies.build_pod_trust_policy(ACCOUNT, "gpumpi-x", "mpi-jobs", "mpi-job"),
+    "build_instance_trust_policy": trust_policies.build_instance_trust_policy(),
+    "build_cluster_trust_policy": trust_policies.build_cluster_trust_policy(ACCOUNT, "gpumpi-x"),
+    "build_flow_log_trust_policy": trust_policies.build_flow_log_trust_policy(ACCOUNT),
+    "build_pod_trust_policy": trust_policies.build_pod_trust_policy(ACCOUNT, "gpumpi-x", "mpi-jobs", "mpi-job"),
 }
 RESOURCE: Mapping[str, Policy] = {
-    "tls_only_bucket": iam.build_tls_only_bucket_policy(BUCKET),
-    "encrypted_file_system": iam.build_file_system_policy(FILE_SYSTEM),
+    "build_tls_only_bucket_policy": iam.build_tls_only_bucket_policy(BUCKET),
+    "build_file_system_policy": iam.build_file_system_policy(FILE_SYSTEM),
 }
-ENDPOINTS: Mapping[str, Policy] = {"s3_endpoint": endpoint_policies.build_s3_endpoint_policy(ACCOUNT, has_internet=True)}
+ENDPOINTS: Mapping[str, Policy] = {
+    "build_s3_endpoint_policy": endpoint_policies.build_s3_endpoint_policy(ACCOUNT, has_internet=True)
+}
 ALL = {**IDENTITY, **KEYS, **TRUST, **RESOURCE, **ENDPOINTS}
 MODULES = (iam, trust_policies, endpoint_policies)
 
 
 def test_every_iam_policy_in_infra_is_tested_here() -> None:
-    helpers = {"aws_buckets", "document", "statement", "to_json"}
+    helpers = {"list_aws_bucket_arns", "build_policy", "build_statement", "to_json"}
     written = {
         name
         for module in MODULES
@@ -127,11 +129,11 @@ POD = {"aws:PrincipalTag/kubernetes-namespace": "mpi-jobs", "aws:PrincipalTag/ku
 )
 def test_node_writes_its_own_keys_and_reads_keys_of_all_nodes(action: str, key: str, allowed: bool) -> None:
     request = Request(action, f"{BUCKET}/{key}" if key else BUCKET, NODE)
-    assert allows(request, IDENTITY["exchange_node_keys"]) is allowed
+    assert allows(request, IDENTITY["allow_node_key_exchange"]) is allowed
 
 
 def test_caller_without_node_identity_cannot_write() -> None:
-    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/id.pub"), IDENTITY["exchange_node_keys"])
+    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/id.pub"), IDENTITY["allow_node_key_exchange"])
 
 
 @pytest.mark.parametrize(
@@ -150,18 +152,18 @@ def test_caller_without_node_identity_cannot_write() -> None:
     ],
 )
 def test_job_pod_writes_its_own_keys_and_reads_keys_of_its_namespace(action: str, key: str, allowed: bool) -> None:
-    assert allows(Request(action, f"{BUCKET}/{key}", POD), IDENTITY["exchange_job_keys"]) is allowed
+    assert allows(Request(action, f"{BUCKET}/{key}", POD), IDENTITY["allow_job_key_exchange"]) is allowed
 
 
 @pytest.mark.parametrize(
     ("policy", "who", "prefix", "allowed"),
     [
-        ("exchange_node_keys", NODE, "nodes/", True),
-        ("exchange_node_keys", NODE, "jobs/", False),
-        ("exchange_node_keys", NODE, "", False),
-        ("exchange_job_keys", POD, "jobs/mpi-jobs/mnist-", True),
-        ("exchange_job_keys", POD, "jobs/other/", False),
-        ("exchange_job_keys", POD, "jobs/", False),
+        ("allow_node_key_exchange", NODE, "nodes/", True),
+        ("allow_node_key_exchange", NODE, "jobs/", False),
+        ("allow_node_key_exchange", NODE, "", False),
+        ("allow_job_key_exchange", POD, "jobs/mpi-jobs/mnist-", True),
+        ("allow_job_key_exchange", POD, "jobs/other/", False),
+        ("allow_job_key_exchange", POD, "jobs/", False),
     ],
 )
 def test_node_and_pod_can_list_only_keys_of_their_own_kind(
@@ -174,7 +176,7 @@ def test_node_and_pod_can_list_only_keys_of_their_own_kind(
 def test_bucket_requires_tls_even_for_the_owner(tls: bool, decision: str) -> None:
     owner = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
     request = Request("s3:GetObject", f"{BUCKET}/nodes/x", {"aws:SecureTransport": tls}, {"AWS": ACCOUNT.root})
-    assert decide(request, owner, RESOURCE["tls_only_bucket"]) == decision
+    assert decide(request, owner, RESOURCE["build_tls_only_bucket_policy"]) == decision
 
 
 # --- file system
@@ -194,7 +196,7 @@ MOUNT = {"elasticfilesystem:AccessedViaMountTarget": True, "aws:SecureTransport"
     ],
 )
 def test_file_system_accepts_only_encrypted_clients_in_the_vpc(action: str, context: Mapping[str, Values], decision: str) -> None:
-    assert decide(Request(action, FILE_SYSTEM, context), RESOURCE["encrypted_file_system"]) == decision
+    assert decide(Request(action, FILE_SYSTEM, context), RESOURCE["build_file_system_policy"]) == decision
 
 
 # --- keys
@@ -228,18 +230,18 @@ def test_administrators_manage_keys_but_cannot_decrypt_with_them(
 @pytest.mark.parametrize(
     ("name", "request_", "allowed"),
     [
-        ("secrets_key", Request("kms:CreateGrant", "key", {}, ENGINEER), True),
-        ("secrets_key", Request("kms:CreateGrant", "key", {}, STRANGER), False),
-        ("logs_key", Request("kms:Encrypt", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), True),
-        ("logs_key", Request("kms:GenerateDataKey", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), True),
-        ("logs_key", Request("kms:Decrypt", "key", {LOG_CONTEXT: LOG_GROUP + "-2"}, LOGS), False),
-        ("logs_key", Request("kms:Decrypt", "key", {}, LOGS), False),
-        ("logs_key", Request("kms:PutKeyPolicy", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), False),
-        ("file_system_key", Request("kms:Decrypt", "key", EFS, ENGINEER), True),
-        ("file_system_key", Request("kms:CreateGrant", "key", EFS, ENGINEER), True),
-        ("file_system_key", Request("kms:Decrypt", "key", EFS, STRANGER), False),
+        ("build_secrets_key_policy", Request("kms:CreateGrant", "key", {}, ENGINEER), True),
+        ("build_secrets_key_policy", Request("kms:CreateGrant", "key", {}, STRANGER), False),
+        ("build_logs_key_policy", Request("kms:Encrypt", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), True),
+        ("build_logs_key_policy", Request("kms:GenerateDataKey", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), True),
+        ("build_logs_key_policy", Request("kms:Decrypt", "key", {LOG_CONTEXT: LOG_GROUP + "-2"}, LOGS), False),
+        ("build_logs_key_policy", Request("kms:Decrypt", "key", {}, LOGS), False),
+        ("build_logs_key_policy", Request("kms:PutKeyPolicy", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), False),
+        ("build_file_system_key_policy", Request("kms:Decrypt", "key", EFS, ENGINEER), True),
+        ("build_file_system_key_policy", Request("kms:CreateGrant", "key", EFS, ENGINEER), True),
+        ("build_file_system_key_policy", Request("kms:Decrypt", "key", EFS, STRANGER), False),
         (
-            "file_system_key",
+            "build_file_system_key_policy",
             Request("kms:Decrypt", "key", {**EFS, "kms:ViaService": "s3.us-west-2.amazonaws.com"}, ENGINEER),
             False,
         ),
@@ -278,7 +280,7 @@ PODS = {"Service": "pods.eks.amazonaws.com"}
 def test_pod_role_can_be_assumed_only_by_its_service_account(
     action: str, context: Mapping[str, str], who: Mapping[str, str], allowed: bool
 ) -> None:
-    assert allows(Request(action, "role", context, who), TRUST["assumed_by_pods"]) is allowed
+    assert allows(Request(action, "role", context, who), TRUST["build_pod_trust_policy"]) is allowed
 
 
 @pytest.mark.parametrize(
@@ -296,12 +298,12 @@ def test_flow_logs_of_other_accounts_cannot_assume_the_delivery_role(context: tu
         {"aws:SourceAccount": context[0], "aws:SourceArn": context[1]},
         {"Service": "vpc-flow-logs.amazonaws.com"},
     )
-    assert allows(request, TRUST["assumed_by_flow_logs"]) is allowed
+    assert allows(request, TRUST["build_flow_log_trust_policy"]) is allowed
 
 
 @pytest.mark.parametrize(("service", "allowed"), [("ec2.amazonaws.com", True), ("eks.amazonaws.com", False)])
 def test_node_role_can_be_assumed_only_by_ec2_instances(service: str, allowed: bool) -> None:
-    assert allows(Request("sts:AssumeRole", "role", {}, {"Service": service}), TRUST["assumed_by_instances"]) is allowed
+    assert allows(Request("sts:AssumeRole", "role", {}, {"Service": service}), TRUST["build_instance_trust_policy"]) is allowed
 
 
 @pytest.mark.parametrize(
@@ -318,7 +320,8 @@ def test_other_clusters_and_accounts_cannot_assume_the_control_plane_role(
     account: str, arn: str, service: str, allowed: bool
 ) -> None:
     context = {"aws:SourceAccount": account, "aws:SourceArn": arn}
-    assert allows(Request("sts:AssumeRole", "role", context, {"Service": service}), TRUST["assumed_by_cluster"]) is allowed
+    request = Request("sts:AssumeRole", "role", context, {"Service": service})
+    assert allows(request, TRUST["build_cluster_trust_policy"]) is allowed
 
 
 # --- endpoints
@@ -380,4 +383,4 @@ OTHERS = {f"aws:ResourceTag/{AUTOSCALER_TAG}/gpumpi-y": "owned"}
 def test_autoscaler_can_scale_only_groups_of_its_cluster(
     action: str, resource: str, context: Mapping[str, str], allowed: bool
 ) -> None:
-    assert allows(Request(action, resource, context), IDENTITY["scale_groups"]) is allowed
+    assert allows(Request(action, resource, context), IDENTITY["allow_node_group_scaling"]) is allowed

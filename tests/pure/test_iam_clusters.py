@@ -25,7 +25,7 @@ WORKERS = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:6f9e:auto
     ],
 )
 def test_worker_can_only_complete_the_join_of_its_own_group(action: str, resource: str, allowed: bool) -> None:
-    assert allows(Request(action, resource), IDENTITY["complete_join"]) is allowed
+    assert allows(Request(action, resource), IDENTITY["allow_join_completion"]) is allowed
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_worker_can_only_complete_the_join_of_its_own_group(action: str, resourc
     ],
 )
 def test_node_can_list_cluster_members_but_cannot_make_itself_a_member(action: str, allowed: bool) -> None:
-    assert allows(Request(action, "*"), IDENTITY["find_members"]) is allowed
+    assert allows(Request(action, "*"), IDENTITY["allow_member_lookup"]) is allowed
 
 
 ACCESS_POINT = "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fsap-1"
@@ -60,7 +60,7 @@ ACCESS_POINT = "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fs
 def test_node_can_mount_only_through_its_access_point(
     action: str, resource: str, context: Mapping[str, str], allowed: bool
 ) -> None:
-    assert allows(Request(action, resource, context), IDENTITY["mount_through"]) is allowed
+    assert allows(Request(action, resource, context), IDENTITY["allow_mount_by_access_point"]) is allowed
 
 
 # --- buckets of jobs

@@ -17,7 +17,7 @@ from tests.pure.test_iam import IDENTITY, JOB_LOGS, LOG_GROUP, POD
     ],
 )
 def test_flow_logs_can_be_written_only_to_their_log_group(action: str, resource: str, allowed: bool) -> None:
-    assert allows(Request(action, resource), IDENTITY["deliver_flow_logs"]) is allowed
+    assert allows(Request(action, resource), IDENTITY["allow_flow_log_delivery"]) is allowed
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_flow_logs_can_be_written_only_to_their_log_group(action: str, resource:
     ],
 )
 def test_a_job_pod_writes_only_log_streams_with_its_own_name(action: str, resource: str, allowed: bool) -> None:
-    assert allows(Request(action, resource, POD), IDENTITY["write_job_logs"]) is allowed
-    assert not allows(Request(action, resource), IDENTITY["write_job_logs"])
+    assert allows(Request(action, resource, POD), IDENTITY["allow_job_log_writes"]) is allowed
+    assert not allows(Request(action, resource), IDENTITY["allow_job_log_writes"])

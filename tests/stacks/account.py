@@ -19,7 +19,7 @@ def prepare_stack(cloud: LocalCloud) -> LocalStack:
 
 
 def deploy_and_count(cloud: LocalCloud) -> Kinds:
-    """Deploy `new_stack` without faults, count its resources, and reset the account."""
+    """Deploy the stack without faults, count its resources, and reset the account."""
     up = prepare_stack(cloud).run("up")
     assert up.ok, up.output
     undisturbed = count_leftovers(cloud)

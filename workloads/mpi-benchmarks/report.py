@@ -73,7 +73,7 @@ def render_chart(rows: "list[Row]", title: str) -> str:
 
 def format_size(size: int) -> str:
     """
-    >>> short(4), short(65536), short(1 << 30)
+    >>> format_size(4), format_size(65536), format_size(1 << 30)
     ('4', '64K', '1G')
     """
     for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):

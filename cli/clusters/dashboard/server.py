@@ -74,7 +74,7 @@ class DashboardServer(ThreadingHTTPServer):
 def is_local_host(host: str | None) -> bool:
     """Return whether a request's Host header refers to this machine.
 
-    >>> [is_ours(host) for host in ("127.0.0.1:8080", "localhost", "evil.example:8080", "127.0.0.1.evil.example", None)]
+    >>> [is_local_host(host) for host in ("127.0.0.1:8080", "localhost", "evil.example:8080", "127.0.0.1.evil.example", None)]
     [True, True, False, False, False]
     """
     try:
@@ -86,7 +86,7 @@ def is_local_host(host: str | None) -> bool:
 def strip_token(path: str, token: str) -> str | None:
     """Return the part of a path below the token; None if the path has another token or none.
 
-    >>> [below(path, "t0k") for path in ("/t0k/page.css", "/t0k/", "/t0k", "/other/page.css", "/")]
+    >>> [strip_token(path, "t0k") for path in ("/t0k/page.css", "/t0k/", "/t0k", "/other/page.css", "/")]
     ['page.css', '', None, None, None]
     """
     first, slash, rest = path.removeprefix("/").partition("?")[0].partition("/")

@@ -125,7 +125,7 @@ def parse_time_limit(time: str) -> int | None:
     """Convert a Slurm time limit (minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S) to seconds; None means no limit. Raises
     ValueError.
 
-    >>> [seconds(time) for time in ("90", "01:30", "02:00:00", "1-00", "1-00:30", "0", "UNLIMITED")]
+    >>> [parse_time_limit(time) for time in ("90", "01:30", "02:00:00", "1-00", "1-00:30", "0", "UNLIMITED")]
     [5400, 90, 7200, 86400, 88200, None, None]
     """
     if time.upper() in _NO_LIMIT:

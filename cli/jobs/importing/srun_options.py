@@ -90,7 +90,7 @@ def _parse_options(words: Sequence[str], assigned: Mapping[str, Sequence[str]]) 
 def get_option_value(option: str) -> str:
     """Return the value part of an option's text.
 
-    >>> [value(option) for option in ("--nodes=2", "--nodes 2", "-N 2", "-N2", "-l")]
+    >>> [get_option_value(option) for option in ("--nodes=2", "--nodes 2", "-N 2", "-N2", "-l")]
     ['2', '2', '2', '2', '']
     """
     name, _, rest = option.replace("=", " ", 1).partition(" ")

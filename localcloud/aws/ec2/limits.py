@@ -41,8 +41,9 @@ generation."""
 def vcpu_quota_code(name: str, market: str) -> str | None:
     """Return the code of the vCPU quota of an instance type; None if AWS lists none.
 
-    >>> quota_of("g5.xlarge", "on-demand"), quota_of("p4d.24xlarge", "spot"), quota_of("p5en.48xlarge", "capacity-block")
-    ('L-DB2E81BA', 'L-7212CCBC', None)
+    >>> pools = ("g5.xlarge", "on-demand"), ("p4d.24xlarge", "spot"), ("p5.48xlarge", "capacity-block")
+    >>> [vcpu_quota_code(*pool) for pool in pools]
+    ['L-DB2E81BA', 'L-7212CCBC', None]
     """
     matched = re.match(r"([a-z]+)(\d*)", name)
     if matched is None or market == "capacity-block":

@@ -69,7 +69,7 @@ def _write_huge_pages(folder: Path, pages: int) -> None:
 
 def parse_cpu_list(text: str) -> list[int]:
     """
-    >>> cpu_numbers("0-2,5")
+    >>> parse_cpu_list("0-2,5")
     [0, 1, 2, 5]
     """
     numbers: list[int] = []

@@ -23,7 +23,7 @@ def format_xid_line(address: str, xid: int) -> str:
     """Return the log line that NVIDIA's driver writes for an Xid. `address`: PCI address of the GPU, as NVML reports
     it.
 
-    >>> xid_line("00000000:10:00.0", 79)
+    >>> format_xid_line("00000000:10:00.0", 79)
     "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"
     """
     domain, bus, slot = address.split(":")

@@ -96,9 +96,9 @@ def build_flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> lis
 def compute_reservations(cpus: int, pods: int) -> dict[str, str]:
     """Return the CPU, memory and disk that EKS AMIs reserve for the kubelet and the container runtime.
 
-    >>> reserved(2, 29)
+    >>> compute_reservations(2, 29)
     {'cpu': '70m', 'memory': '574Mi', 'ephemeral-storage': '1Gi'}
-    >>> reserved(192, 100)["cpu"]
+    >>> compute_reservations(192, 100)["cpu"]
     '550m'
     """
     of_core = [60, 10, 5, 5]

@@ -27,9 +27,9 @@ class NoSuchRank(ValueError):
 def read_rank(environment: Mapping[str, str], job: str) -> int | None:
     """Return the number of a process's rank; None if the process is not a rank of the job.
 
-    >>> rank_of({"MASTER_ADDR": "train-worker-0.train.mpi-jobs.svc", "OMPI_COMM_WORLD_RANK": "3"}, "train")
+    >>> read_rank({"MASTER_ADDR": "train-worker-0.train.mpi-jobs.svc", "OMPI_COMM_WORLD_RANK": "3"}, "train")
     3
-    >>> rank_of({"MASTER_ADDR": "train-0.train.mpi-jobs.svc", "RANK": "1"}, "other")
+    >>> read_rank({"MASTER_ADDR": "train-0.train.mpi-jobs.svc", "RANK": "1"}, "other")
     """
     name = re.escape(job)
     if not re.fullmatch(rf"{name}-(worker-)?\d+\.{name}\.[^.]+\.svc", environment.get("MASTER_ADDR", "")):

@@ -32,7 +32,7 @@ def build_resource_path(template: str, *names: str) -> str:
 
     https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#path-segment-names
 
-    >>> resource_path("api/v1/namespaces/{}/pods/{}", "team-a", "x?y")
+    >>> build_resource_path("api/v1/namespaces/{}/pods/{}", "team-a", "x?y")
     'api/v1/namespaces/team-a/pods/x%3Fy'
     """
     for name in names:

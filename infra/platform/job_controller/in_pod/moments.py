@@ -25,8 +25,8 @@ def parse_exact_time(text: str) -> str | None:
     """Return the time of a log line with microseconds; None if the text is not a time. As text, such times sort
     chronologically.
 
-    >>> parse_exact("2026-11-23T12:00:00.123456789Z"), parse_exact("2026-11-23T13:00:00+01:00"), parse_exact("hello")
-    ('2026-11-23T12:00:00.123456Z', '2026-11-23T12:00:00.000000Z', None)
+    >>> [parse_exact_time(text) for text in ("2026-11-23T12:00:00.123456789Z", "2026-11-23T13:00:00+01:00", "hello")]
+    ['2026-11-23T12:00:00.123456Z', '2026-11-23T12:00:00.000000Z', None]
     """
     whole, _, rest = text.partition(".")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
@@ -49,7 +49,7 @@ def count_seconds(start: str, end: str) -> float:
 def find_latest_time(*times: str) -> str:
     """Return the latest of several times, ignoring empty ones.
 
-    >>> find_latest("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")
+    >>> find_latest_time("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")
     '2026-11-23T12:00:00Z'
     """
     return max((time for time in times if time), key=parse_time, default="")

@@ -57,7 +57,7 @@ class Signs:
 def determine_phase(signs: Signs) -> Phase:
     """Return the phase of a job that exists.
 
-    >>> phase_of(Signs(is_suspended=True)), phase_of(Signs(was_interrupted=True)).is_final
+    >>> determine_phase(Signs(is_suspended=True)), determine_phase(Signs(was_interrupted=True)).is_final
     (<Phase.QUEUED: 'Queued'>, False)
     """
     if signs.verdict is not None:

@@ -167,7 +167,7 @@ def _truncate_lines(lines: Sequence[str]) -> list[str]:
 def describe_locations(groups: Sequence[Mapping[str, Any]]) -> str:
     """Return one line that shows where the ranks were.
 
-    >>> describe_places([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
+    >>> describe_locations([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
     'rank 1: load (data.py:7); ranks 0, 2-3: step (train.py:9)'
     """
     named = [(format_ranges(group["ranks"]), group["at"]) for group in groups if group["at"]]

@@ -47,7 +47,7 @@ def split_lines(text: str) -> list[tuple[str, str]]:
     """Return the complete lines of a log that was read with `timestamps=true`. Only a line feed ends a line: progress bars
     and standard output share lines, in which carriage returns separate the pieces.
 
-    >>> split("2026-11-23T12:00:00.123456789Z 1 %\\rstep 1\\n2026-11-23T12:00:01")
+    >>> split_lines("2026-11-23T12:00:00.123456789Z 1 %\\rstep 1\\n2026-11-23T12:00:01")
     [('2026-11-23T12:00:00.123456Z', '1 %\\rstep 1')]
     """
     parts = (line.partition(" ") for line in text.split("\n")[:-1])
@@ -59,7 +59,7 @@ def split_unfinished_line(text: str) -> tuple[str, str]:
     time is empty if the text begins inside the line: the kubelet writes one time per line, even if the line is long.
     https://github.com/kubernetes/cri-client/blob/v0.35.0/pkg/logs/logs.go (ReadLogs)
 
-    >>> split_unfinished("2026-11-23T12:00:00Z step 1\\n2026-11-23T12:00:01Z 1 %\\r2 %\\r3")
+    >>> split_unfinished_line("2026-11-23T12:00:00Z step 1\\n2026-11-23T12:00:01Z 1 %\\r2 %\\r3")
     ('2026-11-23T12:00:01.000000Z', '1 %\\r2 %')
     """
     line = text.rpartition("\n")[2]

@@ -23,7 +23,7 @@ def find_in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
 
 
 def request_node_action(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
-    """Request that the realizer cordon, drain or uncordon a node. `progress_of` returns the result of a drain."""
+    """Request that the realizer cordon, drain or uncordon a node. `get_drain_progress` returns the result of a drain."""
     described = {**describe_instance(instance), **details}
     events.publish(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
 
