@@ -82,7 +82,9 @@ VERBS: Final = {
         "goodput": Verb("jobs.goodput.goodput_command", "Show how jobs spent their time: training, lost, recovering and more."),
         "logs": Verb("jobs.logs_command", "Print a job's log, or the logs of its workers."),
         "exec": Verb("jobs.exec", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
-        "port-forward": Verb("jobs.port_forward", "Open a port of a job's pod on this machine, such as TensorBoard's."),
+        "port-forward": Verb(
+            "jobs.port_forward", "Forward a port of this machine to a job's pod, for example to open TensorBoard."
+        ),
         "cancel": Verb("jobs.cancel", "End a job and delete everything that belongs to it, except its record."),
         "delete": Verb("jobs.cancel", "Delete a job and its record.", "delete"),
         "smoke": Verb(

@@ -146,7 +146,7 @@ def _count_stack_addresses(clients: Clients, stack: str) -> int:
 
 
 def _count_other_nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
-    """Return the number of NAT gateways of others in each zone."""
+    """Return the number of NAT gateways in each zone that do not belong to the stack."""
     gateways = read_pages(ec2, "describe_nat_gateways", "NatGateways", Filter=[build_filter("state", LIVE_GATEWAYS)])
     foreign = [gateway for gateway in gateways if {"Key": STACK_TAG, "Value": stack} not in gateway.get("Tags", ())]
     if not foreign:

@@ -1,4 +1,4 @@
-"""One row of the table of resource types, and what its functions return."""
+"""One row of the table of resource types, and the return types of the row's functions."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

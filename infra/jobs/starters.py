@@ -12,7 +12,7 @@ Starter = Literal["torchrun", "accelerate", "deepspeed"]
 
 HOROVODRUN: Final = "horovodrun"
 MPI_STARTERS: Final = ("mpirun", "mpiexec", "mpiexec.hydra", HOROVODRUN)
-"""Programs of MPI and Horovod that start ranks. They need hosts that accept SSH connections."""
+"""Launchers of MPI and Horovod. They need hosts that accept SSH connections."""
 
 _PROGRAMS: Final[dict[str, Starter]] = {
     "torchrun": "torchrun",

@@ -1,4 +1,4 @@
-"""Decide which features of a cluster Prometheus monitors. Pure."""
+"""Decide which parts of a cluster are monitored by Prometheus. Pure."""
 
 from infra.cost import prices
 from infra.jobs.cluster import ClusterDescription

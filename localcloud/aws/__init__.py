@@ -2,6 +2,6 @@
 
 Run it as a separate process with `python -m localcloud.aws`, or in your own process:
 
-    localcloud.aws.extend.install()
+    localcloud.aws.extend.extend_moto()
     with moto.mock_aws(): ...
 """

@@ -50,7 +50,7 @@ def main() -> int:
     )
     for noisy in ("botocore", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    extend.install()
+    extend.extend_moto()
     from localcloud.aws import account, durations, quotas
     from localcloud.aws.efs import contents
     from localcloud.aws.server import Server

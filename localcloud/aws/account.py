@@ -29,7 +29,7 @@ def set_default_access_key(chosen: Key) -> None:
     _key = chosen
 
 
-def install() -> None:
+def extend_moto() -> None:
     _make_secret_keys_unpredictable()
     _add_default_user()
     _export_default_credentials()

@@ -26,13 +26,13 @@ _EXTENSIONS = (
     "eks",
     "ledger",
 )
-"""Modules of this package whose `install()` registers the operations of a service."""
+"""Modules of this package whose `extend_moto()` registers the operations of a service."""
 
 _lock = threading.Lock()
 _installed = False
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Extend moto in this process. Further calls do nothing.
 
     Call this before using `mock_aws()`, a boto3 client or the server.
@@ -79,10 +79,10 @@ def _install_extensions() -> None:
     BackendDict.reset = staticmethod(_reset_state)  # type: ignore[method-assign]
     # For its web page, moto keeps every object that it ever created, so a server would leak memory.
     BaseModel.__new__ = staticmethod(lambda cls, *_, **__: object.__new__(cls))  # type: ignore[method-assign]
-    pristine.install()
-    transport.install()
+    pristine.extend_moto()
+    transport.extend_moto()
     for extension in _EXTENSIONS:
-        importlib.import_module(f"localcloud.aws.{extension}").install()
+        importlib.import_module(f"localcloud.aws.{extension}").extend_moto()
 
 
 def _reset_state() -> None:

@@ -27,7 +27,7 @@ https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
 _SERVICE = re.compile(r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?")
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Do nothing: importing this module has already registered its operations."""
 
 

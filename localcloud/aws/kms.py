@@ -26,7 +26,7 @@ _OF_AWS = {
 }
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Mark keys whose alias starts with `alias/aws/` as AWS managed keys.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key

@@ -51,7 +51,7 @@ class Entry:
 _entries: list[Entry] = []
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Start recording when instances start and end."""
     events.register(_record_instance_event)
 

@@ -20,7 +20,7 @@ LATE: Final = timedelta(minutes=10)
 """Time in which a service may still deliver the logs of a deleted resource. An estimate."""
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Do nothing: importing this module has already registered its operations."""
 
 

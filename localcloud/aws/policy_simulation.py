@@ -21,7 +21,7 @@ _SOURCE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(?P<kind>user|group|role)/(?:.
 _NOT_SUPPORTED = ("PolicyInputList", "PermissionsBoundaryPolicyInputList", "PolicyExclusionList", "ResourcePolicy", "CallerArn")
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Do nothing: importing this module has already registered its operation."""
 
 

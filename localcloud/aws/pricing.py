@@ -29,7 +29,7 @@ _TERM, _DIMENSION = "JRTCKXETXF", "6YS6EN2CT7"
 _TYPES = ("TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF")
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Do nothing: importing this module has already registered its operation."""
 
 

@@ -19,7 +19,7 @@ _NAMES = {
 }
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Do nothing: importing this module has already registered its operations."""
 
 

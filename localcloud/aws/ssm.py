@@ -17,7 +17,7 @@ _OURS = (
 )
 
 
-def install() -> None:
+def extend_moto() -> None:
     """https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html"""
     original = ParameterDict._check_loading_status
 

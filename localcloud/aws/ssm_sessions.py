@@ -27,7 +27,7 @@ _NEEDED = ("ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", 
 _openers: list[Open] = []
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Do nothing: importing this module has already registered its operations."""
 
 

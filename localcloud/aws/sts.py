@@ -16,7 +16,7 @@ class NotTrusted(Exception):
     """The role does not exist or does not trust the principal. The message is the role's ARN."""
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Do nothing: importing this module has already registered its operations."""
 
 

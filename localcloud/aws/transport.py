@@ -80,6 +80,6 @@ def _set_date(response: Response) -> Response:
     )
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Route in-process clients (`mock_aws`) through the gateway."""
     BotocoreStubber.process_request = _process_request  # type: ignore[method-assign, assignment]

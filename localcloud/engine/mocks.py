@@ -71,7 +71,7 @@ class MotoMocks(Mocks):
         self._exit = ExitStack()
 
     def __enter__(self) -> "MotoMocks":
-        extend.install()
+        extend.extend_moto()
         credentials = {
             **account.default_access_key().environment,
             "AWS_DEFAULT_REGION": self.region,

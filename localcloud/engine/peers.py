@@ -30,7 +30,7 @@ def create_server(threads: ThreadPoolExecutor, port: int = 0) -> tuple[grpc.Serv
 
 
 class SameUser(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Interceptor that refuses calls of other users' processes."""
+    """Interceptor that rejects calls from other users' processes."""
 
     port = 0
     """Port of the server. Set it before the server starts."""

@@ -57,7 +57,7 @@ def cache_folder() -> Path:
     return tools.cache_folder().parent / "ami"
 
 
-def build_environment(cloud: LocalCloud, region: str, report: Report, output: Path, subnet: str) -> dict[str, str]:
+def build_environment_variables(cloud: LocalCloud, region: str, report: Report, output: Path, subnet: str) -> dict[str, str]:
     """Return environment variables for `packer build -only 'ec2.*' amis` in a local cloud with hosts.
 
     `output`: folder for the manifests. `subnet`: subnet of the build instance, since the account has no default VPC.
@@ -100,7 +100,7 @@ def build(
     if cloud.is_running() and not cloud.has_hosts:
         raise BuildError("Packer needs a build instance, but this local cloud has no hosts. Start it as root, without --no-hosts")
     with hold_build_lock(), create_temporary_subnet(cloud, region) as subnet:
-        _run_packer(build_environment(cloud, region, report, output, subnet), series, frameworks, report)
+        _run_packer(build_environment_variables(cloud, region, report, output, subnet), series, frameworks, report)
     return read_built_ami_id(output, series)
 
 

@@ -32,7 +32,7 @@ def write_layer(layer: Path, region: str, file_systems: Path, control_token: str
     for masked in _MASKED:
         _create_symlink(units / masked, "/dev/null")
     _write_file(layer / "etc/cloud/cloud.cfg.d/99-local-cloud.cfg", "datasource_list: [ Ec2 ]\n")
-    variables = build_environment(region)
+    variables = build_environment_variables(region)
     quoted = " ".join(f'"{name}={value}"' for name, value in variables.items())
     _write_file(layer / "etc/systemd/system.conf.d/90-local-cloud.conf", f"[Manager]\nDefaultEnvironment={quoted}\n")
     _write_file(layer / "etc/ssh/sshd_config.d/90-local-cloud.conf", f"SetEnv {quoted}\n")
@@ -47,7 +47,7 @@ def write_layer(layer: Path, region: str, file_systems: Path, control_token: str
     )
 
 
-def build_environment(region: str) -> dict[str, str]:
+def build_environment_variables(region: str) -> dict[str, str]:
     """Return environment variables for all services and logins. SDKs use the local AWS; package managers use the egress
     proxy."""
     proxy = f"http://{AWS_ADDRESS}:{PROXY_PORT}"

@@ -53,7 +53,7 @@ def test_the_lustre_client_matches_the_kernel(machine: Machine) -> None:
 
 
 def test_missing_lustre_client_marks_the_image_but_does_not_fail_the_build(machine: Machine) -> None:
-    """The repository is removed again: if AWS has no packages for this release, `apt-get update` would fail later."""
+    """The repository is removed afterwards, because a later `apt-get update` fails if AWS has no packages for this release."""
     (machine.layer / HERE[1:] / "install-packages.sh").write_text("#!/bin/sh\nexit 100\n")
     done = machine.run("/bin/bash", f"{HERE}/install-lustre-client.sh")
     assert done.returncode == 0

@@ -48,14 +48,14 @@ def test_the_page_lists_every_shell_variable(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_page_lists_every_service_that_extends_moto() -> None:
-    extend.install()
+    extend.extend_moto()
     assert set(read_first_column(LOCAL_AWS, "service")) == {service for service, _ in patching.list_extended_operations()} | {
         "ssm"
     }
 
 
 def test_the_page_lists_every_control_api_call() -> None:
-    extend.install()
+    extend.extend_moto()
     assert server.__doc__ and review.PATH and realizer.Realizer, "importing these modules registers their calls"
     assert set(read_first_column(CONTROL_API, "call")) == {
         known.replace(" ", " /local-cloud/", 1) for known in control_actions.list_requests()

@@ -15,7 +15,7 @@ from localcloud.engine.aws import lifecycle, resources  # noqa: F401  the import
 from localcloud.engine.aws.resource import RESOURCES, Args, Aws
 from tests.engine.life import Life
 
-extend.install()
+extend.extend_moto()
 
 REGION = "us-west-2"
 ACCOUNT = "123456789012"

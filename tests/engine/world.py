@@ -18,7 +18,7 @@ from localcloud.engine.aws import resources  # noqa: F401  the import registers 
 from localcloud.engine.aws.resource import Aws
 from testkit.routes import add_nat_gateway
 
-extend.install()
+extend.extend_moto()
 
 REGION = "us-west-2"
 _numbers = itertools.count(1)

@@ -11,7 +11,7 @@ from localcloud.aws import calls, extend, faults
 from testkit.aws_clients import client
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "amis" / "join"))
-extend.install()
+extend.extend_moto()
 
 
 @pytest.fixture

@@ -79,13 +79,13 @@ def test_service_names_resolve_through_the_dns_address_of_pods(cluster: Running)
         query = b"\x00\x01\x01\x00\x00\x01" + b"\x00" * 6
         query += b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\x00\x00\x01\x00\x01"
 
-        def send_query() -> bytes:
+        def send_dns_query() -> bytes:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
                 asking.settimeout(5)
                 asking.sendto(query, ("172.20.0.10", 53))
                 return asking.recv(512)
 
-        answer = network.run_in_namespace(cluster.state.namespace, send_query)
+        answer = network.run_in_namespace(cluster.state.namespace, send_dns_query)
         return socket.inet_ntoa(answer[-4:]) if answer[3] & 15 == 0 else f"rcode {answer[3] & 15}"
 
     assert resolve_address("kubernetes.default.svc.cluster.local") == "172.20.0.1"

@@ -54,7 +54,7 @@ def gpu_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build_environment(node: Path) -> dict[str, str]:
+def build_environment_variables(node: Path) -> dict[str, str]:
     try:
         library = ensure(NVML, print)
     except BuildError as error:
@@ -69,7 +69,7 @@ def break_gpu(node: Path, index: int, xid: int) -> None:
 
 def test_nvml_reports_the_gpus_of_the_instance_type(gpu_folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LIST], env=build_environment(gpu_folder), capture_output=True, text=True, check=True
+        [sys.executable, "-c", LIST], env=build_environment_variables(gpu_folder), capture_output=True, text=True, check=True
     )
     found = json.loads(done.stdout)
     assert [one[0] for one in found] == gpus.uuids(NODE) and len(set(gpus.uuids(NODE))) == 8
@@ -81,7 +81,7 @@ def test_nvml_reports_the_gpus_of_the_instance_type(gpu_folder: Path) -> None:
 def test_nvml_is_missing_on_a_node_without_gpus(tmp_path: Path) -> None:
     gpus.write_gpu_files(make_machine(kind="m5.large"), tmp_path)
     done = subprocess.run(
-        [sys.executable, "-c", LIST], env=build_environment(tmp_path), capture_output=True, text=True, check=False
+        [sys.executable, "-c", LIST], env=build_environment_variables(tmp_path), capture_output=True, text=True, check=False
     )
     assert "NVMLError_Unknown" in done.stderr
 
@@ -89,7 +89,7 @@ def test_nvml_is_missing_on_a_node_without_gpus(tmp_path: Path) -> None:
 def test_an_nvml_event_listener_sees_only_faults_after_its_initialization(gpu_folder: Path) -> None:
     break_gpu(gpu_folder, 5, 48)
     command = [sys.executable, "-c", WATCH, "2"]
-    with subprocess.Popen(command, env=build_environment(gpu_folder), stdout=subprocess.PIPE, text=True) as watcher:
+    with subprocess.Popen(command, env=build_environment_variables(gpu_folder), stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
         assert watcher.stdout.readline() == "ready\n"
         break_gpu(gpu_folder, 0, 79)
@@ -111,7 +111,7 @@ def plugin_channel(gpu_folder: Path, tmp_path: Path) -> "Iterator[grpc.Channel]"
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), str(plugin)]
     with (
         (tmp_path / "log").open("w") as log,
-        subprocess.Popen(command, env=build_environment(gpu_folder), stdout=log, stderr=log) as running,
+        subprocess.Popen(command, env=build_environment_variables(gpu_folder), stdout=log, stderr=log) as running,
     ):
         try:
             socket = folder / "nvidia-gpu.sock"

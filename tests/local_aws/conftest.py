@@ -9,7 +9,7 @@ from localcloud.aws import account, calls, durations, extend
 from testkit.aws_clients import Client, LocalAws, client, start_server, stop_server
 from tests.local_aws.eks_refusing import Refusing
 
-extend.install()
+extend.extend_moto()
 
 
 @pytest.fixture

@@ -186,7 +186,7 @@ def test_the_server_applies_the_duration_to_a_new_file_system(server: LocalAws) 
 
 def test_a_step_with_a_gate_is_due_when_the_gate_opens_and_the_next_step_starts_then(clock: Clock) -> None:
     durations.set_factor(1)
-    thing, follower, is_real = Thing(), Thing(), []
+    thing, follower, has_real_node = Thing(), Thing(), []
     durations.schedule(
         thing,
         "status",
@@ -194,12 +194,12 @@ def test_a_step_with_a_gate_is_due_when_the_gate_opens_and_the_next_step_starts_
         "ACTIVE",
         "thing",
         then=lambda: durations.schedule(follower, "status", "waits", "came", "other"),
-        gate=lambda: bool(is_real),
+        gate=lambda: bool(has_real_node),
     )
     clock.time += 150
     durations.settle()
     assert thing.status == "CREATING"
-    is_real.append(True)
+    has_real_node.append(True)
     durations.settle()
     assert (thing.status, follower.status) == ("ACTIVE", "waits")
     clock.time += 39

@@ -127,7 +127,7 @@ empty mount request is always invalid.
 
 @pytest.mark.parametrize(("paths", "statuses"), OFFERED.items(), ids=["none", "mounts", "everything"])
 def test_each_socket_serves_only_its_part_of_the_control_api(paths: tuple[str, ...], statuses: tuple[int, int]) -> None:
-    extend.install()
+    extend.extend_moto()
     client, headers = Client(Application(Offer(paths, "secret"))), {"Authorization": "Bearer secret"}
     answers = (
         client.get("/local-cloud/health", headers=headers),

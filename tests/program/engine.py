@@ -182,14 +182,14 @@ def record_deployment(stack: str, build: Callable[[], Mapping[str, object]], moc
     def run() -> pulumi.Output[None]:
         outputs = build()
 
-        def keep_outputs(values: Mapping[str, Any]) -> None:
+        def record_outputs(values: Mapping[str, Any]) -> None:
             deployment.outputs = dict(values)
 
-        def keep_secret_names(names: frozenset[str]) -> None:
+        def record_secret_names(names: frozenset[str]) -> None:
             deployment.secret_outputs = names
 
-        pulumi.Output.from_input(_find_secret_names(outputs)).apply(keep_secret_names)  # type: ignore[arg-type]
-        return pulumi.Output.from_input(dict(outputs)).apply(keep_outputs)
+        pulumi.Output.from_input(_find_secret_names(outputs)).apply(record_secret_names)  # type: ignore[arg-type]
+        return pulumi.Output.from_input(dict(outputs)).apply(record_outputs)
 
     run()
     return deployment

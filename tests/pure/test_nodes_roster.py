@@ -15,10 +15,10 @@ def admit_machine(roster: Roster, number: int, kind: str = "p4d.24xlarge") -> Me
 
 def test_instances_beyond_the_limit_are_simulated() -> None:
     roster = Roster(Limits(cpu=1, gpu=2))
-    real = [admit_machine(roster, number).is_real for number in range(3)]
+    real = [admit_machine(roster, number).has_real_node for number in range(3)]
     assert real == [True, True, False]
-    assert admit_machine(roster, 3, "m5.large").is_real, "nodes with and without GPUs are counted separately"
-    assert not admit_machine(roster, 4, "m5.large").is_real
+    assert admit_machine(roster, 3, "m5.large").has_real_node, "nodes with and without GPUs are counted separately"
+    assert not admit_machine(roster, 4, "m5.large").has_real_node
 
 
 def test_real_nodes_have_unique_numbers_that_are_reused() -> None:
@@ -42,7 +42,7 @@ def test_oldest_simulated_node_becomes_real_when_capacity_is_free() -> None:
         roster.record_start_result(member, "ready")
     assert roster.promote("gpu") is None
     roster.remove(real)
-    assert roster.promote("gpu") is second and second.is_real
+    assert roster.promote("gpu") is second and second.has_real_node
     assert roster.promote("gpu") is None
 
 

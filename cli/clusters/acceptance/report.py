@@ -190,7 +190,7 @@ Emulated = Callable[[], Mapping[str, str]]
 
 
 def make_row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
-    """Return the row for a check. Missing hardware is a failure, unless `emulated` contains a declaration."""
+    """Return the row for a check. Missing hardware is a failure, unless `emulated` declares that it is emulated."""
     evidence = tuple(notes.evidence)
     if notes.lacks and not emulated:
         notes.failures.append(f"{'; '.join(notes.lacks)}. {UNDECLARED}")

@@ -5,13 +5,13 @@ import importlib
 _PARTS = ("activities", "capacity", "group_calls", "hook_calls", "refreshes", "scheduled_actions", "tags")
 """Modules of this package.
 
-Importing a module registers its operations; `install()`, if defined, patches moto's classes.
+Importing a module registers its operations; `extend_moto()`, if defined, patches moto's classes.
 """
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Register this service's operations."""
     for name in _PARTS:
         part = importlib.import_module(f"{__name__}.{name}")
         if hasattr(part, "install"):
-            part.install()
+            part.extend_moto()

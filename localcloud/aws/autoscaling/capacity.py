@@ -21,7 +21,7 @@ COUNTED = ("Pending", "Pending:Wait", "Pending:Proceed", "InService", "Quarantin
 LEAVING = ("Terminating", "Terminating:Wait", "Terminating:Proceed", "Terminated")
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Replace moto's scaling methods for Auto Scaling groups with the functions of this module."""
     group: Any = FakeAutoScalingGroup
     group.set_desired_capacity = _set_desired_capacity

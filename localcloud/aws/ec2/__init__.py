@@ -41,16 +41,16 @@ _PARTS = (
 )
 """Modules of this package.
 
-Importing a module registers its operations; `install()`, if defined, patches moto's classes.
+Importing a module registers its operations; `extend_moto()`, if defined, patches moto's classes.
 """
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Register this service's operations."""
     for name in _PARTS:
         part = importlib.import_module(f"{__name__}.{name}")
         if hasattr(part, "install"):
-            part.install()
+            part.extend_moto()
 
 
 def seed_network(*args: Any, **options: Any) -> None:

@@ -14,7 +14,7 @@ from localcloud.aws.errors import AwsError
 RESERVED_AT_START = 4
 
 
-def install() -> None:
+def extend_moto() -> None:
     subnet: Any = Subnet
     subnet.get_available_subnet_ip = _assign_next_address
     subnet.request_ip = _assign_address

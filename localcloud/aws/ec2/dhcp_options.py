@@ -18,7 +18,7 @@ _make_backend = DHCPOptionsSetBackend.__init__
 _delete = DHCPOptionsSetBackend.delete_dhcp_options_set
 
 
-def install() -> None:
+def extend_moto() -> None:
     backend: Any = DHCPOptionsSetBackend
     backend.__init__ = _init_backend
     backend.delete_dhcp_options_set = _delete_unless_default

@@ -26,6 +26,6 @@ def _call_unless_dry_run(call: Call) -> dict[str, Any]:
     return call.moto()
 
 
-def install() -> None:
+def extend_moto() -> None:
     for name in _CARRIED_OUT:
         operation("ec2", name)(_call_unless_dry_run)

@@ -64,7 +64,7 @@ def add_own_image(image: OwnImage) -> None:
     _own.append(image)
 
 
-def install() -> None:
+def extend_moto() -> None:
     backend: Any = AmiBackend
     backend._load_amis = _load_images
 

@@ -66,7 +66,7 @@ def _describe_reservation(reservation: Any) -> dict[str, Any]:
     }
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Replace moto's instance lookup, which copies all reservations on each call. This is slow, because Auto Scaling
     groups create one reservation per instance."""
     from moto.ec2.exceptions import InvalidInstanceIdError

@@ -19,7 +19,7 @@ _make = NetworkInterface.__init__
 _attachment: Any = NetworkInterface.attachment
 
 
-def install() -> None:
+def extend_moto() -> None:
     interface: Any = NetworkInterface
     interface.__init__ = _init_interface
     interface.attachment = property(_read_attachment)

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-zA-Z0-9().\-/_]{3,128}")
 _TEMPLATE_ID = re.compile(r"lt-[0-9a-f]{17}")
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Make moto find versions by number.
 
     moto uses the number as a list index, which is wrong after a version has been deleted.

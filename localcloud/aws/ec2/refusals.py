@@ -16,7 +16,7 @@ _SET = re.compile(r"\{'[^'{}]*'(?:, '[^'{}]*')*\}")
 """Python's notation of a set of strings, which moto inserts into messages."""
 
 
-def install() -> None:
+def extend_moto() -> None:
     """List the missing IDs in messages of moto's errors as EC2 does: `'vpc-1, vpc-2'`."""
 
     def init_error(self: Any, *texts: Any) -> None:

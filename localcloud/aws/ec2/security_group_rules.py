@@ -22,7 +22,7 @@ PROTOCOLS = (*WITH_PORTS, "icmp", "icmpv6", "-1", "all", "1", "58")
 _DESCRIPTION = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 
 
-def install() -> None:
+def extend_moto() -> None:
     rule: Any = SecurityGroupRule
     rule.__eq__ = _is_duplicate
 

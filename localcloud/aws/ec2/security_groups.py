@@ -22,7 +22,7 @@ _TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _ALLOWED = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Keep the descriptions of all rules, as EC2 does.
 
     moto keeps them only for rules with CIDRs, not for rules with groups or prefix lists.

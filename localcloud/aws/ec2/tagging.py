@@ -21,7 +21,7 @@ PREFIXES = {"placement-group": "pg", "capacity-reservation": "cr", "vpc-flow-log
 """Resource type -> id prefix, for types that moto does not recognize as taggable."""
 
 
-def install() -> None:
+def extend_moto() -> None:
     for kind, prefix in PREFIXES.items():
         EC2_RESOURCE_TO_PREFIX[kind] = prefix
         EC2_PREFIX_TO_RESOURCE[prefix] = kind

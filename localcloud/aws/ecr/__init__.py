@@ -4,6 +4,6 @@ Docker cannot push to this ECR or pull from it. Nodes pull images from `localclo
 """
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Register this service's operations."""
     from localcloud.aws.ecr import lifecycle_policies, repositories  # noqa: F401

@@ -1,7 +1,7 @@
 """EKS, implemented without moto: clusters, add-ons, access entries, Pod Identity and managed node groups."""
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Register this service's operations."""
     from localcloud.aws.eks import (  # noqa: F401
         access_entries,

@@ -14,6 +14,6 @@ access; the local cloud copies it immediately.
 """
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Register this service's operations."""
     from localcloud.aws.fsx import associations, file_systems, mounting  # noqa: F401

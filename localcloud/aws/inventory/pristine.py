@@ -11,7 +11,7 @@ from moto.core.base_backend import AccountSpecificBackend
 from moto.moto_api._internal import mock_random
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Make the ids of default resources depend only on the service, account and region."""
     original = AccountSpecificBackend.__getitem__
 

@@ -13,12 +13,12 @@ _CONFUSED = (
 )
 
 
-def install() -> None:
+def extend_moto() -> None:
     """Register this service's operations."""
     from localcloud.aws.s3 import access, buckets, configurations, lifecycle, policies, tags  # noqa: F401
 
-    buckets.install()
-    access.install()
+    buckets.extend_moto()
+    access.extend_moto()
     for name in _CONFUSED:
         for operation_name in (f"PutBucket{name}", f"CreateBucket{name}", f"DeleteBucket{name}"):
             operation("s3", operation_name)(_reject_unsupported_call)

@@ -6,7 +6,7 @@ from moto.iam.access_control import PermissionResult
 from moto.s3.models import FakeBucket
 
 
-def install() -> None:
+def extend_moto() -> None:
     def get_permission(self: Any, action: str, resource: str) -> Any:
         return PermissionResult.PERMITTED
 

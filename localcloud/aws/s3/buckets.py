@@ -23,7 +23,7 @@ _RESERVED_ENDS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")
 
 
-def install() -> None:
+def extend_moto() -> None:
     original = FakeBucket.__init__
 
     @functools.wraps(original)

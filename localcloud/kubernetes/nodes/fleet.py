@@ -73,7 +73,7 @@ class Fleet(Part):
             case "instance", "gone":
                 self._remove_instance(event)
             case "instance", "rebooting":
-                if (member := self._roster.get(event.name)) is not None and member.is_real:
+                if (member := self._roster.get(event.name)) is not None and member.has_real_node:
                     self._run_in_thread(member, self._reboot)
             case "instance", ("cordoning" | "draining" | "uncordoning"):
                 self._handle_drain_event(event)
@@ -173,7 +173,7 @@ class Fleet(Part):
             if obstacle := self._find_join_obstacle(member):
                 self._roster.record_start_result(member, "failed", obstacle)
                 return
-            if member.is_real:
+            if member.has_real_node:
                 self._start_real(member)
             else:
                 self._simulator.create(member.machine, self._groups.get(member.machine.node_group))
@@ -275,7 +275,7 @@ class Fleet(Part):
         if member.node is not None:
             self._run_step(member, partial(member.node.shut_down, self._ending.is_set))
         self._stop_node(member)
-        if member.is_real:
+        if member.has_real_node:
             self._wait_until_not_ready(member.machine.name)
         self._run_step(member, lambda: self.cluster.api.delete(f"/api/v1/nodes/{member.machine.name}"))
         self._remove_member(member)
@@ -290,7 +290,7 @@ class Fleet(Part):
 
     def _remove_member(self, member: Member) -> None:
         self._roster.remove(member)
-        if not member.is_real:
+        if not member.has_real_node:
             return
         self.cluster.publish()  # now another node can be a real node
         if not self._ending.is_set():
@@ -362,7 +362,7 @@ class Fleet(Part):
                         self._roster.remove(member)
                     self._roster.record_start_result(member, "failed", problem)
 
-        if member.is_real:
+        if member.has_real_node:
             thread = threading.Thread(target=run_action, name=f"node-{member.machine.name}", daemon=True)
             self._threads = [other for other in self._threads if other.is_alive()] + [thread]
             thread.start()

@@ -14,7 +14,7 @@ HUGE_PAGES = f"hugepages-{HUGE_PAGE_KIB}kB"
 
 @dataclass(frozen=True)
 class Bind:
-    """A bind mount: a file or folder that replaces a kernel file or folder on the node."""
+    """A bind mount: a file or folder mounted over a file or folder of /proc or /sys on the node."""
 
     source: Path
     target: Path

@@ -28,7 +28,7 @@ class Member:
     """Held by the thread that is running an action on the node, such as starting or removing it."""
 
     @property
-    def is_real(self) -> bool:
+    def has_real_node(self) -> bool:
         return self.number is not None
 
 
@@ -88,7 +88,7 @@ class Roster:
             if not self._has_room_unlocked(kind):
                 return None
             for member in self._members.values():
-                if not member.is_real and member.machine.kind == kind and member.phase == "ready":
+                if not member.has_real_node and member.machine.kind == kind and member.phase == "ready":
                     member.number, member.phase = self._find_free_number(), "starting"
                     return member
             return None
@@ -128,7 +128,7 @@ class Roster:
             return [member for member in self._members.values() if matches(member)]
 
     def _has_room_unlocked(self, kind: Kind) -> bool:
-        real = [member for member in self._members.values() if member.is_real and member.machine.kind == kind]
+        real = [member for member in self._members.values() if member.has_real_node and member.machine.kind == kind]
         return len(real) < self._limits.of(kind)
 
     def _find_free_number(self) -> int:

@@ -16,7 +16,7 @@ SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers"
 Json = dict[str, Any]
 
 
-def build_environment(region: str, aws_url: str) -> Mapping[str, str]:
+def build_environment_variables(region: str, aws_url: str) -> Mapping[str, str]:
     return {
         "AWS_STS_REGIONAL_ENDPOINTS": "regional",
         "AWS_DEFAULT_REGION": region,
@@ -35,7 +35,7 @@ def build_patch(pod: Mapping[str, Any], region: str, aws_url: str) -> list[Json]
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             if container["name"] not in skipped:
-                operations += _patch_container(f"/spec/{field}/{index}", container, build_environment(region, aws_url))
+                operations += _patch_container(f"/spec/{field}/{index}", container, build_environment_variables(region, aws_url))
     if all(volume["name"] != VOLUME for volume in spec.get("volumes") or ()):
         operations += _patch_list("/spec/volumes", spec.get("volumes"), [_build_token_volume()])
     return operations

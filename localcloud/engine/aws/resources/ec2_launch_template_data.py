@@ -75,152 +75,152 @@ def build_data_state(parts: Mapping[str, Part], data: Mapping[str, Any]) -> dict
     return {name: part.state(data[part.theirs]) for name, part in parts.items() if data.get(part.theirs) not in (None, "", [])}
 
 
-def text_part(theirs: str) -> Part:
+def map_text(theirs: str) -> Part:
     return Part(theirs)
 
 
-def number_part(theirs: str, always: int | None = None) -> Part:
+def map_number(theirs: str, always: int | None = None) -> Part:
     return Part(theirs, number=True, always=always, empty=0)
 
 
-def boolean_part(theirs: str) -> Part:
+def map_boolean(theirs: str) -> Part:
     return Part(theirs, empty=False)
 
 
-def boolean_text_part(theirs: str) -> Part:
+def map_boolean_text(theirs: str) -> Part:
     return Part(theirs, truth=True)
 
 
-def object_part(theirs: str, **fields: Part) -> Part:
+def map_object(theirs: str, **fields: Part) -> Part:
     return Part(theirs, fields=fields, empty={})
 
 
-def object_list_part(theirs: str, **fields: Part) -> Part:
+def map_object_list(theirs: str, **fields: Part) -> Part:
     return Part(theirs, fields=fields, many=True, empty=[])
 
 
-def text_list_part(theirs: str, item: str = "") -> Part:
+def map_text_list(theirs: str, item: str = "") -> Part:
     return Part(theirs, item=item, unordered=True, empty=[])
 
 
-EBS = object_part(
+EBS = map_object(
     "Ebs",
-    deleteOnTermination=boolean_text_part("DeleteOnTermination"),
-    encrypted=boolean_text_part("Encrypted"),
-    iops=number_part("Iops"),
-    kmsKeyId=text_part("KmsKeyId"),
-    snapshotId=text_part("SnapshotId"),
-    throughput=number_part("Throughput"),
-    volumeInitializationRate=number_part("VolumeInitializationRate"),
-    volumeSize=number_part("VolumeSize"),
-    volumeType=text_part("VolumeType"),
+    deleteOnTermination=map_boolean_text("DeleteOnTermination"),
+    encrypted=map_boolean_text("Encrypted"),
+    iops=map_number("Iops"),
+    kmsKeyId=map_text("KmsKeyId"),
+    snapshotId=map_text("SnapshotId"),
+    throughput=map_number("Throughput"),
+    volumeInitializationRate=map_number("VolumeInitializationRate"),
+    volumeSize=map_number("VolumeSize"),
+    volumeType=map_text("VolumeType"),
 )
-INTERFACE = object_list_part(
+INTERFACE = map_object_list(
     "NetworkInterfaces",
-    associateCarrierIpAddress=boolean_text_part("AssociateCarrierIpAddress"),
-    associatePublicIpAddress=boolean_text_part("AssociatePublicIpAddress"),
-    connectionTrackingSpecification=object_part(
+    associateCarrierIpAddress=map_boolean_text("AssociateCarrierIpAddress"),
+    associatePublicIpAddress=map_boolean_text("AssociatePublicIpAddress"),
+    connectionTrackingSpecification=map_object(
         "ConnectionTrackingSpecification",
-        tcpEstablishedTimeout=number_part("TcpEstablishedTimeout"),
-        udpStreamTimeout=number_part("UdpStreamTimeout"),
-        udpTimeout=number_part("UdpTimeout"),
+        tcpEstablishedTimeout=map_number("TcpEstablishedTimeout"),
+        udpStreamTimeout=map_number("UdpStreamTimeout"),
+        udpTimeout=map_number("UdpTimeout"),
     ),
-    deleteOnTermination=boolean_text_part("DeleteOnTermination"),
-    description=text_part("Description"),
-    deviceIndex=number_part("DeviceIndex", always=0),
-    enaQueueCount=number_part("EnaQueueCount"),
-    enaSrdSpecification=object_part(
+    deleteOnTermination=map_boolean_text("DeleteOnTermination"),
+    description=map_text("Description"),
+    deviceIndex=map_number("DeviceIndex", always=0),
+    enaQueueCount=map_number("EnaQueueCount"),
+    enaSrdSpecification=map_object(
         "EnaSrdSpecification",
-        enaSrdEnabled=boolean_part("EnaSrdEnabled"),
-        enaSrdUdpSpecification=object_part("EnaSrdUdpSpecification", enaSrdUdpEnabled=boolean_part("EnaSrdUdpEnabled")),
+        enaSrdEnabled=map_boolean("EnaSrdEnabled"),
+        enaSrdUdpSpecification=map_object("EnaSrdUdpSpecification", enaSrdUdpEnabled=map_boolean("EnaSrdUdpEnabled")),
     ),
-    interfaceType=text_part("InterfaceType"),
-    ipv4AddressCount=number_part("SecondaryPrivateIpAddressCount"),
-    ipv4PrefixCount=number_part("Ipv4PrefixCount"),
-    ipv4Prefixes=text_list_part("Ipv4Prefixes", item="Ipv4Prefix"),
-    ipv6AddressCount=number_part("Ipv6AddressCount"),
-    ipv6Addresses=text_list_part("Ipv6Addresses", item="Ipv6Address"),
-    ipv6PrefixCount=number_part("Ipv6PrefixCount"),
-    ipv6Prefixes=text_list_part("Ipv6Prefixes", item="Ipv6Prefix"),
-    networkCardIndex=number_part("NetworkCardIndex", always=0),
-    networkInterfaceId=text_part("NetworkInterfaceId"),
-    primaryIpv6=boolean_text_part("PrimaryIpv6"),
-    privateIpAddress=text_part("PrivateIpAddress"),
-    securityGroups=text_list_part("Groups"),
-    subnetId=text_part("SubnetId"),
+    interfaceType=map_text("InterfaceType"),
+    ipv4AddressCount=map_number("SecondaryPrivateIpAddressCount"),
+    ipv4PrefixCount=map_number("Ipv4PrefixCount"),
+    ipv4Prefixes=map_text_list("Ipv4Prefixes", item="Ipv4Prefix"),
+    ipv6AddressCount=map_number("Ipv6AddressCount"),
+    ipv6Addresses=map_text_list("Ipv6Addresses", item="Ipv6Address"),
+    ipv6PrefixCount=map_number("Ipv6PrefixCount"),
+    ipv6Prefixes=map_text_list("Ipv6Prefixes", item="Ipv6Prefix"),
+    networkCardIndex=map_number("NetworkCardIndex", always=0),
+    networkInterfaceId=map_text("NetworkInterfaceId"),
+    primaryIpv6=map_boolean_text("PrimaryIpv6"),
+    privateIpAddress=map_text("PrivateIpAddress"),
+    securityGroups=map_text_list("Groups"),
+    subnetId=map_text("SubnetId"),
 )
 DATA: Mapping[str, Part] = {
-    "blockDeviceMappings": object_list_part(
+    "blockDeviceMappings": map_object_list(
         "BlockDeviceMappings",
-        deviceName=text_part("DeviceName"),
+        deviceName=map_text("DeviceName"),
         ebs=EBS,
-        noDevice=text_part("NoDevice"),
-        virtualName=text_part("VirtualName"),
+        noDevice=map_text("NoDevice"),
+        virtualName=map_text("VirtualName"),
     ),
-    "capacityReservationSpecification": object_part(
+    "capacityReservationSpecification": map_object(
         "CapacityReservationSpecification",
-        capacityReservationPreference=text_part("CapacityReservationPreference"),
-        capacityReservationTarget=object_part(
+        capacityReservationPreference=map_text("CapacityReservationPreference"),
+        capacityReservationTarget=map_object(
             "CapacityReservationTarget",
-            capacityReservationId=text_part("CapacityReservationId"),
-            capacityReservationResourceGroupArn=text_part("CapacityReservationResourceGroupArn"),
+            capacityReservationId=map_text("CapacityReservationId"),
+            capacityReservationResourceGroupArn=map_text("CapacityReservationResourceGroupArn"),
         ),
     ),
-    "cpuOptions": object_part("CpuOptions", coreCount=number_part("CoreCount"), threadsPerCore=number_part("ThreadsPerCore")),
-    "disableApiStop": boolean_part("DisableApiStop"),
-    "disableApiTermination": boolean_part("DisableApiTermination"),
-    "ebsOptimized": boolean_text_part("EbsOptimized"),
-    "enclaveOptions": object_part("EnclaveOptions", enabled=boolean_part("Enabled")),
-    "hibernationOptions": object_part("HibernationOptions", configured=boolean_part("Configured")),
-    "iamInstanceProfile": object_part("IamInstanceProfile", arn=text_part("Arn"), name=text_part("Name")),
-    "imageId": text_part("ImageId"),
-    "instanceInitiatedShutdownBehavior": text_part("InstanceInitiatedShutdownBehavior"),
-    "instanceMarketOptions": object_part(
+    "cpuOptions": map_object("CpuOptions", coreCount=map_number("CoreCount"), threadsPerCore=map_number("ThreadsPerCore")),
+    "disableApiStop": map_boolean("DisableApiStop"),
+    "disableApiTermination": map_boolean("DisableApiTermination"),
+    "ebsOptimized": map_boolean_text("EbsOptimized"),
+    "enclaveOptions": map_object("EnclaveOptions", enabled=map_boolean("Enabled")),
+    "hibernationOptions": map_object("HibernationOptions", configured=map_boolean("Configured")),
+    "iamInstanceProfile": map_object("IamInstanceProfile", arn=map_text("Arn"), name=map_text("Name")),
+    "imageId": map_text("ImageId"),
+    "instanceInitiatedShutdownBehavior": map_text("InstanceInitiatedShutdownBehavior"),
+    "instanceMarketOptions": map_object(
         "InstanceMarketOptions",
-        marketType=text_part("MarketType"),
-        spotOptions=object_part(
+        marketType=map_text("MarketType"),
+        spotOptions=map_object(
             "SpotOptions",
-            blockDurationMinutes=number_part("BlockDurationMinutes"),
-            instanceInterruptionBehavior=text_part("InstanceInterruptionBehavior"),
-            maxPrice=text_part("MaxPrice"),
-            spotInstanceType=text_part("SpotInstanceType"),
+            blockDurationMinutes=map_number("BlockDurationMinutes"),
+            instanceInterruptionBehavior=map_text("InstanceInterruptionBehavior"),
+            maxPrice=map_text("MaxPrice"),
+            spotInstanceType=map_text("SpotInstanceType"),
         ),
     ),
-    "instanceType": text_part("InstanceType"),
-    "keyName": text_part("KeyName"),
-    "maintenanceOptions": object_part("MaintenanceOptions", autoRecovery=text_part("AutoRecovery")),
-    "metadataOptions": object_part(
+    "instanceType": map_text("InstanceType"),
+    "keyName": map_text("KeyName"),
+    "maintenanceOptions": map_object("MaintenanceOptions", autoRecovery=map_text("AutoRecovery")),
+    "metadataOptions": map_object(
         "MetadataOptions",
-        httpEndpoint=text_part("HttpEndpoint"),
-        httpProtocolIpv6=text_part("HttpProtocolIpv6"),
-        httpPutResponseHopLimit=number_part("HttpPutResponseHopLimit"),
-        httpTokens=text_part("HttpTokens"),
-        instanceMetadataTags=text_part("InstanceMetadataTags"),
+        httpEndpoint=map_text("HttpEndpoint"),
+        httpProtocolIpv6=map_text("HttpProtocolIpv6"),
+        httpPutResponseHopLimit=map_number("HttpPutResponseHopLimit"),
+        httpTokens=map_text("HttpTokens"),
+        instanceMetadataTags=map_text("InstanceMetadataTags"),
     ),
-    "monitoring": object_part("Monitoring", enabled=boolean_part("Enabled")),
+    "monitoring": map_object("Monitoring", enabled=map_boolean("Enabled")),
     "networkInterfaces": INTERFACE,
-    "networkPerformanceOptions": object_part("NetworkPerformanceOptions", bandwidthWeighting=text_part("BandwidthWeighting")),
-    "placement": object_part(
+    "networkPerformanceOptions": map_object("NetworkPerformanceOptions", bandwidthWeighting=map_text("BandwidthWeighting")),
+    "placement": map_object(
         "Placement",
-        affinity=text_part("Affinity"),
-        availabilityZone=text_part("AvailabilityZone"),
-        groupId=text_part("GroupId"),
-        groupName=text_part("GroupName"),
-        hostId=text_part("HostId"),
-        hostResourceGroupArn=text_part("HostResourceGroupArn"),
-        partitionNumber=number_part("PartitionNumber"),
-        spreadDomain=text_part("SpreadDomain"),
-        tenancy=text_part("Tenancy"),
+        affinity=map_text("Affinity"),
+        availabilityZone=map_text("AvailabilityZone"),
+        groupId=map_text("GroupId"),
+        groupName=map_text("GroupName"),
+        hostId=map_text("HostId"),
+        hostResourceGroupArn=map_text("HostResourceGroupArn"),
+        partitionNumber=map_number("PartitionNumber"),
+        spreadDomain=map_text("SpreadDomain"),
+        tenancy=map_text("Tenancy"),
     ),
-    "privateDnsNameOptions": object_part(
+    "privateDnsNameOptions": map_object(
         "PrivateDnsNameOptions",
-        enableResourceNameDnsARecord=boolean_part("EnableResourceNameDnsARecord"),
-        enableResourceNameDnsAaaaRecord=boolean_part("EnableResourceNameDnsAAAARecord"),
-        hostnameType=text_part("HostnameType"),
+        enableResourceNameDnsARecord=map_boolean("EnableResourceNameDnsARecord"),
+        enableResourceNameDnsAaaaRecord=map_boolean("EnableResourceNameDnsAAAARecord"),
+        hostnameType=map_text("HostnameType"),
     ),
-    "tagSpecifications": object_list_part(
-        "TagSpecifications", resourceType=text_part("ResourceType"), tags=Part("Tags", tags=True, empty={})
+    "tagSpecifications": map_object_list(
+        "TagSpecifications", resourceType=map_text("ResourceType"), tags=Part("Tags", tags=True, empty={})
     ),
-    "userData": text_part("UserData"),
-    "vpcSecurityGroupIds": text_list_part("SecurityGroupIds"),
+    "userData": map_text("UserData"),
+    "vpcSecurityGroupIds": map_text_list("SecurityGroupIds"),
 }
