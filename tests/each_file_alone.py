@@ -42,12 +42,12 @@ def fingerprint(file: Path) -> str:
 def _find_dependencies(file: Path) -> set[Path]:
     """Return the file, the conftest.py files that pytest loads for it, and the test code that they import."""
     folders = [folder for folder in file.parents if folder.is_relative_to(ROOT / "tests")]
-    found: set[Path] = set()
+    dependencies: set[Path] = set()
     waiting = {file, *(path for folder in folders if (path := folder / "conftest.py").exists())}
     while waiting:
-        found.add(one := waiting.pop())
-        waiting |= _find_imports(one) - found
-    return found
+        dependencies.add(dependency := waiting.pop())
+        waiting |= _find_imports(dependency) - dependencies
+    return dependencies
 
 
 @functools.cache

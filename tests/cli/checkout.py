@@ -40,11 +40,11 @@ class Checkout:
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
-        made = cls(folder)
-        made._run_git("init", "--quiet")
-        made._run_git("add", "--all")
-        made._run_git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message", "all")
-        return made
+        checkout = cls(folder)
+        checkout._run_git("init", "--quiet")
+        checkout._run_git("add", "--all")
+        checkout._run_git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message", "all")
+        return checkout
 
     def list_changes(self) -> str:
         """Return the output of `git status --porcelain`, which is empty for a clean checkout."""
@@ -68,11 +68,11 @@ class Checkout:
         return Said(self.run_command(["sh", "-eu", "-c", f"{evaluate}\n{script}"], FOREIGN_SHELL))
 
     def run_command(self, command: list[str], shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
         return subprocess.run(
             command,
             cwd=self.folder,
-            env=kept | (shell or {}),
+            env=environment | (shell or {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -23,20 +23,20 @@ def test_leftovers_are_found_but_terminated_instances_do_not_count() -> None:
         clients = Clients(REGION)
         assert aws_reads.find_leftovers(clients, STACK) == []
         deploy(settings, facts, mocks)
-        found = aws_reads.find_leftovers(clients, STACK)
-        kinds = {text.rpartition(" ")[0] for text in found}
+        leftovers = aws_reads.find_leftovers(clients, STACK)
+        kinds = {text.rpartition(" ")[0] for text in leftovers}
         assert kinds >= {"instance", "volume", "VPC", "NAT gateway", "address", "Auto Scaling group", "file system", "bucket"}, (
-            found
+            leftovers
         )
         assert aws_reads.find_leftovers(clients, "another") == []
         head_node = DeployedEc2Cluster(STACK, FOLDER).head_node()
-        assert f"instance {head_node.id}" in found
+        assert f"instance {head_node.id}" in leftovers
         clients.ec2.terminate_instances(InstanceIds=[head_node.id])
         after = aws_reads.find_leftovers(clients, STACK)
         assert f"instance {head_node.id}" not in after
-        assert sum(text.startswith("volume ") for text in found) == 1 + sum(text.startswith("volume ") for text in after)
+        assert sum(text.startswith("volume ") for text in leftovers) == 1 + sum(text.startswith("volume ") for text in after)
 
-        gateway = next(text for text in found if text.startswith("NAT gateway ")).rpartition(" ")[2]
+        gateway = next(text for text in leftovers if text.startswith("NAT gateway ")).rpartition(" ")[2]
         clients.ec2.delete_nat_gateway(NatGatewayId=gateway)
         assert f"NAT gateway {gateway}" not in aws_reads.find_leftovers(clients, STACK), "its tags outlive it"
 
@@ -49,12 +49,12 @@ def test_leftovers_include_lustre_log_groups_and_placement_groups() -> None:
     with local_account(FOLDER / "Pulumi.10-fsx-lustre.yaml") as (settings, facts, mocks):
         clients = Clients(settings.region)
         deploy(settings, facts, mocks)
-        found = aws_reads.find_leftovers(clients, settings.stack)
-        lustre = [one["FileSystemId"] for one in clients.fsx.describe_file_systems()["FileSystems"]]
-        assert lustre and {f"file system {one}" for one in lustre} <= set(found)
+        leftovers = aws_reads.find_leftovers(clients, settings.stack)
+        lustre = [file_system["FileSystemId"] for file_system in clients.fsx.describe_file_systems()["FileSystems"]]
+        assert lustre and {f"file system {file_system_id}" for file_system_id in lustre} <= set(leftovers)
         logs = {"log group /aws/eks/gpumpi-10-fsx-lustre/cluster", "log group /gpumpi/10-fsx-lustre/flow-logs"}
-        kinds = {text.rpartition(" ")[0] for text in found}
-        assert logs <= set(found) and kinds >= {"placement group", "security group", "launch template"}
+        kinds = {text.rpartition(" ")[0] for text in leftovers}
+        assert logs <= set(leftovers) and kinds >= {"placement group", "security group", "launch template"}
         assert aws_reads.find_recreated_log_group(clients, settings.stack) == ""
 
 
@@ -65,7 +65,7 @@ def test_a_log_group_recreated_by_eks_is_reported_but_is_not_a_failure() -> None
         aws_reads.check_destroy(clients, "gone", lambda stack: None, notes)
         assert notes.failures == []
         assert ("/aws/eks/gpumpi-gone/cluster", "recreated by EKS for its last audit logs; the next `pulumi up` deletes it") in [
-            (one.source, one.value) for one in notes.evidence
+            (entry.source, entry.value) for entry in notes.evidence
         ]
 
 
@@ -84,9 +84,9 @@ def test_instances_of_a_stack_are_listed_with_their_amis() -> None:
         deploy(settings, facts, mocks)
         clients = Clients(REGION)
         running = aws_reads.list_stack_instances(clients, STACK)
-        assert [one.type for one in running] == ["c7i.large"] * 4
-        images = aws_reads.read_images(clients, [one.image for one in running])
-        assert all("gpumpi:ami=ec2" in str(images[one.image]) for one in running)
+        assert [instance.type for instance in running] == ["c7i.large"] * 4
+        images = aws_reads.read_images(clients, [instance.image for instance in running])
+        assert all("gpumpi:ami=ec2" in str(images[instance.image]) for instance in running)
         assert aws_reads.read_instance_type(clients, "g5.8xlarge").gpus == 1
         assert aws_reads.list_stack_instances(clients, "another") == [] and aws_reads.list_instances(clients, []) == []
 

@@ -48,7 +48,7 @@ def make_command_line(verb: str, folder: Path, *more: str) -> list[str]:
 
 
 def test_missing_stack_test_covers_every_command_with_a_stack() -> None:
-    with_stack = {name for name, one in main.list_commands() if any("--stack" in option.opts for option in one.params)}
+    with_stack = {name for name, command in main.list_commands() if any("--stack" in option.opts for option in command.params)}
     assert with_stack - {"init"} == set(STACK_VERBS)
 
 
@@ -80,8 +80,8 @@ def test_an_interrupt_ends_a_command_with_exit_code_130(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", errors.CODES)
 def test_every_exception_class_in_the_exit_code_table_exists(name: str) -> None:
     module, _, kind = name.rpartition(".")
-    found = getattr(importlib.import_module(module), kind)
-    assert f"{found.__module__}.{found.__qualname__}" == name
+    exception_class = getattr(importlib.import_module(module), kind)
+    assert f"{exception_class.__module__}.{exception_class.__qualname__}" == name
 
 
 @pytest.mark.parametrize("verb", [name for name, _ in main.list_commands()])
@@ -131,9 +131,9 @@ REASON = "no-capacity-in-this-zone try-another-zone"
 
 
 def make_listing() -> Listing:
-    found = Listing("pool", "instance type", "what it waits for", "reason")
-    found.add_row("training-pool", "p4d.24xlarge", "UnavailableOffering", REASON)
-    return found
+    listing = Listing("pool", "instance type", "what it waits for", "reason")
+    listing.add_row("training-pool", "p4d.24xlarge", "UnavailableOffering", REASON)
+    return listing
 
 
 def test_piped_output_keeps_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_a_stack_can_use_installed_plugins_instead_of_emulators(checkout: Checko
     stack.prepare()
     up = stack.run("up")
     assert up.ok and up.changes["create"] > 50, up.output
-    (aws,) = (one for one in stack.export()["deployment"]["resources"] if one["type"] == "pulumi:providers:aws")
+    (aws,) = (resource for resource in stack.export()["deployment"]["resources"] if resource["type"] == "pulumi:providers:aws")
     assert cloud.server("aws").url in aws["inputs"]["endpoints"], "the plugin uses the local AWS"
     assert stack.run("up").changes.keys() == {"same"}
     assert stack.run("refresh").ok
@@ -183,7 +183,7 @@ def test_comparison_runs_both_sides_and_writes_a_report(
 
     report = json.loads((tmp_path / "conformance.json").read_text())
     assert report["identical"], report["results"]
-    assert {one["name"]: one["failures"] for one in report["results"]} == {"tiny": {}, "bad inputs": {}}
+    assert {result["name"]: result["failures"] for result in report["results"]} == {"tiny": {}, "bad inputs": {}}
     assert report["versions"].keys() == {"pulumi", "pulumi-language-python", *plugins}
     assert all(str(path) in report["versions"][name] for name, path in plugins.items())
     assert (code, report["not_run"]) == (6, ["clusters: --no-kubernetes was given"])

@@ -73,15 +73,15 @@ class World:
 
 @pytest.fixture
 def page_server() -> Iterator[World]:
-    one = World()
-    yield one
-    one.stop()
+    server = World()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    with browser.open_tab(tmp_path_factory.mktemp("chromium"), print) as one:
-        yield one
+    with browser.open_tab(tmp_path_factory.mktemp("chromium"), print) as opened_tab:
+        yield opened_tab
 
 
 @pytest.fixture
@@ -142,15 +142,15 @@ def test_color_scheme_follows_the_user_preference(open_page: Callable[..., Tab])
 
 def test_the_keyboard_reaches_every_control_in_order_with_a_visible_focus(open_page: Callable[..., Tab]) -> None:
     tab = open_page(1280)
-    found = []
+    focused_controls = []
     for _ in range(8):
         tab.press("Tab", 9)
         name, outline = tab.evaluate(
             "[document.activeElement.textContent, getComputedStyle(document.activeElement).outlineStyle]"
         )
         assert outline == "solid", name
-        found.append(name)
-    assert found == ["Skip to jobs", "Pause", "Jobs", "Nodes", "Pools", "Queues", "Cost", "Ended jobs"]
+        focused_controls.append(name)
+    assert focused_controls == ["Skip to jobs", "Pause", "Jobs", "Nodes", "Pools", "Queues", "Cost", "Ended jobs"]
 
 
 def test_enter_on_the_skip_link_moves_focus_to_the_jobs(open_page: Callable[..., Tab]) -> None:
@@ -221,7 +221,7 @@ def test_a_page_without_readable_data_shows_the_reasons(open_page: Callable[...,
 def test_many_error_reasons_are_collapsed_until_the_reader_opens_them(
     open_page: Callable[..., Tab], page_server: World, number: int, is_open: bool
 ) -> None:
-    page_server.seen = replace(SEEN, unknown=tuple(f"reason {one}" for one in range(number)))
+    page_server.seen = replace(SEEN, unknown=tuple(f"reason {index}" for index in range(number)))
     tab = open_page(1280)
     assert tab.evaluate("document.querySelector('#unknown-heading').textContent") == f"Could not be read ({number})"
     assert tab.evaluate("document.querySelector('#unknown details').open") == is_open
@@ -232,7 +232,7 @@ def test_many_error_reasons_are_collapsed_until_the_reader_opens_them(
 
 def test_screen_readers_get_tables_on_a_narrow_screen_too(open_page: Callable[..., Tab]) -> None:
     nodes = open_page(375).send("Accessibility.getFullAXTree")["nodes"]
-    roles = [one["role"]["value"] for one in nodes if not one.get("ignored")]
+    roles = [node["role"]["value"] for node in nodes if not node.get("ignored")]
     assert {"main", "navigation", "table", "row", "rowheader", "cell", "status", "banner"} <= set(roles)
-    names = [one.get("name", {}).get("value") for one in nodes if one["role"]["value"] == "region"]
+    names = [node.get("name", {}).get("value") for node in nodes if node["role"]["value"] == "region"]
     assert names == ["Jobs", "Nodes", "Pools", "Queues", "Cost so far", "Jobs that ended last"]

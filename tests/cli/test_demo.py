@@ -94,8 +94,8 @@ def test_a_second_demo_in_the_same_folder_is_refused_at_once(tmp_path: Path) -> 
 
 
 def _list_processes(folder: Path) -> list[str]:
-    found = []
+    command_lines = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         if str(folder) in " ".join([*(process.info["cmdline"] or []), process.info["cwd"] or ""]):
-            found.append(" ".join(process.info["cmdline"] or []))
-    return found
+            command_lines.append(" ".join(process.info["cmdline"] or []))
+    return command_lines

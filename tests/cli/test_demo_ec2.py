@@ -43,9 +43,9 @@ STEPS = [
 
 @pytest.fixture
 def require_ec2_hosts() -> None:
-    found = capability.check_machine()
-    if not found.hosts:
-        pytest.skip("; ".join(found.missing))
+    capabilities = capability.check_machine()
+    if not capabilities.hosts:
+        pytest.skip("; ".join(capabilities.missing))
 
 
 def open_local_cloud(checkout: Checkout) -> LocalCloud:
@@ -62,26 +62,26 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing_behind(require_ec2_hos
     assert [step["step"] for step in steps] == STEPS
     assert all(step["ok"] and not step["skipped"] for step in steps), steps
     assert json.loads((checkout.folder / ".local" / "demo-ec2.json").read_text()) == steps
-    told = {step["step"]: step["detail"] for step in steps}
+    details = {step["step"]: step["detail"] for step in steps}
     version = read_pinned_versions()["openmpi4_debian_version"]
-    built = re.fullmatch(rf"(ami-\w+): Open MPI {version}; \d+ provisioners ran, (\d+) were skipped .*", told["build the AMI"])
+    built = re.fullmatch(rf"(ami-\w+): Open MPI {version}; \d+ provisioners ran, (\d+) were skipped .*", details["build the AMI"])
     assert built and int(built[2]) == len(ami.SKIPPED)
-    assert told["check the AMI of the hosts"] == f"4 hosts from {built[1]}; CUDA support of their Open MPI {version}: true"
+    assert details["check the AMI of the hosts"] == f"4 hosts from {built[1]}; CUDA support of their Open MPI {version}: true"
     assert "  select-openmpi\n" in done.stderr and "gpumpi-ami-build" not in done.stderr, (
         "progress names the provisioners and omits the rest of Packer's output"
     )
     assert "temporary keypair" in (checkout.folder / ".local" / "demo-ec2.log").read_text()
-    assert told["wait until all hosts have joined"].startswith("4 hosts with 8 slots: ")
-    assert re.fullmatch(r"allreduce of 8 ranks is right(: |, )(2 on ip-[0-9-]+(, )?){4}", told["allreduce on four hosts"])
+    assert details["wait until all hosts have joined"].startswith("4 hosts with 8 slots: ")
+    assert re.fullmatch(r"allreduce of 8 ranks is right(: |, )(2 on ip-[0-9-]+(, )?){4}", details["allreduce on four hosts"])
     trained = re.fullmatch(
         r"8 ranks on 4 hosts, 10 epochs in [\d.]+ s: accuracy (0\.\d+|1\.0+), weights equal on all ranks",
-        told["train on four hosts"],
+        details["train on four hosts"],
     )
     assert trained and float(trained[1]) > 0.9
     epochs = [line.split() for line in done.stderr.splitlines() if re.fullmatch(r" +\d+( +\d+\.\d{4}){4}", line)]
     assert [int(epoch) for epoch, *_ in epochs] == list(range(1, 11))
     assert float(epochs[-1][1]) < float(epochs[0][1]), "the loss falls"
-    assert re.fullmatch(r"allreduce of 4 ranks is right: (2 on ip-[0-9-]+(, )?){2}", told["scale down"])
+    assert re.fullmatch(r"allreduce of 4 ranks is right: (2 on ip-[0-9-]+(, )?){2}", details["scale down"])
     assert find_leftovers(open_local_cloud(checkout)) == []
 
 
@@ -89,11 +89,11 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing_behind(require_ec2_hos
 def test_a_demo_interrupted_during_the_packer_build_leaves_nothing_behind(require_ec2_hosts: None, checkout: Checkout) -> None:
     cloud = open_local_cloud(checkout)
     command = [sys.executable, "scripts/cluster", "demo", "--ec2"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
     with subprocess.Popen(
         command,
         cwd=checkout.folder,
-        env=kept,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
@@ -105,7 +105,9 @@ def test_a_demo_interrupted_during_the_packer_build_leaves_nothing_behind(requir
             said = list(takewhile(lambda line: line != "  install-python\n", demo.stdout))
             hosts = [host.instance_id for host in cloud.hosts()]
             packer = [
-                one for one in psutil.Process(demo.pid).children(recursive=True) if read_process_name(one).startswith("packer")
+                process
+                for process in psutil.Process(demo.pid).children(recursive=True)
+                if read_process_name(process).startswith("packer")
             ]
             assert hosts and packer and list_namespaces(cloud), said
             os.killpg(demo.pid, signal.SIGINT)  # as a terminal does on ^C
@@ -114,7 +116,7 @@ def test_a_demo_interrupted_during_the_packer_build_leaves_nothing_behind(requir
         finally:
             demo.kill()
             cloud.stop()
-    assert not any(one.is_running() for one in packer)
+    assert not any(process.is_running() for process in packer)
     assert find_leftovers(cloud, *hosts) == []
     assert not (checkout.folder / ".local" / "demo-ec2.json").exists()
 

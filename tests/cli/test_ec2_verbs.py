@@ -107,8 +107,10 @@ def test_a_cluster_is_ready_when_the_head_node_and_all_workers_have_joined(ec2_c
             lambda: ec2_cluster.simulate_join_service(*ec2_cluster.workers),
         ]
     )
-    seen = wait.wait_until_ready(ec2_cluster.cluster, 60, said.append, report_no_differences, pause=lambda seconds: next(steps)())
-    assert seen.has_joined and seen.workers_in_service == 3
+    status = wait.wait_until_ready(
+        ec2_cluster.cluster, 60, said.append, report_no_differences, pause=lambda seconds: next(steps)()
+    )
+    assert status.has_joined and status.workers_in_service == 3
     expected = [
         "head node boots, 0 of 3 workers joined",
         "head node joined, 0 of 3 workers joined",
@@ -157,17 +159,19 @@ def test_the_wait_reports_once_why_a_node_is_delayed_and_continues(ec2_cluster: 
             lambda: ec2_cluster.simulate_join_service(head_node, *ec2_cluster.workers),
         ]
     )
-    seen = wait.wait_until_ready(ec2_cluster.cluster, 60, said.append, report_no_differences, pause=lambda seconds: next(steps)())
-    assert seen.has_joined
+    status = wait.wait_until_ready(
+        ec2_cluster.cluster, 60, said.append, report_no_differences, pause=lambda seconds: next(steps)()
+    )
+    assert status.has_joined
     reasons = [line.partition(": ")[2] for line in said if "has not joined yet" in line]
     assert sorted(reasons) == sorted([NO_MOUNT, NO_MOUNT, "another reason"])
 
 
 def test_status_shows_why_a_node_has_not_joined_yet(ec2_cluster: World) -> None:
-    head_node, first, *others = ec2_cluster.cluster.head_node(), *ec2_cluster.workers
+    head_node, first, *other_workers = ec2_cluster.cluster.head_node(), *ec2_cluster.workers
     ec2_cluster.upload_waiting_reason(head_node, NO_MOUNT)
     ec2_cluster.upload_waiting_reason(first, NO_MOUNT)
-    ec2_cluster.simulate_join_service(*others)
+    ec2_cluster.simulate_join_service(*other_workers)
     head, workers = in_ec2_cluster.read_status(ec2_cluster.cluster).pools
     for pool, node in ((head, head_node), (workers, first)):
         (problem,) = pool.problems
@@ -180,10 +184,10 @@ def test_a_cluster_is_ready_only_when_the_hostfile_lists_its_nodes(ec2_cluster: 
     ec2_cluster.simulate_join_service(ec2_cluster.cluster.head_node(), *ec2_cluster.workers)
     said: list[str] = []
     answers = iter(["the head node's hostfile lacks 10.0.0.9", ""])
-    seen = wait.wait_until_ready(
+    status = wait.wait_until_ready(
         ec2_cluster.cluster, 60, said.append, lambda cluster, nodes: next(answers), pause=lambda seconds: None
     )
-    assert seen.difference == ""
+    assert status.difference == ""
     expected = [
         "head node joined, 3 of 3 workers joined, the head node's hostfile lacks 10.0.0.9",
         "head node joined, 3 of 3 workers joined",
@@ -243,9 +247,9 @@ def test_the_hostfile_lists_a_head_node_without_slots_only_if_there_are_no_worke
 
 
 def test_hostfile_slots_that_differ_from_the_published_slots_are_reported() -> None:
-    found = hostfile_check.parse_hostfile("10.0.0.5 slots=4\n\n10.0.0.6\n")
+    hostfile_slots = hostfile_check.parse_hostfile("10.0.0.5 slots=4\n\n10.0.0.6\n")
     assert (
-        hostfile_check.describe_difference({"10.0.0.5": 8, "10.0.0.6": 0}, found)
+        hostfile_check.describe_difference({"10.0.0.5": 8, "10.0.0.6": 0}, hostfile_slots)
         == "the head node's hostfile has 4 slots of 10.0.0.5 instead of 8"
     )
 
@@ -259,8 +263,8 @@ def test_hosts_command_lists_every_node(ec2_cluster: World, capsys: pytest.Captu
     ec2_cluster.simulate_join_service(ec2_cluster.cluster.head_node(), ec2_cluster.workers[0])
     assert list_hosts.command(STACK, FOLDER, as_json=True) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert [one["role"] for one in printed["hosts"]] == ["master", "worker", "worker", "worker"]
-    assert sum(one["joined"] for one in printed["hosts"]) == 2
+    assert [host["role"] for host in printed["hosts"]] == ["master", "worker", "worker", "worker"]
+    assert sum(host["joined"] for host in printed["hosts"]) == 2
     assert printed["workers"] == {"min": 0, "desired": 3, "max": 8}
 
 

@@ -49,8 +49,8 @@ def test_a_shell_gets_the_users_default_region(
         [Server(name, os.getpid(), psutil.Process().create_time(), 1, "") for name in SERVERS], tmp_path / "servers.json"
     )
     Key.create().save(tmp_path / KEY_FILE)
-    found = LocalCloud(tmp_path).environment()
-    assert (found["AWS_REGION"], found["AWS_DEFAULT_REGION"]) == (region, region)
+    variables = LocalCloud(tmp_path).environment()
+    assert (variables["AWS_REGION"], variables["AWS_DEFAULT_REGION"]) == (region, region)
 
 
 def make_urn(name: str, token: str = "aws:ec2/subnet:Subnet") -> str:
@@ -65,8 +65,8 @@ def event_log(tmp_path: Path) -> EventLog:
 
 
 def start_creations(events: EventLog, *urns: str) -> None:
-    for one in urns:
-        events._process_event({"resourcePreEvent": {"metadata": {"urn": one, "op": "create"}}})
+    for urn in urns:
+        events._process_event({"resourcePreEvent": {"metadata": {"urn": urn, "op": "create"}}})
 
 
 def test_the_progress_line_names_the_pending_resources(event_log: EventLog) -> None:

@@ -92,8 +92,8 @@ def ecr_client(ecr_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     }.items():
         monkeypatch.setenv(name, value)
     client = boto3.client("ecr")
-    for found in client.describe_repositories()["repositories"]:
-        client.delete_repository(repositoryName=found["repositoryName"], force=True)
+    for repository in client.describe_repositories()["repositories"]:
+        client.delete_repository(repositoryName=repository["repositoryName"], force=True)
     client.create_repository(repositoryName="my-cluster/mpi", imageTagMutability="IMMUTABLE")
     return client
 
@@ -119,10 +119,10 @@ def test_image_list_prints_every_recipe_with_its_base_image(machine: Machine) ->
     assert "public.ecr.aws/deep-learning-containers/base:devel-cu132-amzn2023" in done.stdout
     assert "NOT VERIFIED" in done.stderr
     listed = json.loads(run_image_command("list", "--json").stdout)
-    assert [(one["name"], one["tag"]) for one in listed] == [
-        (one.name, one.tag(one.base, {})) for one in recipes.list_every_recipe()
+    assert [(row["name"], row["tag"]) for row in listed] == [
+        (recipe.name, recipe.tag(recipe.base, {})) for recipe in recipes.list_every_recipe()
     ]
-    assert [one["name"] for one in listed if one["notVerified"]] == ["mpi", "pytorch"]
+    assert [row["name"] for row in listed if row["notVerified"]] == ["mpi", "pytorch"]
 
 
 def test_an_error_for_an_unknown_recipe_suggests_similar_recipes() -> None:
@@ -138,15 +138,15 @@ def test_the_default_tag_depends_on_recipe_files_base_and_build_arguments(
     monkeypatch.setattr(recipes, "ROOT", tmp_path)
     before = recipe.tag(recipe.base, {})
     assert before == find_recipe("mpi").tag(recipe.base, {}), "nothing else, such as the time, affects the tag"
-    seen = {before, recipe.tag("another", {}), recipe.tag(recipe.base, {"A": "1"}), recipe.tag(recipe.base, {"A": "2"})}
+    tags = {before, recipe.tag("another", {}), recipe.tag(recipe.base, {"A": "1"}), recipe.tag(recipe.base, {"A": "2"})}
     for file in recipe.files:
         text = (tmp_path / file).read_text()
         (tmp_path / file).write_text(f"{text}# changed\n")
-        seen.add(recipe.tag(recipe.base, {}))
+        tags.add(recipe.tag(recipe.base, {}))
         (tmp_path / file).write_text(text)
     (tmp_path / "amis/provisioners/create-user.sh").chmod(0o644)
-    seen.add(recipe.tag(recipe.base, {}))
-    assert len(seen) == 5 + len(recipe.files)
+    tags.add(recipe.tag(recipe.base, {}))
+    assert len(tags) == 5 + len(recipe.files)
 
 
 def test_a_recipe_that_copies_a_folder_includes_all_files_of_the_folder() -> None:
@@ -170,8 +170,17 @@ def test_an_image_built_without_a_repository_has_a_local_name(machine: Machine) 
     (build,) = machine.list_calls("build")
     *options, context = build["arguments"]
     dockerfile = f"{context}/images/mpi/Dockerfile"
-    wanted = ["--platform", "linux/amd64", "--file", dockerfile, "--tag", reference, "--build-arg", f"BASE={recipe.base}"]
-    assert options == ["build", *wanted]
+    expected_options = [
+        "--platform",
+        "linux/amd64",
+        "--file",
+        dockerfile,
+        "--tag",
+        reference,
+        "--build-arg",
+        f"BASE={recipe.base}",
+    ]
+    assert options == ["build", *expected_options]
     assert build["context"] == sorted(recipe.files), "the builder gets only the files that the tag is derived from"
     assert machine.list_calls("push") == machine.list_calls("login") == []
 
@@ -321,5 +330,5 @@ def test_a_failing_login_does_not_print_the_password(machine: Machine, ecr_clien
     ],
 )
 def test_only_aws_registries_get_the_callers_password(name: str, region: str | None) -> None:
-    found = repositories.Ecr.of(name)
-    assert (found and found.region) == region
+    registry = repositories.Ecr.of(name)
+    assert (registry and registry.region) == region

@@ -80,19 +80,19 @@ def account() -> Iterator[None]:
         yield
 
 
-def write_stack_file(folder: Path, stack: str = "mine", *, offline: bool = False, **told: str) -> Path:
-    assert dialog.run_dialog(stack, folder, make_flags(**told), yes=True, offline=offline) == 0
+def write_stack_file(folder: Path, stack: str = "mine", *, offline: bool = False, **answers: str) -> Path:
+    assert dialog.run_dialog(stack, folder, make_flags(**answers), yes=True, offline=offline) == 0
     return folder / f"Pulumi.{stack}.yaml"
 
 
-def make_flags(**told: str) -> dict[str, str]:
+def make_flags(**answers: str) -> dict[str, str]:
     """Return flags in the form in which the command line passes them to `init`. For AWS targets, add a Region and set
     `allow` to `none`, unless `told` sets these flags.
     """
-    aws = {} if told.get("target") == "existing" else dict(FOR_AWS)
-    if told.get("ssh_key") == "":
+    aws = {} if answers.get("target") == "existing" else dict(FOR_AWS)
+    if answers.get("ssh_key") == "":
         aws.pop("allow")
-    return {name.replace("_", "-"): value for name, value in (aws | told).items()}
+    return {name.replace("_", "-"): value for name, value in (aws | answers).items()}
 
 
 CHOICES = [
@@ -111,11 +111,13 @@ RACKS = [
 ]
 
 
-@pytest.mark.parametrize("told", CHOICES, ids=lambda told: " ".join(told.values()))
+@pytest.mark.parametrize("answers", CHOICES, ids=lambda answers: " ".join(answers.values()))
 def test_the_written_stack_file_passes_validate(
-    account: None, stacks_folder: Path, public_key_path: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
+    account: None, stacks_folder: Path, public_key_path: str, answers: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write_stack_file(stacks_folder, **{name: public_key_path if value == "KEY" else value for name, value in told.items()})
+    path = write_stack_file(
+        stacks_folder, **{name: public_key_path if value == "KEY" else value for name, value in answers.items()}
+    )
     printed = capsys.readouterr().out
     assert f"wrote {path}" in printed and "scripts/cluster validate -s mine" in printed and "before" not in printed
     assert re.fullmatch(COST, printed.splitlines()[-1]), "the last line is the cost"
@@ -123,22 +125,22 @@ def test_the_written_stack_file_passes_validate(
 
 
 def test_every_target_is_covered_by_the_tested_choices() -> None:
-    assert {told["target"] for told in (*CHOICES, *RACKS)} == set(FORMS)
+    assert {answers["target"] for answers in (*CHOICES, *RACKS)} == set(FORMS)
 
 
-@pytest.mark.parametrize("told", RACKS, ids=lambda told: " ".join(told.values()))
+@pytest.mark.parametrize("answers", RACKS, ids=lambda answers: " ".join(answers.values()))
 def test_the_stack_file_for_an_existing_cluster_passes_validate(
-    stacks_folder: Path, kubeconfig_path: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
+    stacks_folder: Path, kubeconfig_path: str, answers: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_stack_file(stacks_folder, kubeconfig=kubeconfig_path, **told)
+    write_stack_file(stacks_folder, kubeconfig=kubeconfig_path, **answers)
     printed = capsys.readouterr().out
     assert "the cluster was not queried: target.kubeconfig: https://127.0.0.1:9 does not respond" in printed
     assert validate_command.validate_stack("mine", stacks_folder, offline=True, as_json=False) == 0, capsys.readouterr()
 
 
 def test_the_stack_file_for_an_existing_cluster_contains_the_answers(stacks_folder: Path, kubeconfig_path: str) -> None:
-    told = {**RACK, "storage": "nfs", "nfs": "[fd00::1]:/export/jobs"}
-    raw = stack_file.read_stack_file(write_stack_file(stacks_folder, offline=True, kubeconfig=kubeconfig_path, **told))
+    answers = {**RACK, "storage": "nfs", "nfs": "[fd00::1]:/export/jobs"}
+    raw = stack_file.read_stack_file(write_stack_file(stacks_folder, offline=True, kubeconfig=kubeconfig_path, **answers))
     assert raw.values == {
         "target": {"kind": "existing", "kubeconfig": {"path": kubeconfig_path, "context": "admin@rack"}},
         "storage": {"kind": "nfs", "server": "fd00::1", "path": "/export/jobs", "mountPath": "/shared"},
@@ -196,9 +198,9 @@ def test_any_accepted_answers_produce_a_valid_file(kind: str, size: int, storage
         (folder / "id.pub").write_text(
             f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl {comment}\n"
         )
-        told = {"target": kind, "size": str(size), "storage": storage, "allow": ",".join(networks) or "none"}
+        answers = {"target": kind, "size": str(size), "storage": storage, "allow": ",".join(networks) or "none"}
         more = {"ssh-key": str(folder / "id.pub")} if kind == "ec2" else {}
-        path = write_stack_file(folder, offline=True, **told, **more)
+        path = write_stack_file(folder, offline=True, **answers, **more)
         examined = FORMS[kind].examine(stack_file.read_stack_file(path), offline=True)
         assert examined.problems == () and examined.settings is not None
         assert examined.settings.pools[0].max_size == size
@@ -231,8 +233,8 @@ def test_a_value_given_by_a_flag_is_not_prompted_for(stacks_folder: Path) -> Non
         asked.append(words)
         return usual
 
-    given = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
-    assert dialog.run_dialog("mine", stacks_folder, given, yes=False, offline=True, ask=ask) == 0
+    flags = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
+    assert dialog.run_dialog("mine", stacks_folder, flags, yes=False, offline=True, ask=ask) == 0
     assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or none"]
 
 
@@ -256,18 +258,18 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("told", "code", "message"), REFUSED, ids=[str(sorted(one[0].items())) for one in REFUSED])
+@pytest.mark.parametrize(("answers", "code", "message"), REFUSED, ids=[str(sorted(case[0].items())) for case in REFUSED])
 def test_an_invalid_answer_is_explained_and_nothing_is_written(
     account: None,
     stacks_folder: Path,
     kubeconfig_path: str,
-    told: dict[str, str],
+    answers: dict[str, str],
     code: int,
     message: str,
 ) -> None:
-    given = {name: kubeconfig_path if value == "FILE" else value for name, value in make_flags(**told).items()}
+    flags = {name: kubeconfig_path if value == "FILE" else value for name, value in make_flags(**answers).items()}
     with pytest.raises(CommandError) as refusal:
-        dialog.run_dialog("mine", stacks_folder, given, yes=True, offline=False)
+        dialog.run_dialog("mine", stacks_folder, flags, yes=True, offline=False)
     assert (refusal.value.code, message in str(refusal.value)) == (code, True)
     assert list(stacks_folder.iterdir()) == []
 
@@ -339,7 +341,7 @@ ASKED_AGAIN = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "name", "good", "problem"), ASKED_AGAIN, ids=[one[1] for one in ASKED_AGAIN])
+@pytest.mark.parametrize(("bad", "name", "good", "problem"), ASKED_AGAIN, ids=[case[1] for case in ASKED_AGAIN])
 @pytest.mark.parametrize("by_flag", [True, False])
 def test_only_the_question_with_an_invalid_answer_is_asked_again(
     account: None,
@@ -359,8 +361,8 @@ def test_only_the_question_with_an_invalid_answer_is_asked_again(
         asked.append(prompts[prompt])
         return first[prompts[prompt]] if asked.count(prompts[prompt]) == 1 and not by_flag else good
 
-    given = {"target": "eks", **(first if by_flag else {})}
-    assert dialog.run_dialog("mine", stacks_folder, given, yes=False, offline=False, ask=ask) == 0
+    flags = {"target": "eks", **(first if by_flag else {})}
+    assert dialog.run_dialog("mine", stacks_folder, flags, yes=False, offline=False, ask=ask) == 0
     assert problem in capsys.readouterr().out
     assert asked == ([] if by_flag else [question.name for question in FORMS["eks"].questions]) + [name]
     assert stack_file.read_stack_file(stacks_folder / "Pulumi.mine.yaml").values["pools"][0]["maxSize"] == 7  # type: ignore[index]
@@ -376,8 +378,8 @@ def test_each_storage_choice_prompts_only_for_its_own_fields(stacks_folder: Path
         asked.append(prompts[prompt])
         return next(answers) if prompts[prompt] == "nfs" else default
 
-    given = make_flags(**RACK, kubeconfig=kubeconfig_path, storage="nfs")
-    assert dialog.run_dialog("mine", stacks_folder, given, yes=False, offline=True, ask=ask) == 0
+    flags = make_flags(**RACK, kubeconfig=kubeconfig_path, storage="nfs")
+    assert dialog.run_dialog("mine", stacks_folder, flags, yes=False, offline=True, ask=ask) == 0
     assert asked == ["context", "pool", "nfs", "mount-path", "nfs"]
 
 
@@ -395,13 +397,13 @@ def test_every_next_step_is_an_existing_command(
     stacks_folder: Path, kubeconfig_path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group: Any = typer.main.get_command(app)
-    for told in (
+    for answers in (
         {"target": "eks"},
         {"target": "eks", "allow": "8.8.8.8"},
         {"target": "ec2"},
         {**RACK, "kubeconfig": kubeconfig_path},
     ):
-        write_stack_file(stacks_folder, offline=True, **told)  # type: ignore[arg-type]
+        write_stack_file(stacks_folder, offline=True, **answers)  # type: ignore[arg-type]
         (stacks_folder / "Pulumi.mine.yaml").unlink()
     commands = re.findall(r"scripts/cluster (\S+) ([^&\n]*)", capsys.readouterr().out)
     assert len(commands) > 10

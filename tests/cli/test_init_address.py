@@ -66,7 +66,7 @@ def test_the_detected_address_is_the_one_that_the_service_reports(checkip_servic
     assert str(caller_address.detect_address()) == ADDRESS
 
 
-@pytest.mark.parametrize(("text", "status", "reason"), UNDETECTED, ids=[str(one[0]) + str(one[1]) for one in UNDETECTED])
+@pytest.mark.parametrize(("text", "status", "reason"), UNDETECTED, ids=[str(case[0]) + str(case[1]) for case in UNDETECTED])
 def test_an_invalid_response_of_the_address_service_is_rejected(
     checkip_service: Answer, text: bytes | None, status: int, reason: str
 ) -> None:
@@ -134,8 +134,8 @@ def test_yes_flag_accepts_the_callers_address_and_prints_it(
 
 
 def test_allow_flag_is_accepted_without_a_request_to_the_address_service(checkip_service: Answer, tmp_path: Path) -> None:
-    given = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # no response is set, so a request would fail the test
-    assert dialog.run_dialog("mine", tmp_path, given, yes=True, offline=False) == 0
+    flags = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # no response is set, so a request would fail the test
+    assert dialog.run_dialog("mine", tmp_path, flags, yes=True, offline=False) == 0
     assert read_allowed_cidrs(tmp_path) == {"publicCidrs": ["9.9.9.9/32", "1.1.0.0/16"]}
 
 
@@ -181,8 +181,8 @@ def test_a_private_endpoint_is_explained_in_the_file_and_the_next_steps(
 
 def test_an_ec2_cluster_opens_ssh_to_the_callers_address(checkip_service: Answer, tmp_path: Path, public_key_path: str) -> None:
     checkip_service(b"8.8.8.8", 200)
-    given = {"target": "ec2", "region": "us-west-2", "ssh-key": public_key_path}
-    assert dialog.run_dialog("mine", tmp_path, given, yes=True, offline=False) == 0
+    flags = {"target": "ec2", "region": "us-west-2", "ssh-key": public_key_path}
+    assert dialog.run_dialog("mine", tmp_path, flags, yes=True, offline=False) == 0
     assert read_allowed_cidrs(tmp_path) == ["8.8.8.8/32"]
 
 
@@ -190,8 +190,8 @@ def test_an_ec2_cluster_without_an_allowed_address_is_reached_through_session_ma
     checkip_service: Answer, tmp_path: Path, public_key_path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkip_service(b"garbage", 200)
-    given = {"target": "ec2", "region": "us-west-2", "ssh-key": public_key_path}
-    assert dialog.run_dialog("mine", tmp_path, given, yes=True, offline=False) == 0
+    flags = {"target": "ec2", "region": "us-west-2", "ssh-key": public_key_path}
+    assert dialog.run_dialog("mine", tmp_path, flags, yes=True, offline=False) == 0
     assert read_allowed_cidrs(tmp_path) is None
     assert "port 22 stays closed: log in through Session Manager" in capsys.readouterr().out
 

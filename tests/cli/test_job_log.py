@@ -69,7 +69,7 @@ def test_a_sidecar_container_does_not_hide_the_launcher_log() -> None:
     pod["spec"]["initContainers"] = [{"name": "keys"}, {"name": "keys-of-others", "restartPolicy": "Always"}]
     running = [{"name": name, "restartCount": 0, "state": {state: {}}} for name, state in BESIDE.items()]
     pod["status"]["initContainerStatuses"] = running
-    assert [one["name"] for one in follow_log.list_job_containers(pod)] == ["keys", "launcher"]
+    assert [container["name"] for container in follow_log.list_job_containers(pod)] == ["keys", "launcher"]
 
 
 def test_following_a_job_with_a_missing_image_ends_after_the_stated_time(monkeypatch: pytest.MonkeyPatch) -> None:

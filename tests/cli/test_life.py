@@ -50,7 +50,7 @@ def test_only_the_owner_can_read_the_folder_and_the_key(checkout: Checkout, home
 
 def test_no_socket_serves_web_pages_or_programs_that_lack_the_key(checkout: Checkout, shared_cloud_home: Path) -> None:
     listening = sockets.find_listening_sockets(LocalCloud(shared_cloud_home))
-    assert {server.port for server in LocalCloud(shared_cloud_home).servers()} <= {one.port for one in listening}
+    assert {server.port for server in LocalCloud(shared_cloud_home).servers()} <= {listener.port for listener in listening}
     assert strangers.list_accepted_requests(listening) == []
 
 
@@ -68,14 +68,14 @@ def test_two_local_clouds_do_not_interfere(checkout: Checkout, tmp_path: Path) -
     try:
         for folder in homes:
             checkout.run_local("start", folder).assert_success()
-        one, two = (LocalCloud(folder) for folder in homes)
-        assert {server.port for server in one.servers()}.isdisjoint(server.port for server in two.servers())
-        one.control().set_delays(0.5)
-        assert two.control().delay_factor() == 0
+        first, second = (LocalCloud(folder) for folder in homes)
+        assert {server.port for server in first.servers()}.isdisjoint(server.port for server in second.servers())
+        first.control().set_delays(0.5)
+        assert second.control().delay_factor() == 0
 
-        other_shell = one.environment()
+        other_shell = first.environment()
         checkout.run_local("stop", homes[1], shell=other_shell).assert_success()
-        assert one.is_running()
+        assert first.is_running()
         checkout.run_local("start", homes[1], shell=other_shell).assert_success()
         own = Path(homes[1], "bin", "pulumi")
         assert own.exists(), "a cloud started from another cloud's shell has its own pulumi"

@@ -10,7 +10,7 @@ def test_scarcity_quotas_denials_and_the_clock_can_be_set_and_listed(checkout: C
     scarce = checkout.run_local(
         "scarce", cloud_home, "p5.48xlarge", "--zone", "us-west-2a", "--until", "10m", "--json"
     ).assert_success()
-    assert [(one["type"], one["zone"], bool(one["until"])) for one in scarce.parsed_output] == [
+    assert [(entry["type"], entry["zone"], bool(entry["until"])) for entry in scarce.parsed_output] == [
         ("p5.48xlarge", "us-west-2a", True)
     ]
     quota = checkout.run_local("quota", cloud_home, "L-417A185B", "192").assert_success()

@@ -51,9 +51,9 @@ def test_a_missing_node_or_gpu_is_reported_in_one_sentence(home: Path) -> None:
 
 def test_a_double_bit_ecc_error_is_xid_48(home: Path) -> None:
     done = run_local_break(home, NODE, "--ecc", "--json")
-    found = json.loads(done.stdout)
-    assert (found["node"], found["gpu"], found["xid"]) == (NODE, 0, 48)
-    assert f"local break {NODE} --instance --home {home}" in found["restore"]
+    report = json.loads(done.stdout)
+    assert (report["node"], report["gpu"], report["xid"]) == (NODE, 0, 48)
+    assert f"local break {NODE} --instance --home {home}" in report["restore"]
     own = home / "kubernetes/1-demo/nodes/i-0a/own"
     assert (own / gpus.FOLDER / gpus.XIDS_FILE).read_text() == "0 48\n"
     assert "NVRM: Xid (PCI:0000:10:00): 48, " in (own / kernel_log.FILE).read_text()
@@ -67,7 +67,7 @@ def test_an_application_error_needs_no_restore(home: Path) -> None:
 
 def test_break_terminates_an_instance_through_the_api(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    ec2 = SimpleNamespace(terminate_instances=lambda **wanted: calls.append(wanted["InstanceIds"]))
+    ec2 = SimpleNamespace(terminate_instances=lambda **request: calls.append(request["InstanceIds"]))
     clusters = [SimpleNamespace(name="other", region="us-east-1"), SimpleNamespace(name="demo", region="us-west-2")]
     monkeypatch.setattr(LocalCloud, "clusters", lambda self: clusters)
     monkeypatch.setattr(LocalCloud, "clients", lambda self, region: lambda service: calls.append((region, service)) or ec2)
@@ -101,11 +101,11 @@ class Account:
 
 @pytest.fixture
 def account(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Account:
-    made = Account(getattr(request, "param", "capacity-block"))
-    monkeypatch.setattr(LocalCloud, "control", lambda self: made)
+    fake_account = Account(getattr(request, "param", "capacity-block"))
+    monkeypatch.setattr(LocalCloud, "control", lambda self: fake_account)
     monkeypatch.setattr(LocalCloud, "clusters", lambda self: [SimpleNamespace(name="demo", region="us-west-2")])
-    monkeypatch.setattr(LocalCloud, "clients", lambda self, region: lambda service: made)
-    return made
+    monkeypatch.setattr(LocalCloud, "clients", lambda self, region: lambda service: fake_account)
+    return fake_account
 
 
 def test_break_schedules_an_instance_retirement_that_health_shows(home: Path, account: Account) -> None:
@@ -150,10 +150,10 @@ class Ranks:
 
 @pytest.fixture
 def fake_ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
-    made = Ranks()
-    monkeypatch.setattr(LocalCloud, "control", lambda self: made)
+    ranks = Ranks()
+    monkeypatch.setattr(LocalCloud, "control", lambda self: ranks)
     monkeypatch.setattr(LocalCloud, "is_running", lambda self: True)
-    return made
+    return ranks
 
 
 def test_break_hangs_and_restores_a_rank_of_a_job(home: Path, fake_ranks: Ranks) -> None:

@@ -55,8 +55,10 @@ def test_a_failed_command_is_restarted_up_to_the_requested_number_of_times(
 ) -> None:
     script = f"echo try >>{tmp_path}/tries; test $(wc -l <{tmp_path}/tries) -gt {fails} || exit 7"
     remote_run.start_run(make_bash_command, "one", ["sh", "-c", script], None, restarts)
-    told = "".join(f"run: restart {number} of {restarts} after exit code 7\n" for number in range(1, min(fails, restarts) + 1))
-    assert follow_run(make_bash_command, "one") == (code, told)
+    expected_output = "".join(
+        f"run: restart {number} of {restarts} after exit code 7\n" for number in range(1, min(fails, restarts) + 1)
+    )
+    assert follow_run(make_bash_command, "one") == (code, expected_output)
     (run,) = remote_runs.parse_runs(
         subprocess.run(make_bash_command(remote_runs._LIST), capture_output=True, text=True, check=True).stdout
     )
@@ -114,9 +116,9 @@ def test_a_command_that_lost_a_node_restarts_when_the_replacement_responds(tmp_p
     with (tmp_path / "err").open("w") as err:
         environment = {**os.environ, "GPUMPI_RUN": str(tmp_path)}
         done = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, stderr=err, text=True, timeout=60, env=environment)
-    told = (tmp_path / "err").read_text().splitlines()
+    error_lines = (tmp_path / "err").read_text().splitlines()
     assert (done.returncode, done.stdout) == (0, "on 10.0.0.2 10.0.0.3\non 10.0.0.2 10.0.0.4\n")
-    assert told == [
+    assert error_lines == [
         "run: lost 10.0.0.3",
         "run: restart 1 of 1 after exit code 5",
         "run: waiting until all 2 nodes answer",
@@ -178,10 +180,10 @@ def test_runs_are_listed_with_their_phase_newest_first(tmp_path: Path) -> None:
     remote_run.start_run(make_bash_command, "b", ["sleep", "600"], None)
     (tmp_path / ".gpumpi/runs/b/boot").write_text("another\n")
     os.utime(tmp_path / ".gpumpi/runs/a/command", (1, 1))
-    found = remote_runs.parse_runs(
+    runs = remote_runs.parse_runs(
         subprocess.run(make_bash_command(remote_runs._LIST), capture_output=True, text=True, check=True).stdout
     )
-    assert [(run.id, run.phase, run.reason) for run in found] == [
+    assert [(run.id, run.phase, run.reason) for run in runs] == [
         ("b", "Failed", "killed, or the head node restarted"),
         ("a", "Running", ""),
     ]
@@ -285,7 +287,7 @@ class _HeadNode:
     """A head node whose commands run on this machine."""
 
     def command(self, *remote: str) -> list[str]:
-        return ["bash", "-c", " ".join(shlex.quote(one) for one in remote)]
+        return ["bash", "-c", " ".join(shlex.quote(argument) for argument in remote)]
 
 
 class _Cluster:

@@ -37,16 +37,16 @@ def eks_stack() -> Iterator[str]:
 
 def read_status(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -> dict[str, Any]:
     assert status_command.command(stack, config_dir=FOLDER, as_json=True) == code
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    status: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return status
 
 
 def set_desired_size(group: str, size: int) -> None:
     """Set a desired size for which AWS has no capacity."""
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
     autoscaling = boto3.client("autoscaling", region_name="us-west-2")
-    names = [one["AutoScalingGroupName"] for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]]
-    (name,) = [one for one in names if group in one]
+    names = [item["AutoScalingGroupName"] for item in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]]
+    (name,) = [candidate for candidate in names if group in candidate]
     autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size)
 
 
@@ -55,13 +55,13 @@ def test_status_of_an_ec2_cluster_shows_joined_and_desired_nodes(
 ) -> None:
     deployed_cluster.simulate_join_service(deployed_cluster.cluster.head_node(), deployed_cluster.workers[0])
     deployed_cluster.upload_boot_log(deployed_cluster.workers[1], "boots\nmount: no such file system\n\n")
-    found = read_status(capsys, STACK)
-    master, workers = found["pools"]
-    assert (found["cluster"], found["state"]) == ("gpumpi-local-ec2", "1 of 3 workers have joined")
+    status = read_status(capsys, STACK)
+    master, workers = status["pools"]
+    assert (status["cluster"], status["state"]) == ("gpumpi-local-ec2", "1 of 3 workers have joined")
     assert (master["ready"], master["wanted"]) == (1, 1)
     assert (workers["ready"], workers["nodes"], workers["wanted"], workers["maxSize"]) == (1, 3, 3, 8)
     assert workers["problems"][0].endswith("): mount: no such file system")
-    assert found["volumes"][0]["mountPath"] == "/shared"
+    assert status["volumes"][0]["mountPath"] == "/shared"
     deployed_cluster.simulate_join_service(*deployed_cluster.workers[1:])
     assert read_status(capsys, STACK)["state"] == "ready"
 
@@ -80,22 +80,22 @@ def test_status_shows_a_failed_launch_with_the_reason_reported_by_aws(
 
 def test_status_prints_aws_data_if_kubernetes_does_not_respond(eks_stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     set_desired_size("-efa-", 3)
-    found = read_status(capsys, eks_stack, code=5)
-    pools = {one["name"]: one for one in found["pools"]}
-    assert (found["state"], {name: one["wanted"] for name, one in pools.items()}) == (
+    status = read_status(capsys, eks_stack, code=5)
+    pools = {pool["name"]: pool for pool in status["pools"]}
+    assert (status["state"], {name: pool["wanted"] for name, pool in pools.items()}) == (
         "ACTIVE",
         {"system": 1, "single": 0, "efa": 3},
     )
     assert CAPACITY in pools["efa"]["lastFailedLaunch"]["reason"] and pools["system"]["lastFailedLaunch"] is None
-    assert pools["efa"]["ready"] is None and found["unknown"][0].startswith("ready nodes, queues, jobs and volumes: ")
+    assert pools["efa"]["ready"] is None and status["unknown"][0].startswith("ready nodes, queues, jobs and volumes: ")
 
 
 def test_a_missing_permission_hides_only_the_data_that_requires_it(eks_stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = "User: arn:aws:iam::1:user/ada is not authorized to perform: autoscaling:DescribeScalingActivities"
     faults.add(faults.Fault("autoscaling", "DescribeScalingActivities", "AccessDenied", message, times=9))
-    found = read_status(capsys, eks_stack, code=5)
-    assert found["unknown"][0] == "you are not allowed to call autoscaling:DescribeScalingActivities"
-    assert {one["name"]: one["wanted"] for one in found["pools"]} == {"system": 1, "single": 0, "efa": 2}
+    status = read_status(capsys, eks_stack, code=5)
+    assert status["unknown"][0] == "you are not allowed to call autoscaling:DescribeScalingActivities"
+    assert {pool["name"]: pool["wanted"] for pool in status["pools"]} == {"system": 1, "single": 0, "efa": 2}
 
 
 @pytest.mark.parametrize(

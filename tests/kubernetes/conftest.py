@@ -18,9 +18,9 @@ from testkit.job_cluster import JobCluster, deploy_cluster
 @pytest.fixture(scope="session")
 def skip_if_unsupported() -> None:
     """Skip the test if this machine cannot run real nodes."""
-    found = capability.examine()
-    if not found.real_nodes:
-        pytest.skip("; ".join(found.missing))
+    capabilities = capability.examine()
+    if not capabilities.real_nodes:
+        pytest.skip("; ".join(capabilities.missing))
 
 
 @pytest.fixture(scope="session")
@@ -38,9 +38,9 @@ def account(skip_if_unsupported: None, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def cluster(account: Account) -> Running:
     """A cluster that many tests share and that no test may change."""
-    made = account.create("shared")
-    assert made.describe()["status"] == "ACTIVE", made.describe()["health"]
-    return made
+    shared_cluster = account.create("shared")
+    assert shared_cluster.describe()["status"] == "ACTIVE", shared_cluster.describe()["health"]
+    return shared_cluster
 
 
 @pytest.fixture

@@ -33,12 +33,12 @@ def test_acceptance_checks_a_cluster_and_refuses_to_run_beside_another_job(job_c
     report = done.json
     assert (report["ok"], report["complete"], report["notes"]) == (True, True, [])
     assert "label gpumpi.io/emulated-devices" in report["devices"]
-    results = {one["name"]: one["result"] for one in report["rows"]}
+    results = {row["name"]: row["result"] for row in report["rows"]}
     assert {name for name, result in results.items() if result == "not on this hardware"} == NEED_HARDWARE
     assert {result for name, result in results.items() if name not in NEED_HARDWARE} == {"passed"}
     assert results.keys() >= {"AMI and Kubernetes versions", "device plugins and advertised devices", "smoke: sum over all ranks"}
     assert results["a job loses a worker and finishes"] == "passed"
-    left_out = {one["name"]: one["reason"] for one in report["leftOut"]}
+    left_out = {row["name"]: row["reason"] for row in report["leftOut"]}
     assert left_out["scale from zero and back"] == "platform.autoscaler is false"
     assert left_out["smoke: GPUDirect"] == "g5.8xlarge has no GPUDirect RDMA"
     assert job_cluster.cluster("jobs", "--json").json == [], "acceptance deletes its jobs"

@@ -94,8 +94,8 @@ def engineer(cluster: Running, tmp_path: Path) -> Iterator[Person]:
 def test_the_creator_of_a_cluster_is_its_administrator(cluster: Running, tmp_path: Path) -> None:
     kubeconfig = cluster.write_kubeconfig(tmp_path / "config")
     assert cluster.kubectl(kubeconfig, "auth", "can-i", "*", "*", "--all-namespaces").stdout.strip() == "yes"
-    made = cluster.kubectl(kubeconfig, "create", "clusterrole", "everything", "--verb=*", "--resource=*")
-    assert made.returncode == 0, made.stderr
+    result = cluster.kubectl(kubeconfig, "create", "clusterrole", "everything", "--verb=*", "--resource=*")
+    assert result.returncode == 0, result.stderr
     assert cluster.kubectl(kubeconfig, "delete", "clusterrole", "everything").returncode == 0
 
 

@@ -28,18 +28,18 @@ EVENTS = "/api/v1/namespaces/default/events"
 @pytest.fixture(scope="module")
 def autoscaled_cluster(account: Account) -> Iterator[Running]:
     """A cluster with a system node, device plugins and the autoscaler."""
-    made = account.create("scaled")
-    account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
-    role = create_role(made)
-    account.eks.create_pod_identity_association(clusterName=made.name, namespace=SYSTEM, serviceAccount=NAME, roleArn=role)
-    with create_node_group(made, "system", 1, "m5.large") as group:
+    cluster = account.create("scaled")
+    account.eks.create_addon(clusterName=cluster.name, addonName="eks-pod-identity-agent")
+    role = create_role(cluster)
+    account.eks.create_pod_identity_association(clusterName=cluster.name, namespace=SYSTEM, serviceAccount=NAME, roleArn=role)
+    with create_node_group(cluster, "system", 1, "m5.large") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
-        for each in (*list_rbac_objects(), *build_device_plugins(), build_deployment(made)):
-            made.api.apply(each)
+        for each in (*list_rbac_objects(), *build_device_plugins(), build_deployment(cluster)):
+            cluster.api.apply(each)
         path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{NAME}"
-        wait_while(lambda: made.api.get(path)["status"].get("readyReplicas"), lambda ready: ready != 1)
-        yield made
-    made.delete()
+        wait_while(lambda: cluster.api.get(path)["status"].get("readyReplicas"), lambda ready: ready != 1)
+        yield cluster
+    cluster.delete()
 
 
 def create_role(cluster: Running) -> str:
@@ -124,8 +124,8 @@ def build_workload(kind: str, name: str, spec: Object, **settings: Any) -> Objec
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": spec}
     metadata = {"name": name, "namespace": SYSTEM}
-    wanted = {"selector": {"matchLabels": labels}, "template": template, **settings}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": wanted}
+    workload_spec = {"selector": {"matchLabels": labels}, "template": template, **settings}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": workload_spec}
 
 
 @pytest.fixture
@@ -142,30 +142,30 @@ def tag_group(group: NodeGroup, *, without: str = "", taints: tuple[Taint, ...] 
     labels = naming.build_pool_labels("train", accelerator="nvidia-a100", efa=True)
     resources = {EFA_RESOURCE: "2", "hugepages-2Mi": "10Gi"}
     tags = naming.build_autoscaler_tags(group.cluster.name, labels=labels, taints=taints, resources=resources)
-    kept = {key: value for key, value in tags.items() if not (without and key.endswith(without))}
-    assert len(kept) == len(tags) - bool(without)
+    remaining_tags = {key: value for key, value in tags.items() if not (without and key.endswith(without))}
+    assert len(remaining_tags) == len(tags) - bool(without)
     name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
     group.cluster.account.client("autoscaling").create_or_update_tags(
         Tags=[
             {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key, "Value": value, "PropagateAtLaunch": False}
-            for key, value in kept.items()
+            for key, value in remaining_tags.items()
         ]
     )
 
 
 def build_worker(name: str, **spec: Any) -> Object:
     """Return a pod that requests all GPUs of a node."""
-    wanted = {GPU_RESOURCE: "8", EFA_RESOURCE: "2"}
-    return build_pod(name, nodeSelector={"gpumpi.io/pool": "train"}, container={"resources": {"limits": wanted}}, **spec)
+    limits = {GPU_RESOURCE: "8", EFA_RESOURCE: "2"}
+    return build_pod(name, nodeSelector={"gpumpi.io/pool": "train"}, container={"resources": {"limits": limits}}, **spec)
 
 
 def read_sizes(group: NodeGroup) -> tuple[int, int]:
     """Return the desired size in AWS and the number of ready nodes."""
     name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
     client = group.cluster.account.client("autoscaling")
-    (found,) = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+    (auto_scaling_group,) = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
     nodes = [node for node in group.nodes() if is_ready(node)]
-    return int(found["DesiredCapacity"]), len(nodes)
+    return int(auto_scaling_group["DesiredCapacity"]), len(nodes)
 
 
 def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(
@@ -181,7 +181,7 @@ def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(
             )
         assert read_sizes(train_group) == (2, 2)
         assert list_events(autoscaled_cluster, "worker-0", "TriggeredScaleUp")
-    wait_while(lambda: read_sizes(train_group), lambda found: found != (0, 0))
+    wait_while(lambda: read_sizes(train_group), lambda sizes: sizes != (0, 0))
     assert read_log(autoscaled_cluster).count("the node is no longer needed") == 2
 
 
@@ -215,9 +215,9 @@ def test_a_pod_that_does_not_tolerate_the_tagged_taint_stays_pending(autoscaled_
 
 def test_the_autoscaler_writes_its_status_to_the_same_config_map_as_upstream(autoscaled_cluster: Running) -> None:
     path = f"/api/v1/namespaces/{SYSTEM}/configmaps/cluster-autoscaler-status"
-    found = wait_while(lambda: autoscaled_cluster.api.find(path), lambda found: found is None)
-    assert "unschedulable pods: " in found["data"]["status"]
-    assert "shortened: new pods with GPUs wait 0 s" in found["data"]["status"]
+    config_map = wait_while(lambda: autoscaled_cluster.api.find(path), lambda config_map: config_map is None)
+    assert "unschedulable pods: " in config_map["data"]["status"]
+    assert "shortened: new pods with GPUs wait 0 s" in config_map["data"]["status"]
 
 
 def wait_for_event(cluster: Running, name: str, reason: str) -> None:
@@ -226,18 +226,20 @@ def wait_for_event(cluster: Running, name: str, reason: str) -> None:
     Earlier events can contain another reason, because the autoscaler may have listed the groups before the test tagged
     its own group.
     """
-    wait_until(lambda: list_events(cluster, name, "NotTriggerScaleUp"), lambda found: any(reason in message for message in found))
+    wait_until(
+        lambda: list_events(cluster, name, "NotTriggerScaleUp"), lambda messages: any(reason in message for message in messages)
+    )
 
 
 def list_events(cluster: Running, name: str, reason: str) -> list[str]:
-    found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason={reason}")["items"]
-    return sorted({event["message"] for event in found})
+    events = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason={reason}")["items"]
+    return sorted({event["message"] for event in events})
 
 
 def read_log(cluster: Running) -> str:
     """The autoscaler's log."""
-    (found,) = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/pods", labelSelector=f"app={NAME}")["items"]
-    path = f"/api/v1/namespaces/{SYSTEM}/pods/{found['metadata']['name']}/log"
+    (pod,) = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/pods", labelSelector=f"app={NAME}")["items"]
+    path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod['metadata']['name']}/log"
     status, text = wait_while(lambda: cluster.api._send_request("GET", path, None, {}), lambda answer: answer[0] >= 500)
     assert status == 200, text
     return str(text.decode())

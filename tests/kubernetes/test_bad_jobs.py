@@ -94,8 +94,8 @@ def test_the_error_for_writing_to_a_full_volume_names_the_volume(job_cluster: Jo
 @pytest.fixture
 def pod_blocking_quota(job_cluster: JobCluster) -> Iterator[None]:
     """Create a ResourceQuota that rejects every new pod in the job namespace."""
-    made = job_cluster.kubectl("create", "quota", "no-pods", "--hard=pods=0", "-n", NAMESPACE)
-    assert made.code == 0, made.err
+    result = job_cluster.kubectl("create", "quota", "no-pods", "--hard=pods=0", "-n", NAMESPACE)
+    assert result.code == 0, result.err
     try:
         # Until the quota controller has written the status, pods are rejected with another message.
         wait_until(lambda: job_cluster.list_objects("resourcequota")[0].get("status", {}).get("hard"), bool)
@@ -112,7 +112,7 @@ def test_the_error_for_pods_rejected_by_a_quota_names_the_quota(
     assert job_cluster.cluster("submit", write_job_file(tmp_path, name, launcher=launcher, command=["true"])).code == 0
 
     def read_reason() -> str:
-        return str(next(one["reason"] for one in job_cluster.cluster("jobs", "--json").json if one["name"] == name))
+        return str(next(job["reason"] for job in job_cluster.cluster("jobs", "--json").json if job["name"] == name))
 
     assert "exceeded quota: no-pods" in wait_until(read_reason, lambda text: "quota" in text)
 

@@ -46,7 +46,7 @@ def test_jobs_save_a_checkpoint_before_their_capacity_block_ends(own_cloud: Loca
     assert _list_nodes(cluster) == []
 
     own_cloud.control().advance_clock(start + timedelta(minutes=1))
-    (node,) = wait_while(lambda: _list_nodes(cluster), lambda found: not found or not all(map(is_ready, found)))
+    (node,) = wait_while(lambda: _list_nodes(cluster), lambda nodes: not nodes or not all(map(is_ready, nodes)))
     job = build_pod("job", CHECKPOINTS, node=node, terminationGracePeriodSeconds=60)
     with create_pods(cluster, job):
         wait_for_phase(cluster, "job", "Running")
@@ -67,8 +67,8 @@ def test_jobs_save_a_checkpoint_before_their_capacity_block_ends(own_cloud: Loca
 def _buy_block(cloud: LocalCloud, folder: Path) -> tuple[datetime, datetime]:
     """Buy a Capacity Block that starts tomorrow or later. Return the block's start and end."""
     later = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}"
-    found = _run_cli(cloud, folder, "capacity", "find", "p5.48xlarge", "--regions", REGION, "--start", later)
-    block = next(one for one in found["choices"] if one["kind"] == "block")
+    offers = _run_cli(cloud, folder, "capacity", "find", "p5.48xlarge", "--regions", REGION, "--start", later)
+    block = next(choice for choice in offers["choices"] if choice["kind"] == "block")
     bought = _run_cli(cloud, folder, "capacity", "reserve", block["id"], "-s", NAME, "--config-dir", str(folder), "--yes")
     assert bought["state"] == "scheduled"
     return datetime.fromisoformat(bought["start"]), datetime.fromisoformat(bought["end"])
@@ -83,5 +83,5 @@ def _run_cli(cloud: LocalCloud, folder: Path, *arguments: str) -> Any:
 
 
 def _list_nodes(cluster: Running) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cluster.api.get("/api/v1/nodes", labelSelector="gpumpi.io/pool=train")["items"]
-    return found
+    nodes: list[dict[str, Any]] = cluster.api.get("/api/v1/nodes", labelSelector="gpumpi.io/pool=train")["items"]
+    return nodes

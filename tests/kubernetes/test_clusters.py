@@ -176,8 +176,8 @@ def test_eks_restarts_a_crashed_api_server(account: Account, cluster: Running) -
 def assert_update_fails_with(cluster: Running, reason: str) -> None:
     """Check that an operation on a cluster with a dead process fails at once, instead of waiting for the process."""
     eks, logging = cluster.account.world.eks, {"clusterLogging": [{"types": ["api"], "enabled": True}]}
-    made = eks.update_cluster_config(name=cluster.name, logging=logging)["update"]["id"]
-    update = eks.describe_update(name=cluster.name, updateId=made)["update"]
+    update_id = eks.update_cluster_config(name=cluster.name, logging=logging)["update"]["id"]
+    update = eks.describe_update(name=cluster.name, updateId=update_id)["update"]
     assert (update["status"], cluster.describe()["status"]) == ("Failed", "ACTIVE")
     assert reason in update["errors"][0]["errorMessage"]
 

@@ -43,14 +43,14 @@ def run_dashboard(cluster: JobCluster, *arguments: str) -> Iterator[tuple[str, "
 
 def fetch_data(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(f"{url}data.json", timeout=60) as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
+        data: dict[str, Any] = json.load(answer)
+        return data
 
 
 def find_cells(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
-    rows = [one["cells"] for one in document[section]["rows"]]
-    found: dict[str, Any] = next((one for one in rows if next(iter(one.values()))["text"] == name), {})
-    return found
+    rows = [row["cells"] for row in document[section]["rows"]]
+    matching_cells: dict[str, Any] = next((cells for cells in rows if next(iter(cells.values()))["text"] == name), {})
+    return matching_cells
 
 
 def test_the_dashboard_shows_pools_nodes_cost_and_a_restarted_job(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -62,16 +62,16 @@ def test_the_dashboard_shows_pools_nodes_cost_and_a_restarted_job(job_cluster: J
             job = find_cells(document, "jobs", "dash")
             return bool(job) and (job["phase"]["text"], job["restarts"]["text"]) == ("Running", "1")
 
-        found = wait_until(lambda: fetch_data(url), has_restarted)
-        found = wait_until(lambda: fetch_data(url), lambda one: one["cost"]["rows"])
-        assert (found["title"], found["stale"], found["unknown"]) == ("gpumpi-jobs", "", [])
-        job = find_cells(found, "jobs", "dash")
+        data = wait_until(lambda: fetch_data(url), has_restarted)
+        data = wait_until(lambda: fetch_data(url), lambda data: data["cost"]["rows"])
+        assert (data["title"], data["stale"], data["unknown"]) == ("gpumpi-jobs", "", [])
+        job = find_cells(data, "jobs", "dash")
         assert job["phase"]["note"].startswith("restarted: ") and "exit code 3" in job["phase"]["note"]
-        assert {"training", "recovering"} <= {one["name"] for one in job["time"]["parts"]}
-        assert find_cells(found, "pools", "train")["gpus"]["text"] == "2 of 2"
-        nodes = [one["cells"] for one in found["nodes"]["rows"] if one["cells"]["pool"]["text"] == "train"]
-        assert {one["jobs"]["text"] for one in nodes} == {f"{NAMESPACE}/dash"}
-        assert find_cells(found, "cost", "pool train")["hours"]["text"] != "0.00"
+        assert {"training", "recovering"} <= {part["name"] for part in job["time"]["parts"]}
+        assert find_cells(data, "pools", "train")["gpus"]["text"] == "2 of 2"
+        nodes = [row["cells"] for row in data["nodes"]["rows"] if row["cells"]["pool"]["text"] == "train"]
+        assert {node["jobs"]["text"] for node in nodes} == {f"{NAMESPACE}/dash"}
+        assert find_cells(data, "cost", "pool train")["hours"]["text"] != "0.00"
         with pytest.raises(urllib.error.HTTPError, match="403"):
             fetch_data(url.rsplit("/", 2)[0] + "/")
         process.send_signal(signal.SIGINT)
@@ -89,7 +89,7 @@ def restricted_kubeconfig(job_cluster: JobCluster, tmp_path: Path) -> Iterator[P
         assert job_cluster.kubectl("create", *binding, "--clusterrole=view", who).code == 0
         token = job_cluster.kubectl("create", "token", *account).out.strip()
         config = job_cluster.kubectl("config", "view", "--raw", "--minify", "-o", "json").json
-        config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
         file = tmp_path / "restricted"
         file.write_text(json.dumps(config))
         yield file
@@ -102,7 +102,7 @@ def test_the_dashboard_gives_the_reason_for_data_the_caller_cannot_read(
     job_cluster: JobCluster, restricted_kubeconfig: Path
 ) -> None:
     with run_dashboard(job_cluster, "--kubeconfig", str(restricted_kubeconfig)) as (url, _):
-        found = fetch_data(url)
-    assert found["nodes"]["rows"] == [] and "may not list Nodes" in found["nodes"]["empty"]
-    assert found["tiles"][0]["value"] == "?" and found["stale"] == ""
-    assert any("may not" in sentence for sentence in found["unknown"])
+        data = fetch_data(url)
+    assert data["nodes"]["rows"] == [] and "may not list Nodes" in data["nodes"]["empty"]
+    assert data["tiles"][0]["value"] == "?" and data["stale"] == ""
+    assert any("may not" in sentence for sentence in data["unknown"])

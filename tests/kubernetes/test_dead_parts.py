@@ -26,24 +26,25 @@ def repaired_cluster(job_cluster: JobCluster) -> Iterator[JobCluster]:
 
 
 def get_cluster_state(cluster: JobCluster) -> ClusterState:
-    return next(one for one in cluster.cloud.clusters() if one.name == f"gpumpi-{STACK}")
+    return next(state for state in cluster.cloud.clusters() if state.name == f"gpumpi-{STACK}")
 
 
 def kill_processes(cluster: JobCluster, *names: str) -> None:
     """Kill the processes and wait until the local cloud has noticed their crashes."""
     for server in get_cluster_state(cluster).processes:
         process = server.process() if server.name in names else None
-        for one in [process, *process.children()] if process else []:  # the daemons of nodes are children of nsenter or unshare
-            os.kill(one.pid, signal.SIGKILL)
+        # the daemons of nodes are children of nsenter or unshare
+        for victim in [process, *process.children()] if process else []:
+            os.kill(victim.pid, signal.SIGKILL)
     wait_until(lambda: {crash.name for crash in get_cluster_state(cluster).crashes}, lambda dead: dead >= set(names))
 
 
 @pytest.mark.mission_only
 def test_commands_report_crashed_daemons_and_start_restarts_them(repaired_cluster: JobCluster, tmp_path: Path) -> None:
-    one, other = sorted(
+    machine, other = sorted(
         process.name for process in get_cluster_state(repaired_cluster).processes if process.name.startswith("machine-")
     )[:2]
-    victims = (ETCD, SCHEDULER, one, other.replace("machine", "containerd"))
+    victims = (ETCD, SCHEDULER, machine, other.replace("machine", "containerd"))
     kill_processes(repaired_cluster, *victims)
     home, job = ("--home", str(repaired_cluster.cloud.folder)), write_job_file(tmp_path, "after", command=["true"])
     stack = ("-s", STACK, "--config-dir", str(SOURCE))
@@ -56,7 +57,7 @@ def test_commands_report_crashed_daemons_and_start_restarts_them(repaired_cluste
     assert not up.ok and any(error.startswith("not running: ") and error.endswith(fix.strip()) for error in up.errors), up.output
     partial = repaired_cluster.cluster("status", *stack, "--json")
     assert (partial.code, partial.json["state"]) == (5, "ACTIVE"), partial.err
-    (unknown,) = [one for one in partial.json["unknown"] if ETCD in one]
+    (unknown,) = [reason for reason in partial.json["unknown"] if ETCD in reason]
     assert f": not running: {ETCD} of cluster gpumpi-{STACK}, {SCHEDULER} of cluster gpumpi-{STACK}. " in unknown
     assert unknown.endswith(f"Restart with: scripts/cluster local start --home {repaired_cluster.cloud.folder}")
 

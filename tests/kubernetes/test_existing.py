@@ -55,9 +55,9 @@ class WithoutAws(LocalCloud):
     """A local cloud whose user has no AWS credentials."""
 
     def process_environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in super().process_environment().items() if not key.startswith("AWS_")}
+        environment = {key: value for key, value in super().process_environment().items() if not key.startswith("AWS_")}
         nothing = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/nonexistent")
-        return {**kept, **nothing, "AWS_EC2_METADATA_DISABLED": "true"}
+        return {**environment, **nothing, "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Rack:
 
     def find_problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
         """Return the problems that the checks of `up` find before `up` changes anything."""
-        found = preflight.examine_existing_stack(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
-        return [*map(str, found.problems), *([found.not_queried] if found.not_queried else [])]
+        examined = preflight.examine_existing_stack(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
+        return [*map(str, examined.problems), *([examined.not_queried] if examined.not_queried else [])]
 
     def nodes(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]
@@ -146,9 +146,9 @@ def rack(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         assert train.describe()["status"] == "ACTIVE", train.describe()["health"]
         own = pki.Certificate(running.folder / "pki" / "admin.crt", running.folder / "pki" / "admin.key")
         kubeconfig = write_kubeconfig(folder / "admin.conf", running, encode_certificate(own))
-        made = Rack(running, JobCluster(WithoutAws(account.cloud.folder), kubeconfig), folder)
-        wait_until(made.list_node_taints, lambda states: not states, 60)
-        yield made
+        new_rack = Rack(running, JobCluster(WithoutAws(account.cloud.folder), kubeconfig), folder)
+        wait_until(new_rack.list_node_taints, lambda states: not states, 60)
+        yield new_rack
     running.delete()
 
 
@@ -168,8 +168,8 @@ def test_an_expired_certificate_is_reported_and_nothing_is_created(
         f"target.kubeconfig: {rack.running.describe()['endpoint']} rejects the credentials of context admin@rack. "
         "They may have expired; renew them"
     ) in " ".join(done.errors)
-    made = [one["type"] for one in stack.export()["deployment"].get("resources", ())]
-    assert set(made) <= {"pulumi:pulumi:Stack"}
+    types = [resource["type"] for resource in stack.export()["deployment"].get("resources", ())]
+    assert set(types) <= {"pulumi:pulumi:Stack"}
     assert rack.list_content() == before
 
 
@@ -185,8 +185,8 @@ def test_missing_permissions_and_unknown_users_are_reported(rack: Rack, tmp_path
     finally:
         rack.jobs.kubectl("delete", "serviceaccount", "visitor")
     stranger = write_kubeconfig(tmp_path / "stranger.conf", rack.running, {"token": "of another cluster"})
-    (told,) = rack.find_problems(stranger)
-    assert "rejects the credentials of context admin@rack. They may have expired" in told
+    (problem,) = rack.find_problems(stranger)
+    assert "rejects the credentials of context admin@rack. They may have expired" in problem
 
 
 @pytest.mark.mission("E", "existing cluster")
@@ -228,13 +228,13 @@ def check_pool_mismatches(rack: Rack) -> None:
     first = stack.run("up")
     assert first.ok, first.output[-4000:]
     # the plugin's pods were replaced; until the new ones report, the first pool's nodes offer no GPUs either
-    (told,) = wait_until(
-        lambda: rack.find_problems(admin, both), lambda told: len(told) == 1 and told[0].startswith("pools[1]"), 60
+    (problem,) = wait_until(
+        lambda: rack.find_problems(admin, both), lambda problems: len(problems) == 1 and problems[0].startswith("pools[1]"), 60
     )
-    assert told.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
-    assert "offers no GPU: the device plugin there finds none. Check the driver there with `nvidia-smi`" in told
+    assert problem.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
+    assert "offers no GPU: the device plugin there finds none. Check the driver there with `nvidia-smi`" in problem
     refused = stack.run("up")
-    assert not refused.ok and not refused.changed and told in " ".join(refused.errors), refused.output[-4000:]
+    assert not refused.ok and not refused.changed and problem in " ".join(refused.errors), refused.output[-4000:]
 
 
 @pytest.mark.mission("E", "existing cluster")

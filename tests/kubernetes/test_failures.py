@@ -127,10 +127,10 @@ def test_losing_a_node_ends_the_attempt_and_the_next_one_runs_on_the_replacement
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     def list_ready_nodes() -> dict[str, str]:
-        found = job_cluster.list_objects("nodes", "gpumpi.io/pool=train")
+        nodes = job_cluster.list_objects("nodes", "gpumpi.io/pool=train")
         return {
             node["metadata"]["name"]: node["spec"]["providerID"].rsplit("/", 1)[1]
-            for node in found
+            for node in nodes
             if {"type": "Ready", "status": "True"}.items() <= find_condition(node, "Ready").items()
         }
 
@@ -150,7 +150,7 @@ def test_losing_a_node_ends_the_attempt_and_the_next_one_runs_on_the_replacement
 
 
 def find_condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
-    return next((one for one in item["status"].get("conditions", ()) if one["type"] == kind), {})
+    return next((condition for condition in item["status"].get("conditions", ()) if condition["type"] == kind), {})
 
 
 def test_a_missing_image_is_reported_in_one_sentence(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_job_without_enough_gpus_starts_no_pods_until_another_job_is_deleted(j
         out, err = process.communicate(timeout=240)
         assert process.returncode == 0, err
         assert out.split().count("done") == 2
-    wait_until(lambda: job_cluster.find_leftovers("first", deleted_with_kubectl=True), lambda found: found == [])
+    wait_until(lambda: job_cluster.find_leftovers("first", deleted_with_kubectl=True), lambda leftovers: leftovers == [])
     assert job_cluster.cluster("cancel", "second").code == 0
 
 
@@ -240,7 +240,7 @@ def test_following_a_job_reports_the_deletion_of_the_job(job_cluster: JobCluster
         assert job_cluster.kubectl("delete", "mpijob", "deleted", "-n", "mpi-jobs").code == 0
         _, err = process.communicate(timeout=240)
     assert (process.returncode, err.splitlines()[-1]) == (1, "cluster: job deleted was deleted")
-    wait_until(lambda: job_cluster.find_leftovers("deleted", deleted_with_kubectl=True), lambda found: found == [])
+    wait_until(lambda: job_cluster.find_leftovers("deleted", deleted_with_kubectl=True), lambda leftovers: leftovers == [])
 
 
 # --- two stacks
@@ -262,25 +262,25 @@ class Second:
 def second_stack(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Second]:
     stack = LocalStack(job_cluster.cloud, "second", SOURCE)
     stack.prepare()
-    seen: set[str] = set()
+    urns: set[str] = set()
     restarted = threading.Event()
 
     def restart_api_server(events: EventLog, _: float) -> None:
         objects = {step.urn for step in events.steps if step.type.startswith("kubernetes:")}
         if objects and not restarted.is_set():
             restarted.set()
-            seen.update(objects)
+            urns.update(objects)
             job_cluster.cloud.control().post("kubernetes/us-west-2/gpumpi-second/restart-api-server", {})
 
     try:
         up = stack.run("up", watch=restart_api_server)
         assert up.ok, up.output[-4000:]
         folder = tmp_path_factory.mktemp("second")
-        made = get_job_cluster(job_cluster.cloud, "second", folder)
-        yield Second(made, up, frozenset(seen))
+        second_cluster = get_job_cluster(job_cluster.cloud, "second", folder)
+        yield Second(second_cluster, up, frozenset(urns))
         endless = write_job_file(folder, "endless", command=python_command(FOREVER), gpusPerWorker=1, slots=1)
-        assert made.cluster("submit", endless).code == 0
-        assert made.await_phase("endless", "Running", "Failed") == "Running"
+        assert second_cluster.cluster("submit", endless).code == 0
+        assert second_cluster.await_phase("endless", "Running", "Failed") == "Running"
     finally:
         down = stack.run("destroy")
         assert down.ok, down.output[-4000:]
@@ -350,8 +350,8 @@ def test_two_partially_started_jobs_deadlock_without_the_queue(second_stack: Sec
         file = write_job_file(tmp_path, name, command=python_command(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"})
         (job,) = cluster.cluster("submit", file, "--dry-run", "--json").json
         job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulingGates"] = [{"name": "test.gpumpi.dev/wait"}]
-        made = cluster.kubectl("create", "-f", "-", text=json.dumps(job))
-        assert made.code == 0, made.err
+        result = cluster.kubectl("create", "-f", "-", text=json.dumps(job))
+        assert result.code == 0, result.err
     for number in range(2):
         for name in names:
             ungate_worker(cluster, name, number)

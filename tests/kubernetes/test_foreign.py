@@ -68,9 +68,11 @@ def tensorflow_mnist_job() -> dict[str, Any]:
 def nccl_tests_job() -> dict[str, Any]:
     own = {"image": "public.ecr.aws/hpc-cloud/nccl-tests:latest"}
     start = {"command": ["/opt/amazon/openmpi/bin/mpirun", "-np", "16", "-N", "8", "all_reduce_perf"]}
-    made = build_mpi_job("nccl-tests", {**own, **start}, {**own, "resources": {"limits": P5, "requests": P5}}, slotsPerWorker=8)
-    made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["volumes"] = [HOST_SHM]
-    return made
+    manifest = build_mpi_job(
+        "nccl-tests", {**own, **start}, {**own, "resources": {"limits": P5, "requests": P5}}, slotsPerWorker=8
+    )
+    manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["volumes"] = [HOST_SHM]
+    return manifest
 
 
 HOST_SHM = {"name": "shmem", "hostPath": {"path": "/dev/shm"}}
@@ -84,20 +86,20 @@ def fsdp_job() -> dict[str, Any]:
     return build_manifest("kubeflow.org/v1", "PyTorchJob", "fsdp", pytorchReplicaSpecs={"Worker": worker}, elasticPolicy=elastic)
 
 
-def apply_manifest(cluster: JobCluster, wanted: dict[str, Any]) -> str:
+def apply_manifest(cluster: JobCluster, manifest: dict[str, Any]) -> str:
     """Apply a manifest as a user would. Return the name of the job."""
-    done = cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", text=yaml.safe_dump(wanted))
+    done = cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", text=yaml.safe_dump(manifest))
     assert done.code == 0, done.err
-    return str(wanted["metadata"]["name"])
+    return str(manifest["metadata"]["name"])
 
 
 def list_jobs(cluster: JobCluster) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cluster.cluster("jobs", "-n", NAMESPACE, "--json").json
-    return found
+    jobs: list[dict[str, Any]] = cluster.cluster("jobs", "-n", NAMESPACE, "--json").json
+    return jobs
 
 
 def find_job(cluster: JobCluster, name: str) -> dict[str, Any]:
-    return next((one for one in list_jobs(cluster) if one["name"] == name), {"phase": "gone", "reason": ""})
+    return next((job for job in list_jobs(cluster) if job["name"] == name), {"phase": "gone", "reason": ""})
 
 
 def collect_diagnostics(cluster: JobCluster) -> str:
@@ -106,10 +108,10 @@ def collect_diagnostics(cluster: JobCluster) -> str:
 
 def assert_commands_show(cluster: JobCluster, name: str, reason: str) -> None:
     """Check that `jobs`, `status` and `logs` give the reason why the job does not run."""
-    seen = wait_until(lambda: find_job(cluster, name), lambda one: reason in one["reason"])
-    assert seen["phase"] in ("Queued", "Starting")
+    job = wait_until(lambda: find_job(cluster, name), lambda job: reason in job["reason"])
+    assert job["phase"] in ("Queued", "Starting")
     status = cluster.cluster("status", "-n", NAMESPACE, "--json").json
-    (line,) = [one for one in status["jobs"] if one["name"] == name]
+    (line,) = [row for row in status["jobs"] if row["name"] == name]
     assert reason in line["waitsFor"]
     assert reason in cluster.cluster("logs", name, "-n", NAMESPACE).err
 
@@ -117,8 +119,8 @@ def assert_commands_show(cluster: JobCluster, name: str, reason: str) -> None:
 @pytest.fixture
 def foreign_job_cleanup(job_cluster: JobCluster) -> Iterator[None]:
     yield
-    for one in list_jobs(job_cluster):
-        job_cluster.cluster("cancel", one["name"], "-n", NAMESPACE)
+    for job in list_jobs(job_cluster):
+        job_cluster.cluster("cancel", job["name"], "-n", NAMESPACE)
 
 
 @pytest.fixture
@@ -127,8 +129,8 @@ def pytorch_job_crd(job_cluster: JobCluster) -> Iterator[None]:
     go = shutil.which("go")
     assert go is not None
     file = mirror.download_module(go, "github.com/kubeflow/training-operator@v1.9.3") / PYTORCH_JOBS
-    made = job_cluster.kubectl("apply", "--server-side", "-f", str(file))
-    assert made.code == 0, made.err
+    result = job_cluster.kubectl("apply", "--server-side", "-f", str(file))
+    assert result.code == 0, result.err
     wait_until(lambda: job_cluster.kubectl("get", "pytorchjobs", "-n", NAMESPACE).code == 0)  # the API server serves the kind
     yield
     job_cluster.kubectl("delete", "-f", str(file))
@@ -138,17 +140,17 @@ def pytorch_job_crd(job_cluster: JobCluster) -> Iterator[None]:
 @pytest.mark.parametrize("example", [pi_job, intel_pi_job], ids=["pi", "pi-intel"])
 def test_an_mpi_job_from_the_mpi_operator_examples_runs_unchanged(job_cluster: JobCluster, example: Any) -> None:
     name = apply_manifest(job_cluster, example())
-    seen = wait_until(lambda: find_job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
-    assert seen["phase"] == "Succeeded", collect_diagnostics(job_cluster)
+    job = wait_until(lambda: find_job(job_cluster, name), lambda job: job["phase"] in ("Succeeded", "Failed"))
+    assert job["phase"] == "Succeeded", collect_diagnostics(job_cluster)
     assert "pi is approximately 3.14" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
 
 
 @pytest.mark.mission_only
 @pytest.mark.parametrize("example", [tensorflow_benchmarks_job, tensorflow_mnist_job], ids=["benchmarks", "mnist"])
 def test_every_command_reports_an_image_that_cannot_be_pulled(job_cluster: JobCluster, example: Any) -> None:
-    wanted = example()
-    image = wanted["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"]
-    assert_commands_show(job_cluster, apply_manifest(job_cluster, wanted), image.removeprefix("docker.io/"))
+    manifest = example()
+    image = manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"]
+    assert_commands_show(job_cluster, apply_manifest(job_cluster, manifest), image.removeprefix("docker.io/"))
 
 
 @pytest.mark.mission_only
@@ -169,12 +171,12 @@ def test_only_pods_that_request_gpus_run_on_nodes_with_gpus(job_cluster: JobClus
         own = {"image": "mpioperator/mpi-pi:openmpi", "command": ["true"], "resources": {**CPU, "limits": devices}}
         pod = build_replica(1, own, restartPolicy="Never")["template"]
         apply_manifest(job_cluster, build_manifest("batch/v1", "Job", name, template=pod))
-    wait_until(lambda: {one["phase"] for one in list_jobs(job_cluster)}, lambda phases: phases == {"Succeeded"})
+    wait_until(lambda: {job["phase"] for job in list_jobs(job_cluster)}, lambda phases: phases == {"Succeeded"})
     pods = {
-        one["metadata"]["labels"]["batch.kubernetes.io/job-name"]: one["spec"]
-        for one in job_cluster.list_objects("pods", namespace=NAMESPACE)
+        item["metadata"]["labels"]["batch.kubernetes.io/job-name"]: item["spec"]
+        for item in job_cluster.list_objects("pods", namespace=NAMESPACE)
     }
     pools = {name: spec["nodeSelector"]["gpumpi.io/pool"] for name, spec in pods.items()}
     assert pools == {"with-gpu": POOL, "without-gpu": "system"}
-    tolerated = {name: {one.get("key") for one in spec["tolerations"]} for name, spec in pods.items()}
+    tolerated = {name: {toleration.get("key") for toleration in spec["tolerations"]} for name, spec in pods.items()}
     assert "nvidia.com/gpu" in tolerated["with-gpu"] and "nvidia.com/gpu" not in tolerated["without-gpu"]

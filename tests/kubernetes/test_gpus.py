@@ -71,11 +71,11 @@ def test_nvml_reports_the_gpus_of_the_instance_type(gpu_folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIST], env=build_environment_variables(gpu_folder), capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout)
-    assert [one[0] for one in found] == gpus.uuids(NODE) and len(set(gpus.uuids(NODE))) == 8
-    assert {tuple(one[1:3]) for one in found} == {("NVIDIA A100", 40960 << 20)}
-    assert [one[3] for one in found] == [f"00000000:1{index}:00.0" for index in range(8)]
-    assert all(one[4] == [8, 0] for one in found)
+    devices = json.loads(done.stdout)
+    assert [device[0] for device in devices] == gpus.uuids(NODE) and len(set(gpus.uuids(NODE))) == 8
+    assert {tuple(device[1:3]) for device in devices} == {("NVIDIA A100", 40960 << 20)}
+    assert [device[3] for device in devices] == [f"00000000:1{index}:00.0" for index in range(8)]
+    assert all(device[4] == [8, 0] for device in devices)
 
 
 def test_nvml_is_missing_on_a_node_without_gpus(tmp_path: Path) -> None:
@@ -150,12 +150,12 @@ def test_break_errors_list_the_existing_nodes_and_gpus(tmp_path: Path) -> None:
     (own / kernel_log.FILE).parent.mkdir(parents=True)
     with pytest.raises(finding.NoSuchNode, match=r"ip-10-0-9-9: no such node\. Choose one of: ip-10-0-1-7"):
         finding.find_real_node(tmp_path, "ip-10-0-9-9")
-    found = finding.find_real_node(tmp_path, "i-0a")
-    assert found == finding.find_real_node(tmp_path, "ip-10-0-1-7")
-    assert (found.cluster, found.instance, found.own) == ("demo", "i-0a", own)
+    node = finding.find_real_node(tmp_path, "i-0a")
+    assert node == finding.find_real_node(tmp_path, "ip-10-0-1-7")
+    assert (node.cluster, node.instance, node.own) == ("demo", "i-0a", own)
     with pytest.raises(gpus.NoSuchGpu, match="ip-10-0-1-7: no GPU 8; the node has GPUs 0 to 7"):
-        gpus.break_gpu(found, 8, 79)
-    assert gpus.break_gpu(found, 7, 79) == gpus.uuids(NODE)[7]
+        gpus.break_gpu(node, 8, 79)
+    assert gpus.break_gpu(node, 7, 79) == gpus.uuids(NODE)[7]
     assert (own / gpus.FOLDER / gpus.XIDS_FILE).read_text() == "7 79\n"
     (line,) = (own / kernel_log.FILE).read_text().splitlines()
     assert line.endswith("NVRM: Xid (PCI:0000:17:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus")

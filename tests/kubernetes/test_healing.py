@@ -26,15 +26,15 @@ def healthy_nodes(job_cluster: JobCluster) -> Iterator[None]:
     forgotten = job_cluster.kubectl("delete", "configmap", journal.CONFIG_MAP, "-n", PLATFORM_NAMESPACE, "--ignore-not-found")
     assert forgotten.code == 0, forgotten.err
     yield
-    for node in [one for one in job_cluster.cluster("health", "--json").json["nodes"] if one["cordoned"]]:
+    for node in [row for row in job_cluster.cluster("health", "--json").json["nodes"] if row["cordoned"]]:
         create_client(job_cluster.cloud, "ec2").reboot_instances(InstanceIds=[node["instance"]])
-        wait_until(partial(read_health, job_cluster, node["name"]), lambda found: found["state"] == "healthy")
+        wait_until(partial(read_health, job_cluster, node["name"]), lambda health: health["state"] == "healthy")
 
 
 def read_health(cluster: JobCluster, node: str) -> Any:
-    found = cluster.cluster("health", node, "--json")
-    assert found.code == 0, found.err
-    return found.json
+    result = cluster.cluster("health", node, "--json")
+    assert result.code == 0, result.err
+    return result.json
 
 
 def test_a_job_leaves_a_broken_gpu_without_a_counted_failure_and_the_rebooted_node_is_verified(
@@ -51,18 +51,22 @@ def test_a_job_leaves_a_broken_gpu_without_a_counted_failure_and_the_rebooted_no
         assert job_cluster.cluster("local", "break", broken, "--xid", "79", *home).code == 0
         assert broken not in read_until(process.stdout, "second attempt").split()
     (record,) = wait_until(
-        lambda: [one for one in job_cluster.cluster("jobs", "--all", "--json").json if one["name"] == "moves"],
-        lambda found: bool(found) and found[0]["phases"][-1]["phase"] == "Succeeded",
+        lambda: [row for row in job_cluster.cluster("jobs", "--all", "--json").json if row["name"] == "moves"],
+        lambda rows: bool(rows) and rows[0]["phases"][-1]["phase"] == "Succeeded",
     )
-    assert (record["disruptions"], [one["outcome"] for one in record["attempts"]]) == (1, ["Disrupted", "Succeeded"])
-    assert [one["code"] for one in record["attempts"][0]["exits"]] == [143], "the launcher stopped because its only worker ends"
+    assert (record["disruptions"], [attempt["outcome"] for attempt in record["attempts"]]) == (1, ["Disrupted", "Succeeded"])
+    assert [container_exit["code"] for container_exit in record["attempts"][0]["exits"]] == [143], (
+        "the launcher stopped because its only worker ends"
+    )
 
-    out = wait_until(lambda: read_health(job_cluster, broken), lambda found: found["state"] == "repairing")
+    out = wait_until(lambda: read_health(job_cluster, broken), lambda health: health["state"] == "repairing")
     assert (out["cordoned"], out["takenOut"]["reason"]) == (True, "NvidiaXID79Error")
-    assert [one["text"].split(":")[0] for one in out["history"] if one["source"] == "controller"][:1] == ["taken out of service"]
+    assert [entry["text"].split(":")[0] for entry in out["history"] if entry["source"] == "controller"][:1] == [
+        "taken out of service"
+    ]
 
     create_client(job_cluster.cloud, "ec2").reboot_instances(InstanceIds=[out["instance"]])
-    back = wait_until(lambda: read_health(job_cluster, broken), lambda found: found["state"] == "healthy")
+    back = wait_until(lambda: read_health(job_cluster, broken), lambda health: health["state"] == "healthy")
     assert (back["cordoned"], back["gpus"]["usable"], back["takenOut"]) == (False, 1, None)
     assert job_cluster.cluster("delete", "moves").code == 0
 
@@ -85,6 +89,6 @@ def test_a_job_moves_off_a_node_with_a_stopped_kubelet_even_if_its_ranks_still_r
         finally:
             assert job_cluster.cluster("local", "break", silent, "--restore", *home).code == 0
     wait_until(lambda: read_health(job_cluster, silent)["state"], lambda state: state == "healthy")
-    (record,) = [one for one in job_cluster.cluster("jobs", "--all", "--json").json if one["name"] == "no-kubelet"]
+    (record,) = [row for row in job_cluster.cluster("jobs", "--all", "--json").json if row["name"] == "no-kubelet"]
     assert record["disruptions"] == 1 and record["attempts"][0]["cause"].endswith(f"its node {silent} is not ready")
     assert job_cluster.cluster("delete", "no-kubelet").code == 0

@@ -89,7 +89,7 @@ def test_an_mpijob_of_the_training_operator_can_be_imported_and_run(job_cluster:
 
 
 def list_pod_names(cluster: JobCluster) -> set[str]:
-    return {one["metadata"]["name"] for one in cluster.list_objects("pods")}
+    return {pod["metadata"]["name"] for pod in cluster.list_objects("pods")}
 
 
 COMPLIANT = """

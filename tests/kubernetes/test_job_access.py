@@ -72,7 +72,9 @@ def test_ranks_start_in_the_sent_folder_of_their_own_job(job_cluster: JobCluster
     jobs = list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/.gpumpi/jobs/{NAMESPACE}/sent-*"))
     assert sorted(path.name.split(".")[0] for path in jobs) == ["sent-one", "sent-two"]
     assert job_cluster.cluster("cancel", "sent-one").code == 0
-    wait_until(lambda: [path for path in jobs if path.exists()], lambda left: [one.name[:8] for one in left] == ["sent-two"])
+    wait_until(
+        lambda: [path for path in jobs if path.exists()], lambda left: [folder.name[:8] for folder in left] == ["sent-two"]
+    )
 
 
 @pytest.mark.mission_only
@@ -119,8 +121,8 @@ def test_pods_of_a_running_job_support_logs_exec_and_port_forwarding_and_logs_ou
     gone = job_cluster.kubectl("delete", "mpijob", "served", "-n", NAMESPACE, "--wait")
     assert gone.code == 0, gone.err
     wait_until(lambda: job_cluster.pods("served"), lambda pods: pods == [])
-    kept = job_cluster.cluster("logs", "served")
-    assert kept.code == 0 and kept.out.count("serves") == 2, kept.out + kept.err
+    logs = job_cluster.cluster("logs", "served")
+    assert logs.code == 0 and logs.out.count("serves") == 2, logs.out + logs.err
     again = job_cluster.cluster("logs", "served", "--all", "--json").json
     assert again["phase"] == "Deleted" and set(again["pods"]) == {"launcher", "worker-0", "worker-1"}
     assert job_cluster.cluster("cancel", "served").code == 0

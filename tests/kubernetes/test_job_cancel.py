@@ -43,16 +43,16 @@ def test_ranks_of_a_canceled_job_save_a_checkpoint_and_the_next_job_resumes(job_
         return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}/{pattern}"))
 
     assert job_cluster.cluster("submit", job).code == 0
-    trains = wait_until(lambda: find_files("trains-*"), lambda found: len(found) == 2)
+    trains = wait_until(lambda: find_files("trains-*"), lambda files: len(files) == 2)
     with job_cluster.run_in_background("cancel", "canceled") as canceling:
-        wait_until(lambda: find_files("saving-*"), lambda found: len(found) == 2)
-        given = {pod["metadata"]["deletionGracePeriodSeconds"] for pod in job_cluster.pods("canceled", "worker")}
-        assert given == {GRACE_SECONDS}
+        wait_until(lambda: find_files("saving-*"), lambda files: len(files) == 2)
+        grace_periods = {pod["metadata"]["deletionGracePeriodSeconds"] for pod in job_cluster.pods("canceled", "worker")}
+        assert grace_periods == {GRACE_SECONDS}
         assert canceling.poll() is None, "cancel ended although ranks still save"
         (trains[0].parent / "may-save").touch()
         out, err = canceling.communicate()
         assert canceling.returncode == 0, out + err
-    assert [one.read_text() for one in find_files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
+    assert [file.read_text() for file in find_files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
     assert [job_cluster.pods("canceled", role) for role in ("launcher", "worker")] == [[], []]
     wait_until(lambda: job_cluster.find_leftovers("canceled"), lambda left: left == [])
 

@@ -96,7 +96,7 @@ def test_a_job_with_a_hanging_rank_is_restarted_and_finishes(job_cluster: JobClu
     assert job_cluster.await_phase(name, "Succeeded", "Failed") == "Succeeded"
     log = job_cluster.cluster("logs", name).out
 
-    record = wait_until(lambda: find_record(job_cluster, name), lambda found: found["phases"][-1]["phase"] == "Succeeded")
+    record = wait_until(lambda: find_record(job_cluster, name), lambda row: row["phases"][-1]["phase"] == "Succeeded")
     hung, succeeded = record["attempts"]
     assert (hung["outcome"], succeeded["outcome"], record["restarts"]) == ("Failed", "Succeeded", 1)
     assert hung["cause"].startswith("hang: no new step for")
@@ -125,7 +125,7 @@ def assert_record_matches_log(hung: dict[str, Any], resumed: dict[str, Any], spe
     reached = max(before)
     assert (hung["last"]["step"], resumed["first"]["step"], resumed["goal"]) == (reached, min(after), reached)
     stopped, began, regained = (
-        parse_time(one).timestamp() for one in (hung["last"]["at"], resumed["first"]["at"], resumed["regained"])
+        parse_time(text).timestamp() for text in (hung["last"]["at"], resumed["first"]["at"], resumed["regained"])
     )
     assert before[reached - 1] <= stopped < after[min(after)]
     assert stopped < began <= regained and all(when <= regained for step, when in after.items() if step < reached)
@@ -135,7 +135,7 @@ def assert_record_matches_log(hung: dict[str, Any], resumed: dict[str, Any], spe
 
 def find_record(cluster: JobCluster, name: str) -> dict[str, Any]:
     """Return the job's row in the output of `jobs --all`, which contains the job's record."""
-    return next(one for one in cluster.cluster("jobs", "--all", "--json").json if one["name"] == name)
+    return next(row for row in cluster.cluster("jobs", "--all", "--json").json if row["name"] == name)
 
 
 @pytest.mark.mission_only
@@ -148,10 +148,10 @@ def test_a_slow_rank_is_reported_with_its_node(job_cluster: JobCluster, tmp_path
     wait_until(lambda: job_cluster.cluster("logs", "slow").out, lambda log: "step 6 " in log)
     broken = job_cluster.cluster("local", "break", "slow", "--slow", "1", "--home", str(job_cluster.cloud.folder))
     assert broken.code == 0, broken.err
-    node = next(one["spec"]["nodeName"] for one in job_cluster.pods("slow", "worker") if one["metadata"]["name"].endswith("-1"))
+    node = next(pod["spec"]["nodeName"] for pod in job_cluster.pods("slow", "worker") if pod["metadata"]["name"].endswith("-1"))
 
     def read_reason() -> str:
-        return str(next(one for one in job_cluster.cluster("jobs", "--json").json if one["name"] == "slow")["reason"])
+        return str(next(row for row in job_cluster.cluster("jobs", "--json").json if row["name"] == "slow")["reason"])
 
     assert wait_until(read_reason, lambda text: "is slow" in text).startswith(f"rank 1 on {node} is slow: ")
     (folder,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}")

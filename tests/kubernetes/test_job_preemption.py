@@ -84,10 +84,10 @@ def test_a_preempted_job_saves_and_resumes_without_counting_a_failure_or_losing_
 
     submitted = time.monotonic()
     assert job_cluster.cluster("submit", job).code == 0
-    wait_until(lambda: find_files("trains-*"), lambda found: len(found) == 2)
+    wait_until(lambda: find_files("trains-*"), lambda files: len(files) == 2)
     assert job_cluster.cluster("submit", other).code == 0
     job_cluster.await_phase(urgent, "Running")
-    assert [one.read_text() for one in find_files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
+    assert [file.read_text() for file in find_files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
     wait_until(lambda: job_cluster.read_phase(name), lambda phase: phase == "Queued")
 
     wait_until(lambda: time.monotonic() - submitted, lambda passed: passed > DEADLINE_SECONDS)
@@ -97,7 +97,7 @@ def test_a_preempted_job_saves_and_resumes_without_counting_a_failure_or_losing_
     assert job_cluster.await_phase(name, "Succeeded", "Failed") == "Succeeded"
 
     record = wait_for_end(job_cluster, name)
-    assert [one["outcome"] for one in record["attempts"]] == ["Disrupted", "Succeeded"]
+    assert [attempt["outcome"] for attempt in record["attempts"]] == ["Disrupted", "Succeeded"]
     assert (record["failures"], record["disruptions"]) == (0, 1)
     log = job_cluster.cluster("logs", name, "--all").out
     assert log.count("resumes after SIGUSR1") == 2, log

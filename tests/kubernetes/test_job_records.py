@@ -42,14 +42,14 @@ CLEAN = "import pathlib, shutil; shutil.rmtree('/shared/records', ignore_errors=
 
 @pytest.fixture
 def job_controller(job_cluster: JobCluster) -> None:
-    found = job_cluster.list_objects("deployment", namespace=PLATFORM_NAMESPACE)
-    assert any("job-controller" in one["metadata"]["name"] for one in found)
+    deployments = job_cluster.list_objects("deployment", namespace=PLATFORM_NAMESPACE)
+    assert any("job-controller" in deployment["metadata"]["name"] for deployment in deployments)
 
 
 def list_records(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
     listed = cluster.cluster("jobs", "--all", "--json", "--namespace", namespace)
     assert listed.code == 0, listed.err
-    return [one for one in listed.json if one["name"] == name]
+    return [row for row in listed.json if row["name"] == name]
 
 
 def kill_controller(cluster: JobCluster) -> None:
@@ -91,13 +91,13 @@ def test_all_ranks_restart_together_and_the_record_outlives_controller_and_job(j
     assert (record["restarts"], record["disruptions"], record["exitCode"]) == (1, 0, 0)
     assert record["setup"]["outcome"] == "Succeeded"
     assert record["gpuHours"] > 0 and len(record["workers"]) == 4
-    order = [one["phase"] for one in record["phases"]]
+    order = [phase["phase"] for phase in record["phases"]]
     assert order[0] == "Queued" and "Setup" in order and order[-3:] == ["Restarting", "Running", "Succeeded"]
 
     assert job_cluster.cluster("cancel", "records").code == 0
-    wait_until(lambda: job_cluster.find_leftovers("records"), lambda found: found == [])
-    (kept,) = list_records(job_cluster, "records")
-    assert (kept["phase"], kept["attempts"]) == ("Succeeded", record["attempts"])
+    wait_until(lambda: job_cluster.find_leftovers("records"), lambda leftovers: leftovers == [])
+    (final_record,) = list_records(job_cluster, "records")
+    assert (final_record["phase"], final_record["attempts"]) == ("Succeeded", record["attempts"])
     deleted = job_cluster.cluster("delete", "records")
     assert deleted.out == "job records deleted, with 1 record\n", deleted.err
     assert list_records(job_cluster, "records") == []
@@ -116,7 +116,9 @@ def test_a_no_retry_exit_code_ends_an_mpi_job_and_is_reported(job_cluster: JobCl
 
 def wait_for_end(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
     """Wait until a job has ended, and return its record."""
-    (record,) = wait_until(lambda: list_records(cluster, name, namespace), lambda found: found and found[0]["phases"][-1]["to"])
+    (record,) = wait_until(
+        lambda: list_records(cluster, name, namespace), lambda records: records and records[0]["phases"][-1]["to"]
+    )
     return record
 
 
@@ -126,12 +128,12 @@ def test_a_standalone_job_ends_after_its_last_restart(job_cluster: JobCluster, t
     job = write_job_file(tmp_path, "exhausted", launcher="standalone", command=command, maxRestarts=1)
     assert job_cluster.cluster("submit", job).code == 0
     record = wait_for_end(job_cluster, "exhausted")
-    assert [(one["outcome"], one["exits"][0]["code"]) for one in record["attempts"]] == [("Failed", 4)] * 2
+    assert [(attempt["outcome"], attempt["exits"][0]["code"]) for attempt in record["attempts"]] == [("Failed", 4)] * 2
     assert re.fullmatch(
         r"the job failed 2 times, the last time with exhausted-launcher-\w+: exit code 4; maxRestarts is 1", record["reason"]
     )
     assert (record["phase"], record["restarts"], record["exitCode"]) == ("Failed", 1, 4)
-    wait_until(lambda: job_cluster.pods("exhausted", "worker"), lambda found: found == [])
+    wait_until(lambda: job_cluster.pods("exhausted", "worker"), lambda pods: pods == [])
 
 
 @pytest.mark.mission_only
@@ -153,7 +155,7 @@ def test_a_job_deleted_with_kubectl_is_recorded_as_canceled(job_cluster: JobClus
     assert job_cluster.kubectl("delete", "mpijob", "removed", "-n", "mpi-jobs").code == 0
     record = wait_for_end(job_cluster, "removed")
     assert (record["phase"], record["reason"]) == ("Canceled", "the job was deleted before its end was recorded")
-    assert all(one["to"] for one in record["workers"]) and len(record["workers"]) == 2
+    assert all(worker["to"] for worker in record["workers"]) and len(record["workers"]) == 2
 
 
 ONCE_MORE = """
@@ -179,8 +181,8 @@ def test_a_lost_node_does_not_count_as_a_failure_even_if_the_controller_is_kille
     job_cluster.await_phase("evicted", "Running")
     wait_until(lambda: job_cluster.cluster("logs", "evicted").out.count("waits"), lambda count: count == 2)
     node = job_cluster.pods("evicted", "worker")[-1]["spec"]["nodeName"]
-    (found,) = job_cluster.kubectl("get", "node", node, "-o", "jsonpath={.spec.providerID}").out.split()
-    create_client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[found.rsplit("/", 1)[1]])
+    (provider_id,) = job_cluster.kubectl("get", "node", node, "-o", "jsonpath={.spec.providerID}").out.split()
+    create_client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[provider_id.rsplit("/", 1)[1]])
 
     def kill_and_read_phase() -> str:
         kill_controller(job_cluster)
@@ -188,6 +190,8 @@ def test_a_lost_node_does_not_count_as_a_failure_even_if_the_controller_is_kille
 
     assert wait_until(kill_and_read_phase, lambda phase: phase in ("Succeeded", "Failed")) == "Succeeded"
     record = wait_for_end(job_cluster, "evicted")
-    assert [one["outcome"] for one in record["attempts"]][-1] == "Succeeded"
+    assert [attempt["outcome"] for attempt in record["attempts"]][-1] == "Succeeded"
     assert (record["failures"], record["phase"], record["exitCode"]) == (0, "Succeeded", 0) and record["disruptions"] >= 1
-    assert {one["uid"] for one in record["workers"]} >= {pod["metadata"]["uid"] for pod in job_cluster.pods("evicted", "worker")}
+    assert {worker["uid"] for worker in record["workers"]} >= {
+        pod["metadata"]["uid"] for pod in job_cluster.pods("evicted", "worker")
+    }

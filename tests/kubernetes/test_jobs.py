@@ -97,9 +97,9 @@ def test_smoke_fails_if_open_mpi_5_gets_only_the_old_variables_and_runs_on_the_l
     file = write_job_file(tmp_path, "smoke-old", command=command, maxRestarts=0)
     manifests = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     (launcher,) = manifests[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
-    launcher["env"] = [one for one in launcher["env"] if not one["name"].startswith("PRTE_")]
-    made = job_cluster.kubectl("create", "-f", "-", text=json.dumps(manifests[0]))
-    assert made.code == 0, made.err
+    launcher["env"] = [variable for variable in launcher["env"] if not variable["name"].startswith("PRTE_")]
+    result = job_cluster.kubectl("create", "-f", "-", text=json.dumps(manifests[0]))
+    assert result.code == 0, result.err
     done = job_cluster.cluster("logs", "smoke-old", "--follow")
     assert done.code == 1, done.out
     assert "smoke: FAILED: 2 ranks ran on the launcher smoke-old-launcher, which must not run any" in done.out
@@ -122,23 +122,25 @@ EVERY_MPI: list[dict[str, Any]] = [
 
 def list_mpi_combinations() -> Iterator[Any]:
     """Yield every combination of CHOICES and EVERY_MPI."""
-    for choice, more, wanted in CHOICES:
+    for choice, more, expected_workers in CHOICES:
         for mpi in EVERY_MPI:
-            yield make_case(f"{choice}-{mpi['image']}", mpi, more, wanted)
+            yield make_case(f"{choice}-{mpi['image']}", mpi, more, expected_workers)
 
 
 @pytest.mark.mission("B", "slots and hosts")
 @pytest.mark.mission("B", "every MPI")
-@pytest.mark.parametrize(("mpi", "more", "wanted"), list_mpi_combinations())
+@pytest.mark.parametrize(("mpi", "more", "expected_workers"), list_mpi_combinations())
 def test_ranks_run_on_the_requested_hosts(
-    job_cluster: JobCluster, tmp_path: Path, mpi: dict[str, Any], more: dict[str, Any], wanted: list[str]
+    job_cluster: JobCluster, tmp_path: Path, mpi: dict[str, Any], more: dict[str, Any], expected_workers: list[str]
 ) -> None:
     file = write_job_file(tmp_path, "where", command=python_command(WHO), env={"GREETING": "hello there"}, **mpi, **more)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
     lines = [line for line in done.out.splitlines() if line.startswith("rank ")]
-    size = len(wanted)
-    assert lines == [f"rank {rank} of {size} on where-{worker} greeting=hello there" for rank, worker in enumerate(wanted)]
+    size = len(expected_workers)
+    assert lines == [
+        f"rank {rank} of {size} on where-{worker} greeting=hello there" for rank, worker in enumerate(expected_workers)
+    ]
     assert "job where succeeded in" in done.err
     assert job_cluster.cluster("cancel", "where").code == 0
 
@@ -184,8 +186,8 @@ def test_ranks_can_read_secrets_and_the_prepared_shared_volume(job_cluster: JobC
     )
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
-    one = ("with 'quotes' and \"more\"", "x")
-    assert f"told {[one, one]}" in done.out
+    rank_secrets = ("with 'quotes' and \"more\"", "x")
+    assert f"told {[rank_secrets, rank_secrets]}" in done.out
     gpus = 1  # the default number of slots is the number of GPUs per node
     workers = [host_name(name, NAMESPACE, number) for number in range(2)]
     assert job_cluster.read_hostfile(name) == [f"{worker} slots={gpus}" for worker in workers]

@@ -40,7 +40,7 @@ def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_job_deletion_
     name = "keys-on-volume"
     file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", slots=2, command=python_command(WHO))
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
-    assert "Secret" not in {one["kind"] for one in objects}
+    assert "Secret" not in {manifest["kind"] for manifest in objects}
     try:
         done = job_cluster.cluster("submit", file, "--follow")
         assert done.code == 0, done.out + done.err
@@ -119,36 +119,42 @@ else:
 
 
 def find_key_bucket(cluster: JobCluster) -> str:
-    (config,) = [one for one in cluster.list_objects("configmaps") if one["metadata"]["name"] == "gpumpi-key-bucket"]
+    (config,) = [
+        config_map for config_map in cluster.list_objects("configmaps") if config_map["metadata"]["name"] == "gpumpi-key-bucket"
+    ]
     return str(config["data"]["bucket"])
 
 
 def read_bucket_objects(cluster: JobCluster, job: str) -> dict[str, str]:
     """Return the objects that the job's pods wrote to the key bucket, keyed by pod name."""
-    s3, bucket, found = cluster.cloud.clients(REGION)("s3"), find_key_bucket(cluster), {}
-    for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
-        place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", one["Key"])
+    s3, bucket, contents = cluster.cloud.clients(REGION)("s3"), find_key_bucket(cluster), {}
+    for entry in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
+        place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", entry["Key"])
         if place:
-            found[place[1]] = s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read().decode()
-    return found
+            contents[place[1]] = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read().decode()
+    return contents
 
 
 @pytest.mark.mission("C", "key bucket")
 def test_pods_exchange_public_keys_through_the_bucket_and_connect_to_each_other(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-in-bucket"
     program = FROM_ALL_TO_ALL.replace("NAME", name)
-    wanted = {"image": WITH_BOTO3, "launcher": "standalone", "keyExchange": "s3", "perNode": 1}
-    file = write_job_file(tmp_path, name, command=python_command(program), env={"BUCKET": find_key_bucket(job_cluster)}, **wanted)
+    settings = {"image": WITH_BOTO3, "launcher": "standalone", "keyExchange": "s3", "perNode": 1}
+    file = write_job_file(
+        tmp_path, name, command=python_command(program), env={"BUCKET": find_key_bucket(job_cluster)}, **settings
+    )
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
-    assert "Secret" not in {one["kind"] for one in objects}
+    assert "Secret" not in {manifest["kind"] for manifest in objects}
     try:
         done = job_cluster.cluster("submit", file, "--follow")
         assert done.code == 0, done.out + done.err
-        zero, one = f"{name}-worker-0", f"{name}-worker-1"
-        assert {f"{zero} reaches {one}", f"{one} reaches {zero}", "keys 2"} <= set(done.out.splitlines()), done.out + done.err
+        worker_0, worker_1 = f"{name}-worker-0", f"{name}-worker-1"
+        assert {f"{worker_0} reaches {worker_1}", f"{worker_1} reaches {worker_0}", "keys 2"} <= set(done.out.splitlines()), (
+            done.out + done.err
+        )
         assert "below another's name: An error occurred (AccessDenied) when calling the PutObject operation" in done.out
         there = read_bucket_objects(job_cluster, name)
-        assert sorted(re.sub("launcher-.{5}$", "launcher", pod) for pod in there) == [f"{name}-launcher", zero, one]
+        assert sorted(re.sub("launcher-.{5}$", "launcher", pod) for pod in there) == [f"{name}-launcher", worker_0, worker_1]
         assert all(KEY_FORM.fullmatch(key) for key in there.values())
     finally:
         job_cluster.cluster("cancel", name)

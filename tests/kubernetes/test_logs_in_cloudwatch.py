@@ -33,8 +33,8 @@ for action, stream in [("put_log_events", "mpi-jobs/kept/forged/another-pod"), (
 def run_up(cluster: JobCluster, folder: Path) -> None:
     stack = LocalStack(cluster.cloud, STACK, folder)
     stack.prepare()
-    made = stack.run("up")
-    assert made.ok, made.output[-4000:]
+    result = stack.run("up")
+    assert result.ok, result.output[-4000:]
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def test_logs_outlive_pods_in_cloudwatch_and_pods_write_only_their_own_logs(
 
     assert job_cluster.cluster("cancel", "kept").code == 0
     assert job_cluster.find_leftovers("kept") == []
-    kept = job_cluster.cluster("logs", "kept")
-    assert kept.code == 0 and set(kept.out.splitlines()) >= expected | refused, kept.out + kept.err
+    logs = job_cluster.cluster("logs", "kept")
+    assert logs.code == 0 and set(logs.out.splitlines()) >= expected | refused, logs.out + logs.err
     every = job_cluster.cluster("logs", "kept", "--all", "--json").json
     assert every["phase"] == "Deleted" and {"launcher", "worker-0", "worker-1"} <= set(every["pods"])
     assert any("prepared" in lines for lines in every["pods"].values())
 
     streams = job_cluster.cloud.clients(REGION)("logs").describe_log_streams(logGroupName=GROUP)["logStreams"]
-    assert {one["logStreamName"].rsplit("/", 2)[0] for one in streams} == {f"{NAMESPACE}/kept"}
+    assert {stream["logStreamName"].rsplit("/", 2)[0] for stream in streams} == {f"{NAMESPACE}/kept"}

@@ -40,8 +40,8 @@ def test_ranks_on_two_nodes_read_an_object_and_their_files_are_exported_to_the_b
 
     def read_exported_files() -> dict[str, str]:
         listed: list[dict[str, Any]] = s3.list_objects_v2(Bucket=BUCKET, Prefix="sets/seen-").get("Contents", [])
-        return {one["Key"]: s3.get_object(Bucket=BUCKET, Key=one["Key"])["Body"].read().decode() for one in listed}
+        return {item["Key"]: s3.get_object(Bucket=BUCKET, Key=item["Key"])["Body"].read().decode() for item in listed}
 
-    texts = wait_until(read_exported_files, lambda found: len(found) == 2)
+    texts = wait_until(read_exported_files, lambda contents: len(contents) == 2)
     nodes = {texts[f"sets/seen-{rank}.txt"].removeprefix(f"rank {rank} read an object on ") for rank in (0, 1)}
-    assert nodes == {one["metadata"]["name"] for one in cluster.list_objects("nodes", "gpumpi.io/pool=train")}
+    assert nodes == {node["metadata"]["name"] for node in cluster.list_objects("nodes", "gpumpi.io/pool=train")}

@@ -84,9 +84,9 @@ def forward_port(cluster: JobCluster, namespace: str, target: str, port: int) ->
     printed = cluster.kubeconfig.with_name(f"{target.replace('/', '-')}.log")
     with printed.open("w") as log, subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log) as process:
         try:
-            found = wait_until(lambda: re.search(r"127\.0\.0\.1:\d+", printed.read_text()))
-            assert found is not None
-            yield f"http://{found[0]}"
+            match = wait_until(lambda: re.search(r"127\.0\.0\.1:\d+", printed.read_text()))
+            assert match is not None
+            yield f"http://{match[0]}"
         finally:
             process.terminate()
 
@@ -96,19 +96,19 @@ class Api:
         self._prometheus, self._alertmanager = prometheus, alertmanager
 
     def query(self, text: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = _read_json(f"{self._prometheus}/api/v1/query?query={quote(text)}")["data"]["result"]
-        return found
+        samples: list[dict[str, Any]] = _read_json(f"{self._prometheus}/api/v1/query?query={quote(text)}")["data"]["result"]
+        return samples
 
     def list_target_health(self) -> dict[str, set[str]]:
         """Return the health of each scrape job's targets."""
-        found: dict[str, set[str]] = {}
-        for one in _read_json(f"{self._prometheus}/api/v1/targets")["data"]["activeTargets"]:
-            found.setdefault(one["scrapePool"], set()).add(f"{one['health']} {one['lastError']}".strip())
-        return found
+        health: dict[str, set[str]] = {}
+        for target in _read_json(f"{self._prometheus}/api/v1/targets")["data"]["activeTargets"]:
+            health.setdefault(target["scrapePool"], set()).add(f"{target['health']} {target['lastError']}".strip())
+        return health
 
     def list_alerts(self) -> set[str]:
         """Return the names of the active alerts in Alertmanager."""
-        return {one["labels"]["alertname"] for one in _read_json(f"{self._alertmanager}/api/v2/alerts")}
+        return {alert["labels"]["alertname"] for alert in _read_json(f"{self._alertmanager}/api/v2/alerts")}
 
 
 def _read_json(url: str) -> Any:
@@ -150,7 +150,7 @@ def webhook(cluster: JobCluster, running_job: str) -> Iterator[str]:
 
 def test_prometheus_scrapes_every_component(monitoring: Api) -> None:
     assert wait_until(
-        monitoring.list_target_health, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS)
+        monitoring.list_target_health, lambda health: health.keys() >= JOBS and all(health[job] == {"up"} for job in JOBS)
     )
 
 
@@ -161,9 +161,9 @@ def test_every_dashboard_query_returns_a_result_during_a_job(monitoring: Api, ru
     def list_empty_queries() -> set[str]:
         return {title for title, query in queries.items() if not monitoring.query(query)}
 
-    assert wait_until(list_empty_queries, lambda found: not found, LIMIT_SECONDS) == set()
+    assert wait_until(list_empty_queries, lambda empty_queries: not empty_queries, LIMIT_SECONDS) == set()
     used = monitoring.query(f'DCGM_FI_DEV_FB_USED{{namespace="{NAMESPACE}",pod=~"{running_job}-.*"}}')
-    assert sorted(one["metric"]["gpu"] for one in used) == [str(number) for number in range(8)]
+    assert sorted(sample["metric"]["gpu"] for sample in used) == [str(number) for number in range(8)]
 
 
 @pytest.fixture
@@ -200,12 +200,12 @@ def receiver(cluster: JobCluster) -> Iterator["Api"]:
 
 
 def test_the_remote_write_receiver_gets_the_metrics_of_every_component(monitoring: Api, receiver: Api) -> None:
-    assert wait_until(monitoring.list_target_health, lambda found: found.keys() >= JOBS)
+    assert wait_until(monitoring.list_target_health, lambda health: health.keys() >= JOBS)
 
     def list_scrape_jobs() -> set[str]:
-        return {one["metric"]["job"] for one in receiver.query('up{cluster="gpumpi-monitored"} == 1')}
+        return {sample["metric"]["job"] for sample in receiver.query('up{cluster="gpumpi-monitored"} == 1')}
 
-    assert wait_until(list_scrape_jobs, lambda found: found >= JOBS, LIMIT_SECONDS) >= JOBS
+    assert wait_until(list_scrape_jobs, lambda jobs: jobs >= JOBS, LIMIT_SECONDS) >= JOBS
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def reboot_node(cluster: JobCluster, node: str) -> None:
 def test_a_broken_gpu_raises_a_webhook_alert_that_resolves_after_the_repair(
     cluster: JobCluster, monitoring: Api, webhook: str, broken_node: str
 ) -> None:
-    assert "NodeGpuNotReady" in wait_until(monitoring.list_alerts, lambda found: "NodeGpuNotReady" in found)
+    assert "NodeGpuNotReady" in wait_until(monitoring.list_alerts, lambda alerts: "NodeGpuNotReady" in alerts)
     (xid,) = wait_until(lambda: monitoring.query("DCGM_FI_DEV_XID_ERRORS > 0"))
     assert (xid["value"][1], xid["metric"]["node"]) == ("79", broken_node)
     said = f"Node {broken_node}: a GPU is not ready, last Xid 79"
@@ -240,28 +240,28 @@ def test_a_broken_gpu_raises_a_webhook_alert_that_resolves_after_the_repair(
 
     reboot_node(cluster, broken_node)
     assert "NodeGpuNotReady" not in wait_until(
-        monitoring.list_alerts, lambda found: "NodeGpuNotReady" not in found, LIMIT_SECONDS
+        monitoring.list_alerts, lambda alerts: "NodeGpuNotReady" not in alerts, LIMIT_SECONDS
     )
 
 
 def test_job_pods_cannot_reach_metrics_endpoints(cluster: JobCluster, monitoring: Api, running_job: str) -> None:
-    (found,) = cluster.cloud.clusters()
-    if found.network_policies != ENFORCED:
-        pytest.skip(f"network policies are {found.network_policies}")
-    wait_until(monitoring.list_target_health, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS))
+    (state,) = cluster.cloud.clusters()
+    if state.network_policies != ENFORCED:
+        pytest.skip(f"network policies are {state.network_policies}")
+    wait_until(monitoring.list_target_health, lambda health: health.keys() >= JOBS and all(health[job] == {"up"} for job in JOBS))
     (worker,) = cluster.pods(running_job, "worker")
     addresses = [
-        f"{one['status']['podIP']}:{port}"
+        f"{pod['status']['podIP']}:{port}"
         for namespace, app, port in GUARDED
-        for one in cluster.list_objects("pods", f"app={app}", namespace)
+        for pod in cluster.list_objects("pods", f"app={app}", namespace)
     ]
     assert len(addresses) >= len(GUARDED)
     tried = cluster.kubectl("exec", "-n", NAMESPACE, worker["metadata"]["name"], "--", *python_command(TRIES), *addresses)
-    assert (tried.code, tried.out.splitlines()) == (0, [f"{one} TimeoutError" for one in addresses])
+    assert (tried.code, tried.out.splitlines()) == (0, [f"{address} TimeoutError" for address in addresses])
 
 
 def test_monitoring_a_small_cluster_needs_less_than_400_mib(monitoring: Api) -> None:
     own = f'namespace="{MONITORING_NAMESPACE}"', 'namespace="kube-system",pod=~"(node|dcgm)-exporter-.*"'
-    query = " + ".join(f'sum(container_memory_working_set_bytes{{{one},container!=""}})' for one in own)
-    (found,) = wait_until(lambda: monitoring.query(query))
-    assert 50 * MIB < float(found["value"][1]) < 400 * MIB
+    query = " + ".join(f'sum(container_memory_working_set_bytes{{{selector},container!=""}})' for selector in own)
+    (sample,) = wait_until(lambda: monitoring.query(query))
+    assert 50 * MIB < float(sample["value"][1]) < 400 * MIB

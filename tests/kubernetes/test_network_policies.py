@@ -22,14 +22,14 @@ EVERYTHING_BUT_SSH = [{"port": 1, "endPort": 2221}, {"port": 2223, "endPort": 65
 
 @pytest.fixture
 def enforced_policies(job_cluster: JobCluster) -> None:
-    (cluster,) = [one for one in job_cluster.cloud.clusters() if one.name == "gpumpi-jobs"]
+    (cluster,) = [state for state in job_cluster.cloud.clusters() if state.name == "gpumpi-jobs"]
     if cluster.network_policies != ENFORCED:
         pytest.skip(f"network policies are {cluster.network_policies}")
 
 
 def read_policy(cluster: JobCluster) -> dict[str, Any]:
-    found: dict[str, Any] = cluster.kubectl("get", "networkpolicy", POLICY, "-n", NAMESPACE, "-o", "json").json
-    return found
+    policy: dict[str, Any] = cluster.kubectl("get", "networkpolicy", POLICY, "-n", NAMESPACE, "-o", "json").json
+    return policy
 
 
 def build_listener(name: str, image: str) -> dict[str, Any]:
@@ -65,9 +65,9 @@ def create_neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]
     items = [policy | {"spec": closed}, build_listener("open", image), build_listener("closed", image)]
     assert cluster.kubectl("create", "namespace", NEIGHBOR).code == 0
     try:
-        made = cluster.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        assert made.code == 0, made.err
-        ready = wait_until(lambda: list_addresses(cluster), lambda found: len(found) == 2)
+        result = cluster.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        assert result.code == 0, result.err
+        ready = wait_until(lambda: list_addresses(cluster), lambda addresses: len(addresses) == 2)
         yield ready
     finally:
         cluster.kubectl("delete", "namespace", NEIGHBOR, "--wait=false")
@@ -82,8 +82,10 @@ def list_addresses(cluster: JobCluster) -> dict[str, str]:
 
 
 def find_ready_condition(pod: dict[str, Any]) -> dict[str, Any]:
-    found = pod["status"].get("conditions", ())
-    return next(({key: one[key] for key in ("type", "status")} for one in found if one["type"] == "Ready"), {})
+    conditions = pod["status"].get("conditions", ())
+    return next(
+        ({key: condition[key] for key in ("type", "status")} for condition in conditions if condition["type"] == "Ready"), {}
+    )
 
 
 PROBE = """
@@ -139,8 +141,10 @@ def test_job_pods_reach_aws_and_the_api_server_but_not_other_jobs_or_the_control
 ) -> None:
     with create_neighbor(
         job_cluster, get_image_name(job_cluster, write_job_file(tmp_path, "probe", command=python_command("")))
-    ) as found:
-        file = write_job_file(tmp_path, "probe", command=[*python_command(PROBE), found["open"], found["closed"]], ranks=1)
+    ) as addresses:
+        file = write_job_file(
+            tmp_path, "probe", command=[*python_command(PROBE), addresses["open"], addresses["closed"]], ranks=1
+        )
         done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
     (line,) = [line for line in done.out.splitlines() if line.startswith("probed ")]

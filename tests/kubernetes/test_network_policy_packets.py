@@ -41,12 +41,12 @@ table ip kube-proxy {{
 @pytest.fixture(scope="module")
 def nft_program() -> Path:
     try:
-        found = debian.ensure(debian.NFTABLES, print) / "nft"
+        program = debian.ensure(debian.NFTABLES, print) / "nft"
     except BuildError as error:
         pytest.skip(f"network policies are not enforced here: {error}")
-    if reason := nft.find_obstacle(found):
+    if reason := nft.find_obstacle(program):
         pytest.skip(f"network policies are not enforced here: {reason}")
-    return found
+    return program
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +199,8 @@ def exchange_datagram(source: str, port: int) -> bytes | None:
 
 def open_udp_socket(address: str, port: int) -> socket.socket:
     def bind() -> socket.socket:
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        made.bind((address, port))
-        return made
+        udp_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp_socket.bind((address, port))
+        return udp_socket
 
     return network.run_in_namespace(namespace_name(address), bind)

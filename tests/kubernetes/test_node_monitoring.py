@@ -40,7 +40,9 @@ class ApiServer:
 
     def wait_for_condition(self, reason: str) -> dict[str, Any]:
         """Wait until the node's condition has this reason."""
-        return wait_while(lambda: self.conditions[-1] if self.conditions else {}, lambda one: one.get("reason") != reason)
+        return wait_while(
+            lambda: self.conditions[-1] if self.conditions else {}, lambda condition: condition.get("reason") != reason
+        )
 
 
 @pytest.fixture
@@ -52,34 +54,34 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
         pytest.skip(str(error))
     (tmp_path / kernel_log.FILE).parent.mkdir(parents=True)
     kernel_log.create_log(tmp_path)
-    kept = ApiServer(tmp_path)
-    kept.log_xid(64)  # a log line from before the detector's start
+    api_server = ApiServer(tmp_path)
+    api_server.log_xid(64)  # a log line from before the detector's start
     file = tmp_path / "rules.json"
     file.write_text(json.dumps(rules.build_configuration(tmp_path / kernel_log.FILE)))
-    with ThreadingHTTPServer(("127.0.0.1", 0), make_handler(kept)) as http, (tmp_path / "log").open("w") as log:
+    with ThreadingHTTPServer(("127.0.0.1", 0), make_handler(api_server)) as http, (tmp_path / "log").open("w") as log:
         Thread(target=http.serve_forever, daemon=True).start()
         where = f"--apiserver-override=http://127.0.0.1:{http.server_port}?inClusterConfig=false"
         flags = [f"--config.system-log-monitor={file}", f"--hostname-override={NODE}", where, "--port=0", "--prometheus-port=0"]
         with subprocess.Popen([program, *flags], stdout=log, stderr=log) as running:
             try:
-                kept.wait_for_condition("NvidiaGPUIsReady")
-                yield kept
+                api_server.wait_for_condition("NvidiaGPUIsReady")
+                yield api_server
             finally:
                 running.terminate()
         http.shutdown()
 
 
-def make_handler(kept: ApiServer) -> type[BaseHTTPRequestHandler]:
+def make_handler(api_server: ApiServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._send_json({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {}})
 
         def do_PATCH(self) -> None:
-            kept.conditions += json.loads(self._read_body())["status"]["conditions"]
+            api_server.conditions += json.loads(self._read_body())["status"]["conditions"]
             self.do_GET()
 
         def do_POST(self) -> None:
-            kept.events.append(self._read_body().decode(errors="replace"))
+            api_server.events.append(self._read_body().decode(errors="replace"))
             self._send_json({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "event"}})
 
         def _read_body(self) -> bytes:
@@ -111,14 +113,14 @@ def test_gpu_faults_set_the_same_condition_and_reasons_as_the_eks_agent(server: 
     second = server.wait_for_condition("NvidiaDoubleBitError")
     assert (second["status"], second["lastTransitionTime"]) == ("False", first["lastTransitionTime"])
     assert second["message"].startswith(f"{OFF_THE_BUS}; NVRM: Xid (PCI:0000:11:00): 48")
-    seen = [one["reason"] for one in server.conditions]
-    assert "NvidiaXID64Error" not in seen and "NvidiaXID31Warning" not in seen
+    reasons = [condition["reason"] for condition in server.conditions]
+    assert "NvidiaXID64Error" not in reasons and "NvidiaXID31Warning" not in reasons
     assert all("NvidiaXID31Warning" in event for event in server.events), "no event about a condition"
 
 
 def test_an_application_error_is_only_an_event_and_leaves_the_node_healthy(server: ApiServer) -> None:
     server.log_xid(31)
-    (event,) = wait_while(lambda: list(server.events), lambda found: not found)
+    (event,) = wait_while(lambda: list(server.events), lambda events: not events)
     assert all(text in event for text in ("Warning", "AcceleratedHardwareReady", NODE))
     assert "NvidiaXID31Warning: NVRM: Xid (PCI:0000:10:00): 31, " in event
-    assert {one["status"] for one in server.conditions} == {"True"}
+    assert {condition["status"] for condition in server.conditions} == {"True"}

@@ -54,9 +54,9 @@ while True:
 @pytest.fixture(scope="module")
 def busy_cluster(account: Account) -> Iterator[Running]:
     """A cluster that all tests in this module share."""
-    made = account.create("busy")
-    yield made
-    made.delete()
+    cluster = account.create("busy")
+    yield cluster
+    cluster.delete()
 
 
 @pytest.fixture(scope="module")
@@ -188,12 +188,12 @@ def test_a_device_plugin_advertises_gpus_and_efa_and_removes_a_broken_gpu(busy_c
             path = f"/api/v1/nodes/{get_name(each)}"
             offered = wait_while(
                 lambda path=path: busy_cluster.api.get(path)["status"]["allocatable"],
-                lambda found: [found.get(name, "0") for name in resources] != ["8", "2"],
+                lambda allocatable: [allocatable.get(name, "0") for name in resources] != ["8", "2"],
             )
             assert [offered[name] for name in resources] == ["8", "2"]
-        wanted = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "2"}
+        limits = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "2"}
         program = "import json, os; print(json.dumps(os.environ['NVIDIA_VISIBLE_DEVICES'].split(',')))"
-        with create_pods(busy_cluster, build_pod("with-gpus", program, container={"resources": {"limits": wanted}}, node=node)):
+        with create_pods(busy_cluster, build_pod("with-gpus", program, container={"resources": {"limits": limits}}, node=node)):
             assert len(set(wait_for_output(busy_cluster, "with-gpus"))) == 8
         gpus.break_gpu(finding.find_real_node(busy_cluster.cloud.kubernetes_folder, get_name(node)), 5, 79)
         wait_while(lambda: read_gpus(busy_cluster, node), lambda number: number != "7")
@@ -207,34 +207,35 @@ def test_a_broken_node_is_reported_and_can_be_restored(busy_cluster: Running, tr
     fail."""
     node = train_group.list_real_nodes()[1]
     assert "AcceleratedHardwareReady" not in read_conditions(busy_cluster, node), "no condition without the add-on"
-    eks, wanted = busy_cluster.account.eks, {"clusterName": busy_cluster.name, "addonName": "eks-node-monitoring-agent"}
-    eks.create_addon(**wanted)
+    eks, addon = busy_cluster.account.eks, {"clusterName": busy_cluster.name, "addonName": "eks-node-monitoring-agent"}
+    eks.create_addon(**addon)
     try:
         wait_while(
-            lambda: read_conditions(busy_cluster, node).get("AcceleratedHardwareReady"), lambda found: found != "NvidiaGPUIsReady"
+            lambda: read_conditions(busy_cluster, node).get("AcceleratedHardwareReady"),
+            lambda reason: reason != "NvidiaGPUIsReady",
         )
         assert break_node(busy_cluster, node, "--xid", "79")["gpu"] == 0
         wait_while(
-            lambda: read_conditions(busy_cluster, node)["AcceleratedHardwareReady"], lambda found: found != "NvidiaXID79Error"
+            lambda: read_conditions(busy_cluster, node)["AcceleratedHardwareReady"], lambda reason: reason != "NvidiaXID79Error"
         )
         shown = read_health(busy_cluster, node, busy_cluster.write_kubeconfig(tmp_path / "kubeconfig"))
         assert (shown["state"], shown["pool"], shown["faults"][0]["reason"]) == ("broken", "train", "NvidiaXID79Error")
         assert shown["next"] == "EKS replaces it 10 min after the fault, or after `local clock --advance 10m`"
-        assert {"node", "condition", "event"} <= {one["source"] for one in shown["history"]}
+        assert {"node", "condition", "event"} <= {entry["source"] for entry in shown["history"]}
         for part in ("--kubelet", "--link"):
             assert is_reachable(busy_cluster, node)
             assert "--restore" in break_node(busy_cluster, node, part)["restore"]
             wait_while(lambda: is_reachable(busy_cluster, node), bool)
             break_node(busy_cluster, node, "--restore")
-            wait_while(lambda: is_reachable(busy_cluster, node), lambda found: not found)
+            wait_while(lambda: is_reachable(busy_cluster, node), lambda reachable: not reachable)
         assert all(cluster.is_healthy for cluster in busy_cluster.cloud.clusters())
     finally:
-        eks.delete_addon(**wanted)
+        eks.delete_addon(**addon)
 
 
 def read_conditions(busy: Running, node: dict[str, Any]) -> dict[str, str]:
-    found = busy.api.get(f"/api/v1/nodes/{get_name(node)}")["status"]["conditions"]
-    return {one["type"]: one["reason"] for one in found}
+    conditions = busy.api.get(f"/api/v1/nodes/{get_name(node)}")["status"]["conditions"]
+    return {condition["type"]: condition["reason"] for condition in conditions}
 
 
 def break_node(busy: Running, node: dict[str, Any], *fault: str) -> Any:
@@ -253,8 +254,8 @@ def read_health(busy: Running, node: dict[str, Any], kubeconfig: Path) -> Any:
 
 def is_reachable(busy: Running, node: dict[str, Any]) -> bool:
     """Return whether the node's kubelet accepts connections over the cluster network."""
-    (namespace,) = [one.namespace for one in busy.cloud.clusters() if one.name == busy.name]
-    (address,) = [one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"]
+    (namespace,) = [state.namespace for state in busy.cloud.clusters() if state.name == busy.name]
+    (address,) = [entry["address"] for entry in node["status"]["addresses"] if entry["type"] == "InternalIP"]
     try:
         network.connect(namespace, address, KUBELET_PORT, 1.0).close()
     except OSError:

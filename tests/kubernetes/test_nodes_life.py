@@ -31,9 +31,9 @@ pytestmark = pytest.mark.xdist_group("kubernetes")
 
 @pytest.fixture(scope="module")
 def lifecycle_cluster(account: Account) -> Iterator[Running]:
-    made = account.create("lively")
-    yield made
-    made.delete()
+    cluster = account.create("lively")
+    yield cluster
+    cluster.delete()
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def list_node_resources(cluster: Running) -> list[str]:
     """Return the nodes' resources on this machine: namespaces, cgroups, processes and folders."""
     namespace = cluster.state.namespace
     assert namespace is not None
-    found = [path.name for path in network.RUN.glob(f"{namespace}-*")]
-    found += find_cgroups(f"{namespace}-i-")
-    found += [process.name for process in cluster.state.processes if "ip-10-0-" in process.name]
-    found += [str(path) for path in cluster.folder.glob("nodes/*")]
-    return found
+    resources = [path.name for path in network.RUN.glob(f"{namespace}-*")]
+    resources += find_cgroups(f"{namespace}-i-")
+    resources += [process.name for process in cluster.state.processes if "ip-10-0-" in process.name]
+    resources += [str(path) for path in cluster.folder.glob("nodes/*")]
+    return resources
 
 
 def test_a_node_group_scales_from_zero_and_back_to_zero(lifecycle_cluster: Running, pool: NodeGroup) -> None:
@@ -128,17 +128,17 @@ def test_a_terminated_instance_is_replaced_and_its_node_removed(lifecycle_cluste
     (node,) = pool.list_real_nodes()
     instance = node["spec"]["providerID"].rsplit("/", 1)[1]
     lifecycle_cluster.account.world.ec2.terminate_instances(InstanceIds=[instance])
-    wait_while(lambda: lifecycle_cluster.api.find(f"/api/v1/nodes/{get_name(node)}"), lambda found: found is not None)
+    wait_while(lambda: lifecycle_cluster.api.find(f"/api/v1/nodes/{get_name(node)}"), lambda remaining: remaining is not None)
     (other,) = wait_while(pool.list_real_nodes, lambda nodes: len(nodes) != 1 or not is_ready(nodes[0]))
     assert get_name(other) != get_name(node)
 
 
 def create_template_version(cluster: Running, template: dict[str, Any], **data: Any) -> dict[str, Any]:
     """Create a new version of a launch template; return the reference that EKS accepts."""
-    made = cluster.account.world.ec2.create_launch_template_version(
+    version = cluster.account.world.ec2.create_launch_template_version(
         LaunchTemplateId=template["id"], SourceVersion="1", LaunchTemplateData=data
     )
-    return {"id": template["id"], "version": str(made["LaunchTemplateVersion"]["VersionNumber"])}
+    return {"id": template["id"], "version": str(version["LaunchTemplateVersion"]["VersionNumber"])}
 
 
 @pytest.mark.mission_only
@@ -148,20 +148,22 @@ def test_a_new_template_version_replaces_every_node_and_respects_disruption_budg
     pool.scale(2)
     before = {node["spec"]["providerID"] for node in pool.nodes()}
     with create_guarded_deployment(lifecycle_cluster, "served", replicas=2) as path:
-        start = wait_while(lambda: lifecycle_cluster.api.get(path), lambda found: found["status"].get("availableReplicas") != 2)
+        start = wait_while(
+            lambda: lifecycle_cluster.api.get(path), lambda deployment: deployment["status"].get("availableReplicas") != 2
+        )
         done = pool.update(
             "update_nodegroup_version",
             launchTemplate=create_template_version(lifecycle_cluster, pool.describe()["launchTemplate"]),
         )
         assert done["status"] == "Successful", done["errors"]
-        wait_while(lambda: lifecycle_cluster.api.get(path), lambda found: found["status"].get("availableReplicas") != 2)
-        seen = lifecycle_cluster.api.watch(
+        wait_while(lambda: lifecycle_cluster.api.get(path), lambda deployment: deployment["status"].get("availableReplicas") != 2)
+        events = lifecycle_cluster.api.watch(
             path.rpartition("/")[0],
             seconds=1,
             fieldSelector="metadata.name=served",
             resourceVersion=start["metadata"]["resourceVersion"],
         )
-        available = [event["object"]["status"].get("availableReplicas", 0) for event in seen]
+        available = [event["object"]["status"].get("availableReplicas", 0) for event in events]
     assert set(available) == {1, 2}, "one pod moved at a time, and only while the other one was available"
     after = {node["spec"]["providerID"] for node in pool.nodes()}
     assert len(after) == 2 and not before & after
@@ -179,10 +181,10 @@ def test_an_update_with_nodes_that_fail_to_join_fails_and_keeps_the_old_node(lif
         (node,) = group.list_real_nodes()
         with create_pods(lifecycle_cluster, build_pod("working", node=node)):
             wait_for_phase(lifecycle_cluster, "working", "Running")
-            wanted = create_template_version(
+            reference = create_template_version(
                 lifecycle_cluster, template, UserData=build_user_data(lifecycle_cluster, REFUSED_LABELS)
             )
-            done = group.update("update_nodegroup_version", launchTemplate=wanted)
+            done = group.update("update_nodegroup_version", launchTemplate=reference)
             assert done["status"] == "Failed"
             (error,) = done["errors"]
             assert error["errorCode"] == "NodeCreationFailure"
@@ -203,17 +205,17 @@ def build_user_data(cluster: Running, labels: dict[str, str]) -> str:
 def create_custom_ami_template(cluster: Running, name: str, kind: str, labels: dict[str, str]) -> dict[str, Any]:
     world = cluster.account.world
     images = world.ec2.describe_images(Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"]
-    made: dict[str, Any] = world.template(
+    template: dict[str, Any] = world.template(
         name, ImageId=images[0]["ImageId"], InstanceType=kind, UserData=build_user_data(cluster, labels)
     )
-    return made
+    return template
 
 
 @contextmanager
 def create_guarded_deployment(cluster: Running, name: str, replicas: int) -> Iterator[str]:
     """Create a Deployment whose disruption budget allows one unavailable pod; yield the Deployment's API path."""
-    labels, one = {"app": name}, build_pod(name)
-    template = {"metadata": {"labels": labels}, "spec": {**one["spec"], "restartPolicy": "Always"}}
+    labels, pod = {"app": name}, build_pod(name)
+    template = {"metadata": {"labels": labels}, "spec": {**pod["spec"], "restartPolicy": "Always"}}
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",

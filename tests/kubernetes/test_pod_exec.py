@@ -36,8 +36,8 @@ def api(cluster: Running, tmp_path: Path) -> Iterator[Api]:
     reference = {"apiGroup": RBAC, "kind": "Role", "name": NAME}
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": "default"}]
     cluster.api.create(f"{base}/rolebindings", {"metadata": metadata, "roleRef": reference, "subjects": subjects})
-    made = cluster.api.create(f"{core}/{NAME}/token", {"spec": {"expirationSeconds": 3600}})
-    (tmp_path / "token").write_text(made["status"]["token"])
+    token_request = cluster.api.create(f"{core}/{NAME}/token", {"spec": {"expirationSeconds": 3600}})
+    (tmp_path / "token").write_text(token_request["status"]["token"])
     config = yaml.safe_load(cluster.write_kubeconfig(tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]
     context = ssl.create_default_context(cadata=base64.b64decode(config["certificate-authority-data"]).decode())
     host, _, port = config["server"].removeprefix("https://").partition(":")
@@ -55,5 +55,5 @@ def test_the_stack_of_a_rank_can_be_read_through_the_api_server(cluster: Running
             wait_for_phase(cluster, "rank", "Running")
             command = ["sh", "-c", stacks.SCRIPT, "dump", stacks.PROGRAM, "job"]
             text = pod_exec.run_in_pod(api, "default", "rank", "main", command, 30)
-    (found,) = stacks.parse_dump([text]).groups()
-    assert (found["ranks"], found["at"]) == ([3], "load (<string>:3)"), text
+    (stack_group,) = stacks.parse_dump([text]).groups()
+    assert (stack_group["ranks"], stack_group["at"]) == ([3], "load (<string>:3)"), text

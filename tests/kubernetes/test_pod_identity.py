@@ -38,12 +38,12 @@ API_TOKEN = ASK.replace("TOKEN}", "open('/var/run/secrets/kubernetes.io/servicea
 @pytest.fixture(scope="module")
 def identity_cluster(account: Account) -> Iterator[Running]:
     """A cluster with a node and the Pod Identity agent add-on."""
-    made = account.create("known")
-    account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
-    with create_node_group(made, "system", 1, "m5.large") as group:
+    cluster = account.create("known")
+    account.eks.create_addon(clusterName=cluster.name, addonName="eks-pod-identity-agent")
+    with create_node_group(cluster, "system", 1, "m5.large") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
-        yield made
-    made.delete()
+        yield cluster
+    cluster.delete()
 
 
 @contextmanager
@@ -52,15 +52,15 @@ def create_service_account(cluster: Running, name: str, role: str | None) -> Ite
     cluster.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     eks, association = cluster.account.eks, None
     if role:
-        made = eks.create_pod_identity_association(
+        response = eks.create_pod_identity_association(
             clusterName=cluster.name, namespace="default", serviceAccount=name, roleArn=role
         )
-        association = made["association"]["associationId"]
+        association = response["association"]["associationId"]
     try:
         yield
     finally:
-        known = eks.list_pod_identity_associations(clusterName=cluster.name)["associations"]
-        if association in [one["associationId"] for one in known]:
+        associations = eks.list_pod_identity_associations(clusterName=cluster.name)["associations"]
+        if association in [entry["associationId"] for entry in associations]:
             eks.delete_pod_identity_association(clusterName=cluster.name, associationId=association)
         cluster.api.delete(f"{ACCOUNTS}/{name}")
 
@@ -73,13 +73,13 @@ def run_in_pod(cluster: Running, name: str, program: str = OWN_TOKEN, **spec: An
 
 def test_a_pod_gets_the_role_credentials_of_its_service_account(identity_cluster: Running) -> None:
     with create_service_account(identity_cluster, "trainer", identity_cluster.account.world.pod_role):
-        found = run_in_pod(identity_cluster, "trainer")
-    keys = found["credentials"]
+        output = run_in_pod(identity_cluster, "trainer")
+    keys = output["credentials"]
     session = boto3.session.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["Token"], region_name=REGION)
     sts = session.client("sts", endpoint_url=identity_cluster.cloud.environment()["AWS_ENDPOINT_URL"])
     assert sts.get_caller_identity()["Arn"].startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/pod/eks-known-trainer-po-")
-    assert found["AWS_REGION"] == REGION
-    assert found["AWS_ENDPOINT_URL"] == "http://169.254.100.1:4566"
+    assert output["AWS_REGION"] == REGION
+    assert output["AWS_ENDPOINT_URL"] == "http://169.254.100.1:4566"
 
 
 def test_an_aws_sdk_in_a_pod_needs_no_further_configuration(identity_cluster: Running) -> None:
@@ -102,8 +102,8 @@ def test_a_pod_without_a_pod_identity_association_is_not_mutated(identity_cluste
 
 def test_a_service_account_token_for_the_api_server_gets_no_aws_credentials(identity_cluster: Running) -> None:
     with create_service_account(identity_cluster, "wrong", identity_cluster.account.world.pod_role):
-        found = run_in_pod(identity_cluster, "wrong", API_TOKEN)
-    code, message = found["refused"]
+        output = run_in_pod(identity_cluster, "wrong", API_TOKEN)
+    code, message = output["refused"]
     assert code == 400 and message.startswith("(InvalidTokenException)")
 
 
@@ -124,14 +124,16 @@ except urllib.error.HTTPError as error:
 def test_deleting_the_association_revokes_access_of_running_pods(identity_cluster: Running) -> None:
     eks = identity_cluster.account.eks
     probe = {"exec": {"command": ["test", "-f", "/tmp/served"]}, "periodSeconds": 1}
-    wanted = build_pod("late-pod", UNTIL_REFUSED, serviceAccountName="late", container={"readinessProbe": probe})
+    pod = build_pod("late-pod", UNTIL_REFUSED, serviceAccountName="late", container={"readinessProbe": probe})
     with (
         create_service_account(identity_cluster, "late", identity_cluster.account.world.pod_role),
-        create_pods(identity_cluster, wanted),
+        create_pods(identity_cluster, pod),
     ):
         wait_while(lambda: is_ready(identity_cluster.api.get(pod_path("late-pod"))), lambda ready: not ready)
-        (found,) = eks.list_pod_identity_associations(clusterName=identity_cluster.name, serviceAccount="late")["associations"]
-        eks.delete_pod_identity_association(clusterName=identity_cluster.name, associationId=found["associationId"])
+        (association,) = eks.list_pod_identity_associations(clusterName=identity_cluster.name, serviceAccount="late")[
+            "associations"
+        ]
+        eks.delete_pod_identity_association(clusterName=identity_cluster.name, associationId=association["associationId"])
         code, message = wait_for_output(identity_cluster, "late-pod")
     assert code == 404 and message.startswith("(ResourceNotFoundException)")
 

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.xdist_group("kubernetes")
 def test_every_socket_refuses_web_pages_and_unauthenticated_writes(cluster: Running) -> None:
     with create_node_group(cluster, "listening", 1, "m7i.large"):
         listening = sockets.find_listening_sockets(cluster.cloud)
-        programs = {one.program for one in listening}
+        programs = {listener.program for listener in listening}
         assert {"etcd", "kube-apiserver", "kubelet", "containerd", "coredns"} <= programs
-        assert {4566, 4567, 5000} <= {one.port for one in listening}, "the local AWS, control API and registry in the VPC"
+        assert {4566, 4567, 5000} <= {listener.port for listener in listening}, (
+            "the local AWS, control API and registry in the VPC"
+        )
         assert strangers.list_accepted_requests(listening) == []

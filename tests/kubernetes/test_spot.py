@@ -55,10 +55,12 @@ def test_a_rank_saves_before_its_spot_node_ends_and_the_job_resumes_on_another_n
 
     (record,) = wait_until(
         lambda: cluster.cluster("jobs", "--all", "--json").json,
-        lambda found: bool(found) and found[0]["phases"][-1]["phase"] in ("Succeeded", "Failed"),
+        lambda rows: bool(rows) and rows[0]["phases"][-1]["phase"] in ("Succeeded", "Failed"),
     )
     said = cluster.cluster("logs", NAME).out
-    assert (record["disruptions"], [one["outcome"] for one in record["attempts"]]) == (1, ["Disrupted", "Succeeded"]), said
+    assert (record["disruptions"], [attempt["outcome"] for attempt in record["attempts"]]) == (1, ["Disrupted", "Succeeded"]), (
+        said
+    )
     (resumed,) = [line for line in said.splitlines() if line.startswith("resumes on")]
     assert resumed.endswith(f"after SIGUSR1 on {node}")
     assert resumed.split()[2] != node

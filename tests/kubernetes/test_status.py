@@ -47,7 +47,9 @@ def exhaust_capacity(cluster: JobCluster) -> Iterator[None]:
     """Request a third node while AWS has no capacity."""
     autoscaling = create_client(cluster.cloud, "autoscaling")
     (group,) = [
-        one for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"] if "-train-" in one["AutoScalingGroupName"]
+        candidate
+        for candidate in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+        if "-train-" in candidate["AutoScalingGroupName"]
     ]
     name = group["AutoScalingGroupName"]
     fault = {"service": "ec2", "operation": "RunInstances", "code": "InsufficientInstanceCapacity", "message": CAPACITY}
@@ -61,7 +63,7 @@ def exhaust_capacity(cluster: JobCluster) -> Iterator[None]:
 
 
 def find_pool(status: dict[str, Any], name: str = "train") -> dict[str, Any]:
-    return next(one for one in status["pools"] if one["name"] == name)
+    return next(pool for pool in status["pools"] if pool["name"] == name)
 
 
 def test_status_shows_pools_queue_jobs_volumes_and_the_failed_launch(two_jobs: JobCluster) -> None:
@@ -69,10 +71,15 @@ def test_status_shows_pools_queue_jobs_volumes_and_the_failed_launch(two_jobs: J
         return find_pool(status)["lastFailedLaunch"] is not None
 
     with exhaust_capacity(two_jobs):
-        found = wait_until(lambda: two_jobs.cluster(*OF_STACK, "--json").json, is_settled)
+        cluster_status = wait_until(lambda: two_jobs.cluster(*OF_STACK, "--json").json, is_settled)
         printed = two_jobs.cluster(*OF_STACK)
-    assert (found["cluster"], found["kind"], found["state"], found["unknown"]) == ("gpumpi-jobs", "eks", "ACTIVE", [])
-    train = find_pool(found)
+    assert (cluster_status["cluster"], cluster_status["kind"], cluster_status["state"], cluster_status["unknown"]) == (
+        "gpumpi-jobs",
+        "eks",
+        "ACTIVE",
+        [],
+    )
+    train = find_pool(cluster_status)
     assert {key: train[key] for key in ("ready", "wanted", "maxSize", "gpusUsed", "gpusFree")} == {
         "ready": 2,
         "wanted": 3,
@@ -81,13 +88,13 @@ def test_status_shows_pools_queue_jobs_volumes_and_the_failed_launch(two_jobs: J
         "gpusFree": 0,
     }
     assert CAPACITY in train["lastFailedLaunch"]["reason"] and not train["lastFailedLaunch"]["laterLaunchSucceeded"]
-    assert find_pool(found, "system")["lastFailedLaunch"] is None
-    queues = [(one["namespace"], one["admitted"], one["waiting"]) for one in found["queues"]]
+    assert find_pool(cluster_status, "system")["lastFailedLaunch"] is None
+    queues = [(queue["namespace"], queue["admitted"], queue["waiting"]) for queue in cluster_status["queues"]]
     assert queues == [("mpi-jobs", 1, 1), ("foreign", 0, 0)]
-    jobs = {one["name"]: one for one in found["jobs"]}
+    jobs = {job["name"]: job for job in cluster_status["jobs"]}
     assert (jobs["works"]["phase"], jobs["works"]["waitsFor"], jobs["waits"]["phase"]) == ("Running", "", "Queued")
     assert "nvidia.com/gpu in flavor train, 2 more needed" in jobs["waits"]["waitsFor"]
-    volumes = {(one["namespace"], one["mountPath"], one["phase"]) for one in found["volumes"]}
+    volumes = {(volume["namespace"], volume["mountPath"], volume["phase"]) for volume in cluster_status["volumes"]}
     assert volumes == {("mpi-jobs", "/shared", "Bound"), ("foreign", "/shared", "Bound")}
     assert printed.code == 0, printed.err
     assert "2 more nvidia.com/gpu of pool train needed" in printed.out
@@ -100,12 +107,12 @@ def test_status_with_only_a_kubeconfig_shows_everything_except_desired_sizes(two
     assert done.code == 0, done.err
     train = find_pool(done.json)
     assert (train["ready"], train["gpusUsed"], train["wanted"], done.json["kind"]) == (2, 2, None, "")
-    assert {one["phase"] for one in done.json["jobs"]} == {"Running", "Queued"}
+    assert {job["phase"] for job in done.json["jobs"]} == {"Running", "Queued"}
 
 
 def test_status_watch_refreshes_the_screen(two_jobs: JobCluster, tmp_path: Path) -> None:
     def list_job_names(status: dict[str, Any]) -> set[str]:
-        return {one["name"] for one in status["jobs"]}
+        return {job["name"] for job in status["jobs"]}
 
     with two_jobs.run_in_background("status", "--watch", "--json") as process:
         assert process.stdout is not None

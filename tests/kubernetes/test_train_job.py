@@ -33,8 +33,8 @@ def trainer_installed(job_cluster: JobCluster, tmp_path: Path) -> None:
     (tmp_path / name).write_text(with_trainer)
     stack = LocalStack(job_cluster.cloud, STACK, tmp_path)
     stack.prepare()
-    made = stack.run("up")
-    assert made.ok, made.output[-4000:]
+    result = stack.run("up")
+    assert result.ok, result.output[-4000:]
 
 
 MEET = """
@@ -61,15 +61,15 @@ def test_a_train_job_runs_on_two_nodes(job_cluster: JobCluster, trainer_installe
         "command": ["python3", "-c", MEET],
         "resourcesPerNode": CPU,
     }
-    wanted = build_manifest(
+    manifest = build_manifest(
         "trainer.kubeflow.org/v1alpha1", "TrainJob", "train", runtimeRef={"name": "torch-distributed"}, trainer=trainer
     )
-    name = apply_manifest(job_cluster, wanted)
+    name = apply_manifest(job_cluster, manifest)
     try:
-        seen = wait_until(lambda: find_job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
+        job = wait_until(lambda: find_job(job_cluster, name), lambda job: job["phase"] in ("Succeeded", "Failed"))
     except RetryError:
         pytest.fail(collect_diagnostics(job_cluster))
-    assert (seen["phase"], seen["launcher"], seen["workers"]) == ("Succeeded", "trainjob", 2), collect_diagnostics(job_cluster)
+    assert (job["phase"], job["launcher"], job["workers"]) == ("Succeeded", "trainjob", 2), collect_diagnostics(job_cluster)
     assert "rank 0 of 2 hears rank 1" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
     (workload,) = job_cluster.list_objects("workloads", namespace=NAMESPACE)
     assert workload["metadata"]["ownerReferences"][0]["kind"] == "TrainJob"

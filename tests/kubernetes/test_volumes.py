@@ -43,17 +43,17 @@ EVENTS = "/api/v1/namespaces/default/events"
 @pytest.fixture(scope="module")
 def storage_cluster(account: Account) -> Iterator[Running]:
     """A cluster with the EFS CSI driver add-on."""
-    made = account.create("stored")
+    cluster = account.create("stored")
     role = account.world.pod_role
     driver = "arn:aws:iam::aws:policy/service-role/AmazonEFSCSIDriverPolicy"
     account.client("iam").attach_role_policy(RoleName=role.rsplit("/", 1)[-1], PolicyArn=driver)
-    made.account.eks.create_addon(
-        clusterName=made.name,
+    cluster.account.eks.create_addon(
+        clusterName=cluster.name,
         addonName="aws-efs-csi-driver",
         podIdentityAssociations=[{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}],
     )
-    yield made
-    made.delete()
+    yield cluster
+    cluster.delete()
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +61,14 @@ def nodes(storage_cluster: Running) -> Iterator[list[Object]]:
     """Two real nodes that have registered the EFS CSI driver."""
     with create_node_group(storage_cluster, "train", 2, "p4d.24xlarge") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
-        wait_while(lambda: list_driver_nodes(storage_cluster), lambda found: len(found) < 2)
+        wait_while(lambda: list_driver_nodes(storage_cluster), lambda names: len(names) < 2)
         yield NodeGroup.list_real_nodes(group)
 
 
 def list_driver_nodes(cluster: Running, driver: str = DRIVER) -> list[str]:
     """Return the nodes whose kubelet has registered the CSI driver."""
-    found = cluster.api.get("/apis/storage.k8s.io/v1/csinodes")["items"]
-    return [get_name(node) for node in found if any(one["name"] == driver for one in node["spec"].get("drivers") or ())]
+    csi_nodes = cluster.api.get("/apis/storage.k8s.io/v1/csinodes")["items"]
+    return [get_name(node) for node in csi_nodes if any(entry["name"] == driver for entry in node["spec"].get("drivers") or ())]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def file_system(storage: Storage) -> Iterator[str]:
 @contextmanager
 def create_volume(cluster: Running, name: str, handle: str, driver: str = DRIVER, **attributes: str) -> Iterator[None]:
     """Create a static PersistentVolume and its claim."""
-    made = {
+    volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": name},
@@ -101,7 +101,7 @@ def create_volume(cluster: Running, name: str, handle: str, driver: str = DRIVER
             "claimRef": {"namespace": "default", "name": name},
         },
     }
-    cluster.api.create(VOLUMES, made)
+    cluster.api.create(VOLUMES, volume)
     try:
         with create_claim(cluster, name, "", volumeName=name):
             wait_while(lambda: cluster.api.get(f"{CLAIMS}/{name}")["status"], lambda status: status["phase"] != "Bound")
@@ -112,27 +112,29 @@ def create_volume(cluster: Running, name: str, handle: str, driver: str = DRIVER
 
 @contextmanager
 def create_claim(cluster: Running, name: str, storage_class: str, **spec: Any) -> Iterator[None]:
-    wanted = {"storageClassName": storage_class, "accessModes": ["ReadWriteMany"], **spec}
-    wanted["resources"] = {"requests": {"storage": "1Gi"}}
-    cluster.api.create(CLAIMS, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": wanted})
+    claim_spec = {"storageClassName": storage_class, "accessModes": ["ReadWriteMany"], **spec}
+    claim_spec["resources"] = {"requests": {"storage": "1Gi"}}
+    cluster.api.create(
+        CLAIMS, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": claim_spec}
+    )
     try:
         yield
     finally:
         cluster.api.delete(f"{CLAIMS}/{name}")
-        wait_while(lambda: cluster.api.find(f"{CLAIMS}/{name}"), lambda found: found is not None)
+        wait_while(lambda: cluster.api.find(f"{CLAIMS}/{name}"), lambda claim: claim is not None)
 
 
 @contextmanager
 def create_storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[None]:
-    known = {"provisioningMode": "efs-ap", "directoryPerms": "700", "uid": "1000", "gid": "1000"} | parameters
-    made = {
+    all_parameters = {"provisioningMode": "efs-ap", "directoryPerms": "700", "uid": "1000", "gid": "1000"} | parameters
+    storage_class = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": {"name": name},
         "provisioner": DRIVER,
-        "parameters": known,
+        "parameters": all_parameters,
     }
-    cluster.api.create(CLASSES, made)
+    cluster.api.create(CLASSES, storage_class)
     try:
         yield
     finally:
@@ -141,7 +143,7 @@ def create_storage_class(cluster: Running, name: str, **parameters: str) -> Iter
 
 def build_volume_pod(name: str, claim: str, program: str, node: Object | None = None, **mount: Any) -> Object:
     """Return a pod that mounts the claim and runs with the user id that job images and access points use."""
-    made = build_pod(
+    pod = build_pod(
         name,
         program,
         node=node,
@@ -149,8 +151,8 @@ def build_volume_pod(name: str, claim: str, program: str, node: Object | None = 
         volumes=[{"name": "shared", "persistentVolumeClaim": {"claimName": claim}}],
         container={"volumeMounts": [{"name": "shared", "mountPath": "/shared", **mount}]},
     )
-    made["metadata"]["labels"] = {}
-    return made
+    pod["metadata"]["labels"] = {}
+    return pod
 
 
 WRITE = """
@@ -169,12 +171,12 @@ def test_pods_on_two_nodes_see_the_same_files(
 ) -> None:
     point = storage.create_access_point(file_system, "/two")
     with create_volume(storage_cluster, "two", f"{file_system}::{point}"):
-        wanted = [build_volume_pod(f"writer-{number}", "two", WRITE, node) for number, node in enumerate(nodes)]
-        with create_pods(storage_cluster, *wanted):
-            seen = [wait_for_output(storage_cluster, f"writer-{number}") for number in range(2)]
+        pods = [build_volume_pod(f"writer-{number}", "two", WRITE, node) for number, node in enumerate(nodes)]
+        with create_pods(storage_cluster, *pods):
+            outputs = [wait_for_output(storage_cluster, f"writer-{number}") for number in range(2)]
             placed = {wait_for_phase(storage_cluster, f"writer-{number}", "Succeeded")["spec"]["nodeName"] for number in range(2)}
     assert placed == {get_name(node) for node in nodes}, "the pods run on different nodes"
-    for each in seen:
+    for each in outputs:
         assert each == {"seen": ["writer-0", "writer-1"], "mode": "0o775"}
     folder = storage.root / file_system / "two"
     assert sorted(path.name for path in folder.iterdir()) == ["writer-0", "writer-1"]
@@ -205,9 +207,9 @@ except OSError as error:
     print(json.dumps(error.strerror))
 """
     with create_volume(storage_cluster, "ro", f"{file_system}::{storage.create_access_point(file_system, '/ro')}"):
-        wanted = build_volume_pod("reader", "ro", program, nodes[0])
-        wanted["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] = True
-        with create_pods(storage_cluster, wanted):
+        pod = build_volume_pod("reader", "ro", program, nodes[0])
+        pod["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] = True
+        with create_pods(storage_cluster, pod):
             assert wait_for_output(storage_cluster, "reader") == "Read-only file system"
 
 
@@ -218,15 +220,19 @@ def wait_for_mount_failure(cluster: Running, name: str) -> str:
     """Return the pod's first FailedMount event; check that the pod has no container yet."""
 
     def list_mount_failures() -> list[str]:
-        found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason=FailedMount")["items"]
-        return [event["message"] for event in found if event["message"].startswith("MountVolume.SetUp failed")]
+        events = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason=FailedMount")["items"]
+        return [event["message"] for event in events if event["message"].startswith("MountVolume.SetUp failed")]
 
     def list_waiting_reasons() -> list[str]:
         status = cluster.api.get(f"/api/v1/namespaces/default/pods/{name}")["status"]
-        return [one["state"]["waiting"]["reason"] for one in status.get("containerStatuses", ()) if "waiting" in one["state"]]
+        return [
+            container["state"]["waiting"]["reason"]
+            for container in status.get("containerStatuses", ())
+            if "waiting" in container["state"]
+        ]
 
-    message = wait_while(list_mount_failures, lambda found: not found)[0]
-    assert wait_while(list_waiting_reasons, lambda found: not found) == ["ContainerCreating"]
+    message = wait_while(list_mount_failures, lambda messages: not messages)[0]
+    assert wait_while(list_waiting_reasons, lambda reasons: not reasons) == ["ContainerCreating"]
     return str(message)
 
 
@@ -300,13 +306,13 @@ def test_a_dynamic_volume_claim_gets_its_own_access_point_and_releases_it(
             create_pods(storage_cluster, build_volume_pod("dynamic", "dynamic", write)),
         ):
             assert wait_for_output(storage_cluster, "dynamic") == ["x"]
-            (made,) = [point for point in storage.list_access_points(file_system) if point["AccessPointId"] not in before]
+            (access_point,) = [point for point in storage.list_access_points(file_system) if point["AccessPointId"] not in before]
             uid = storage_cluster.api.get(f"{CLAIMS}/dynamic")["metadata"]["uid"]
-            assert made["RootDirectory"]["Path"] == f"/dynamic/pvc-{uid}"
-            assert {"Key": "efs.csi.aws.com/cluster", "Value": "true"} in made["Tags"]
+            assert access_point["RootDirectory"]["Path"] == f"/dynamic/pvc-{uid}"
+            assert {"Key": "efs.csi.aws.com/cluster", "Value": "true"} in access_point["Tags"]
             handle = storage_cluster.api.get(f"{VOLUMES}/pvc-{uid}")["spec"]["csi"]["volumeHandle"]
-            assert handle == f"{file_system}::{made['AccessPointId']}"
-        wait_while(lambda: storage_cluster.api.find(f"{VOLUMES}/pvc-{uid}"), lambda found: found is not None)
+            assert handle == f"{file_system}::{access_point['AccessPointId']}"
+        wait_while(lambda: storage_cluster.api.find(f"{VOLUMES}/pvc-{uid}"), lambda volume: volume is not None)
     assert {point["AccessPointId"] for point in storage.list_access_points(file_system)} == before
 
 
@@ -320,7 +326,7 @@ def test_the_event_of_an_unprovisionable_volume_claim_gives_the_reason(storage_c
             which = "involvedObject.name=broken,reason=ProvisioningFailed"
             return [event["message"] for event in storage_cluster.api.get(EVENTS, fieldSelector=which)["items"]]
 
-        (message,) = wait_while(list_provisioning_failures, lambda found: not found)
+        (message,) = wait_while(list_provisioning_failures, lambda messages: not messages)
     assert message.startswith('failed to provision volume with StorageClass "broken": ')
     assert "FileSystemNotFound" in message
 
@@ -361,7 +367,7 @@ def test_deleting_the_add_on_removes_the_csi_driver(storage_cluster: Running, no
     storage_cluster.account.eks.delete_addon(clusterName=storage_cluster.name, addonName="aws-efs-csi-driver")
     wait_while(lambda: list_driver_nodes(storage_cluster), bool)
     wait_while(lambda: storage_cluster.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}"), bool)
-    assert not [one for one in storage_cluster.state.processes if one.name.startswith("efs-csi-")]
+    assert not [process for process in storage_cluster.state.processes if process.name.startswith("efs-csi-")]
     assert json.dumps(storage_cluster.describe()["health"]) == '{"issues": []}'
 
 
@@ -371,7 +377,10 @@ def test_deleting_the_add_on_removes_the_csi_driver(storage_cluster: Running, no
 @pytest.fixture(scope="module")
 def lustre(storage_cluster: Running, nodes: list[Object]) -> Iterator[Object]:
     """A file system with a data repository association. The cluster's nodes have registered the FSx CSI driver."""
-    world, ec2, fsx, s3 = storage_cluster.account.world, *(storage_cluster.account.client(one) for one in ("ec2", "fsx", "s3"))
+    world, ec2, fsx, s3 = (
+        storage_cluster.account.world,
+        *(storage_cluster.account.client(service) for service in ("ec2", "fsx", "s3")),
+    )
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=BUCKET, Key="sets/in.txt", Body=b"from the bucket")
     owner = {"file-owner": "1000", "file-group": "1000", "file-permissions": "0040755"}
@@ -387,7 +396,7 @@ def lustre(storage_cluster: Running, nodes: list[Object]) -> Iterator[Object]:
         FileSystemTypeVersion="2.15",
         LustreConfiguration={"DeploymentType": "SCRATCH_2"},
     )["FileSystem"]["FileSystemId"]
-    found: Object = fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]
+    description: Object = fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]
     fsx.create_data_repository_association(
         FileSystemId=name,
         FileSystemPath="/data",
@@ -396,8 +405,8 @@ def lustre(storage_cluster: Running, nodes: list[Object]) -> Iterator[Object]:
         S3={"AutoImportPolicy": {"Events": ["NEW"]}, "AutoExportPolicy": {"Events": ["NEW"]}},
     )
     storage_cluster.account.eks.create_addon(clusterName=storage_cluster.name, addonName="aws-fsx-csi-driver")
-    wait_while(lambda: list_driver_nodes(storage_cluster, LUSTRE), lambda found: len(found) < len(nodes))
-    yield found
+    wait_while(lambda: list_driver_nodes(storage_cluster, LUSTRE), lambda names: len(names) < len(nodes))
+    yield description
     fsx.delete_file_system(FileSystemId=name)
 
 
@@ -419,8 +428,8 @@ def test_a_pod_reads_an_object_from_the_bucket_and_its_new_file_is_exported_to_t
     ):
         assert wait_for_output(storage_cluster, "copy") == "from the bucket"
     keys = wait_while(
-        lambda: [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]],
-        lambda found: "sets/out/result.txt" not in found,
+        lambda: [item["Key"] for item in s3.list_objects_v2(Bucket=BUCKET)["Contents"]],
+        lambda keys: "sets/out/result.txt" not in keys,
     )
     assert "sets/out/result.txt" in keys
     assert s3.get_object(Bucket=BUCKET, Key="sets/out/result.txt")["Body"].read() == b"from the pod"

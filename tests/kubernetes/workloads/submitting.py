@@ -40,7 +40,7 @@ def cancel_on_exit(cluster: JobCluster, name: str) -> Iterator[None]:
 
 def kill_worker(cluster: JobCluster, selector: str, name: str = "") -> None:
     """Delete one of the job's pods with a grace period of one second."""
-    (pod,) = [one for one in cluster.list_objects("pods", selector) if name in ("", one["metadata"]["name"])]
+    (pod,) = [candidate for candidate in cluster.list_objects("pods", selector) if name in ("", candidate["metadata"]["name"])]
     namespace = pod["metadata"]["namespace"]
     done = cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, "--grace-period=1", "--wait=false")
     assert done.code == 0, done.err

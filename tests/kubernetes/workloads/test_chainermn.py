@@ -24,9 +24,9 @@ def test_chainermn_training_converges_and_all_ranks_have_equal_weights(
     done = run_job(job_cluster, file)
     assert done.code == 0, done.out + done.err
     assert [int(epoch) for epoch in EPOCH.findall(done.out)] == list(range(1, 11))
-    found = VERDICT.search(done.out)
-    assert found, done.out
-    ranks, hosts, epochs, accuracy, weights = found.groups()
+    match = VERDICT.search(done.out)
+    assert match, done.out
+    ranks, hosts, epochs, accuracy, weights = match.groups()
     assert (int(ranks), hosts, epochs, weights) == (2 * changes.get("slots", 1), "2", "10", "equal")
     assert float(accuracy) > 0.9
 

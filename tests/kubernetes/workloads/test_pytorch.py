@@ -43,7 +43,7 @@ def test_after_sigterm_on_one_node_all_ranks_save_and_the_job_resumes_at_the_nex
 
 
 def parse_epochs(lines: list[str]) -> list[int]:
-    return [int(found[1]) for line in lines if (found := EPOCH.search(line))]
+    return [int(match[1]) for line in lines if (match := EPOCH.search(line))]
 
 
 def evict_second_pod(cluster: JobCluster) -> None:
