@@ -19,11 +19,11 @@ STRICT_HOST = f"""#!{sys.executable}
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from localcloud.engine import language_host, language_packages
-ours = language_packages.interpreter
-def interpreter(root, virtualenv):
+ours = language_packages.find_interpreter
+def find_interpreter(root, virtualenv):
     assert virtualenv, "the first python on PATH has no pulumi"
     return ours(root, virtualenv)
-language_packages.interpreter = interpreter
+language_packages.find_interpreter = find_interpreter
 language_host.main()
 """
 """Like the official language host, this stub does not run programs with its own interpreter."""

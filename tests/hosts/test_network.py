@@ -49,20 +49,20 @@ from localcloud.machine.ledger import Ledger
 
 MS_SHARED = 1 << 20
 run = str(network.RUN).encode()
-network._call("mount", b"none", b"/run", b"tmpfs", 0, None)  # seen by this process only
+network._call_libc("mount", b"none", b"/run", b"tmpfs", 0, None)  # seen by this process only
 ledger = Ledger(Path("/run/ledger"))
 for name in ("ours-before-1", "ours-before-2"):
     ledger.add("namespace", name)
-    network.create(name)
-network._call("mount", run, run, b"none", network.MS_BIND | network.MS_REC, None)  # as the first `ip netns add` does
-network._call("mount", b"none", run, None, MS_SHARED | network.MS_REC, None)
-network.create("of-another-program")
-network.remove("ours-before-1")
-network.unmount(network.path_of("ours-before-2"))  # what a stop that failed here left behind
+    network.create_namespace(name)
+network._call_libc("mount", run, run, b"none", network.MS_BIND | network.MS_REC, None)  # as the first `ip netns add` does
+network._call_libc("mount", b"none", run, None, MS_SHARED | network.MS_REC, None)
+network.create_namespace("of-another-program")
+network.remove_namespace("ours-before-1")
+network.unmount(network.build_namespace_path("ours-before-2"))  # what a stop that failed here left behind
 ledger.clean()
 assert [path.name for path in network.RUN.iterdir()] == ["of-another-program"]
 assert "ours-before" not in Path("/proc/self/mountinfo").read_text()
-network.inside("of-another-program", lambda: None)
+network.run_in_namespace("of-another-program", lambda: None)
 """
 
 

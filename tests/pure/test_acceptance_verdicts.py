@@ -271,7 +271,7 @@ def test_smoke_run_without_valid_results_fails() -> None:
         (nccl_verdict.NETWORK, SMALL, "failed"),
     ],
 )
-def test_aws_hardware_checks_are_skipped_only_if_cluster_description_says_so(check: str, pool: Any, result: str) -> None:
+def test_aws_hardware_checks_are_skipped_only_if_cluster_description_declares_it(check: str, pool: Any, result: str) -> None:
     assert run_smoke_row("not on this hardware", name=check, pool=pool, declared={}) == ["passed", result]
 
 

@@ -235,7 +235,7 @@ MOUNTING = """
 import os, sys
 from pathlib import Path
 from localcloud.kubernetes.csi import mounts
-mounts.enter(int(sys.argv[1]))
+mounts.enter_mount_namespace(int(sys.argv[1]))
 source, target = Path(sys.argv[2]), Path(sys.argv[3]) / "made with blanks" / "mount"
 mounts.bind(source, target, read_only=False)
 mounts.bind(source, target, read_only=False)

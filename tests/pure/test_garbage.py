@@ -24,7 +24,7 @@ def test_pytest_process_freezes_loaded_modules_and_still_collects_later_garbage(
 def test_pulumi_program_is_imported_and_runs_without_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     collecting: list[bool] = []
     program = types.ModuleType("infra.program")
-    monkeypatch.setattr(program, "run", lambda: collecting.append(gc.isenabled()), raising=False)
+    monkeypatch.setattr(program, "run_program", lambda: collecting.append(gc.isenabled()), raising=False)
     monkeypatch.setitem(sys.modules, "infra.program", program)
     try:
         runpy.run_path(str(ROOT / "__main__.py"), run_name="__main__")
@@ -39,9 +39,9 @@ import atexit, gc
 atexit.register(lambda: print(gc.get_freeze_count() > 0))
 from cli import main as command_line
 from localcloud import garbage
-garbage.pause()
+garbage.pause_collection()
 print(gc.isenabled())
-garbage.resume()
+garbage.resume_collection()
 print(gc.isenabled())
 gc.unfreeze()
 """

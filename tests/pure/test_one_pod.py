@@ -52,7 +52,7 @@ def test_image_contains_python_and_the_programs_but_no_driver(
         (standard / module).touch()
     monkeypatch.setattr(one_pod_module.sysconfig, "get_path", lambda _: str(standard))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
-    one_pod_module.image(tmp_path / "image.tar")
+    one_pod_module.write_image(tmp_path / "image.tar")
     with tarfile.open(tmp_path / "image.tar") as archive:
         (layer,) = json.load(archive.extractfile("manifest.json"))[0]["Layers"]  # type: ignore[arg-type]
         with tarfile.open(fileobj=archive.extractfile(layer)) as files:

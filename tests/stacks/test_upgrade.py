@@ -105,7 +105,7 @@ def test_a_running_cluster_in_extended_support_can_be_upgraded_with_a_warning(cl
     refused = stack.run("preview")
     assert not refused.ok and '"1.33" is only for running clusters' in refused.errors[0], refused.output
 
-    permissive = {"if now is None and version in _without_standard_support(facts):": "if False:"}
+    permissive = {"if now is None and version in _list_extended_support_versions(facts):": "if False:"}
     use_program(stack, copy_program(tmp_path / "former", permissive, "infra/validation/cluster.py"))
     up = stack.run("up")
     assert up.ok, up.output
