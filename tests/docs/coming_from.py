@@ -39,9 +39,9 @@ def write_examples(system: str, folder: Path) -> list[Command]:
 
 
 def read_section(system: str) -> str:
-    found = re.search(rf"^## {system}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert found, system
-    return found[1]
+    match = re.search(rf"^## {system}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert match, system
+    return match[1]
 
 
 def _parse_command(line: str, folder: Path) -> Command:

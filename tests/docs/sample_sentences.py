@@ -78,14 +78,14 @@ def extract_from_python(path: str, source: str) -> Iterator[Sentence]:
     yield from _extract_from_comments(path, _read_python_comments(source))
 
 
-def _extract_messages(path: str, tree: ast.AST, seen: set[int]) -> Iterator[Sentence]:
+def _extract_messages(path: str, tree: ast.AST, skipped_ids: set[int]) -> Iterator[Sentence]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            seen |= {id(part) for part in ast.walk(node) if isinstance(part, ast.Constant)}
+            skipped_ids |= {id(part) for part in ast.walk(node) if isinstance(part, ast.Constant)}
             pieces = (part.value if isinstance(part, ast.Constant) else f"{{{_render_expression(part)}}}" for part in node.values)
             yield from _extract_message(path, node.lineno, "".join(str(piece) for piece in pieces))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in seen:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped_ids:
             yield from _extract_message(path, node.lineno, node.value)
 
 
@@ -121,8 +121,8 @@ def _extract_from_comments(path: str, comments: list[tuple[int, str]]) -> Iterat
 def extract_from_config(path: str, source: str) -> Iterator[Sentence]:
     """Yield sentences from the comments in shell scripts, YAML, HCL, TOML and makefiles."""
     lines = source.splitlines()
-    found = [(number, match[1]) for number, line in enumerate(lines, 1) if (match := re.search(r"(?:^|\s)(#+ .*)$", line))]
-    yield from _extract_from_comments(path, found)
+    comments = [(number, match[1]) for number, line in enumerate(lines, 1) if (match := re.search(r"(?:^|\s)(#+ .*)$", line))]
+    yield from _extract_from_comments(path, comments)
 
 
 def extract_from_markdown(path: str, source: str) -> Iterator[Sentence]:
@@ -164,14 +164,18 @@ def read_all_sentences() -> list[Sentence]:
     names = [name for name in listed.split("\0") if name and not name.startswith(GENERATED)]
     files = [(name, ROOT / name) for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
     return sorted(
-        {one for name, file in files for one in extract_sentences(name, file.read_text(encoding="utf-8", errors="ignore"))}
+        {
+            sentence
+            for name, file in files
+            for sentence in extract_sentences(name, file.read_text(encoding="utf-8", errors="ignore"))
+        }
     )
 
 
 def draw_sentences(seed: str, count: int = COUNT) -> list[Sentence]:
     """Draw distinct sentences, all equally likely."""
-    known = read_all_sentences()
-    return random.Random(seed).sample(known, min(count, len(known)))
+    sentences = read_all_sentences()
+    return random.Random(seed).sample(sentences, min(count, len(sentences)))
 
 
 def read_commit_hash() -> str:
@@ -187,11 +191,11 @@ def main() -> None:
     seed = arguments.seed or read_commit_hash()
     drawn = draw_sentences(seed, arguments.count)
     if arguments.json:
-        print(json.dumps({"seed": seed, "sentences": [asdict(one) for one in drawn]}, indent=1, ensure_ascii=False))
+        print(json.dumps({"seed": seed, "sentences": [asdict(sentence) for sentence in drawn]}, indent=1, ensure_ascii=False))
         return
     print(f"seed {seed}\n")
-    for number, one in enumerate(drawn, 1):
-        print(f"{number:3}. {one.path}:{one.line} ({one.kind})\n     {one.text}")
+    for number, sentence in enumerate(drawn, 1):
+        print(f"{number:3}. {sentence.path}:{sentence.line} ({sentence.kind})\n     {sentence.text}")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def render_actions() -> str:
     files = {path.name: iam_policies.list_allowed_actions(path) for path in iam_policies.list_policy_files()}
     lines = ["| action | files | source |", "|---|---|---|"]
     for action, source in iam_policies.read_action_sources().items():
-        names = ", ".join(name for name, found in files.items() if action in found)
+        names = ", ".join(name for name, allowed_actions in files.items() if action in allowed_actions)
         lines.append(f"| {action} | {names} | {source} |")
     return "\n".join(lines) + "\n"
 

@@ -46,11 +46,11 @@ def make_workload(job: str, queued: int, admitted: int) -> dict[str, object]:
 
 
 def test_a_job_admitted_before_a_job_queued_in_an_earlier_second_is_reported() -> None:
-    seen = Seen({})
+    observations = Seen({})
     order = {"first": (1, 11), "third": (3, 12), "also-third": (3, 12), "second": (2, 13), "fourth": (4, 14), "zeroth": (0, 11)}
     for job, (queued, admitted) in order.items():
-        seen.handle_workload_event("MODIFIED", make_workload(job, queued, admitted), 0.0)
-    assert seen.find_out_of_order_admissions() == ["third", "also-third"]
+        observations.handle_workload_event("MODIFIED", make_workload(job, queued, admitted), 0.0)
+    assert observations.find_out_of_order_admissions() == ["third", "also-third"]
 
 
 def test_the_plot_has_every_line_and_every_point() -> None:

@@ -34,11 +34,11 @@ GROUPS = ("capacity", "image", "local")
 
 def read_command_options() -> dict[str, set[str]]:
     """Return the options of each command, keyed by command (`validate`, `local start`, ...)."""
-    found: dict[str, set[str]] = {}
+    options_by_command: dict[str, set[str]] = {}
     for name, command in list_commands():
         options = (parameter.opts + parameter.secondary_opts for parameter in command.params)
-        found[name] = {option for each in options for option in each}
-    return found
+        options_by_command[name] = {option for each in options for option in each}
+    return options_by_command
 
 
 @pytest.mark.parametrize("name", policies.generate_policies())
@@ -56,17 +56,18 @@ def test_a_table_generated_from_the_code_is_up_to_date(name: str, begin: str, en
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_cluster_command_in_a_document_exists(document: str) -> None:
-    known, targets = read_command_options(), set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    options_by_command = read_command_options()
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = (ROOT / document).read_text()
     for target in re.findall(r"(?:^|`)make ([a-z0-9-]+)", text, re.MULTILINE):
         assert target in targets, f"make {target}"
     for line in re.findall(r"scripts/cluster ([^`\n|)]+)", text):
         words = line.split()
         verb = " ".join(words[:2]) if words[0] in GROUPS and len(words) > 1 else words[0]
-        assert verb.rstrip(",;:.") in {*known, *GROUPS, "...", "--help", "--version", "--install-completion"}, line
+        assert verb.rstrip(",;:.") in {*options_by_command, *GROUPS, "...", "--help", "--version", "--install-completion"}, line
         ours = line.partition(" -- ")[0]  # the part after `--` is another program's command
         for option in re.findall(r"--[a-z-]+", ours):
-            assert option in ("--help", verb) or option in known[verb], line
+            assert option in ("--help", verb) or option in options_by_command[verb], line
 
 
 def find_missing_paths(document: Path) -> list[str]:
@@ -122,12 +123,12 @@ def test_the_readme_stays_short() -> None:
 
 @pytest.mark.parametrize("document", CURRENT)
 def test_every_setting_path_in_a_document_exists(document: str) -> None:
-    known = {re.sub(r"\[\d*\]", "", row.path) for model in OF.values() for row in list_settings(model)}
-    known |= {path.rpartition(".")[0] for path in known}
+    setting_paths = {re.sub(r"\[\d*\]", "", row.path) for model in OF.values() for row in list_settings(model)}
+    setting_paths |= {path.rpartition(".")[0] for path in setting_paths}
     for path in re.findall(
         r"[`:']((?:target|network|storage|pools|platform)(?:\[\d*\])?(?:\.\w+)+)", (ROOT / document).read_text()
     ):
-        assert re.sub(r"\[\d*\]", "", path) in known, path
+        assert re.sub(r"\[\d*\]", "", path) in setting_paths, path
 
 
 def test_the_settings_page_names_every_stack() -> None:
@@ -157,8 +158,8 @@ def test_no_file_contains_a_path_of_the_development_machine() -> None:
         rf"{re.escape(str(ROOT))}\b|(?<![\w.])/(?:root|work)/|^--(?:index-url|extra-index-url|find-links)", re.MULTILINE
     )
     for name in filter(None, listed):
-        if (ROOT / name).is_file() and (found := own.search((ROOT / name).read_text(errors="ignore"))):
-            assert name == "tests/docs/test_documents.py", f"{name}: {found[0]}"
+        if (ROOT / name).is_file() and (match := own.search((ROOT / name).read_text(errors="ignore"))):
+            assert name == "tests/docs/test_documents.py", f"{name}: {match[0]}"
 
 
 def test_every_make_target_has_a_description() -> None:

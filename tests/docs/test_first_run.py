@@ -33,7 +33,7 @@ def run_command(line: str, *more: str) -> None:
 
 
 def test_init_writes_a_stack_that_matches_the_page_and_aws_accepts_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = [one for one in read_commands() if "scripts/cluster init " in one]
+    (line,) = [command for command in read_commands() if "scripts/cluster init " in command]
     run_command(line, "--offline", "--allow", "198.51.100.7/32", "--config-dir", str(tmp_path))
     config = yaml.safe_load((tmp_path / "Pulumi.first.yaml").read_text())["config"]
     (pool,) = config["gpumpi:pools"]

@@ -58,7 +58,7 @@ def test_the_page_lists_every_control_api_call() -> None:
     extend.extend_moto()
     assert server.__doc__ and review.PATH and realizer.Realizer, "importing these modules registers their calls"
     assert set(read_first_column(CONTROL_API, "call")) == {
-        known.replace(" ", " /local-cloud/", 1) for known in control_actions.list_requests()
+        request.replace(" ", " /local-cloud/", 1) for request in control_actions.list_requests()
     }
 
 

@@ -34,7 +34,7 @@ PYTHON = dedent(
 
 def test_sentences_are_found_in_python_docstrings_comments_and_messages() -> None:
     ast.parse(PYTHON)
-    assert {(one.kind, one.line, one.text) for one in extract_sentences("cli/any.py", PYTHON)} == {
+    assert {(sentence.kind, sentence.line, sentence.text) for sentence in extract_sentences("cli/any.py", PYTHON)} == {
         ("docstring", 1, "The first sentence of the module."),
         ("docstring", 3, "A second one, over two lines."),
         ("docstring", 4, "And a third one here."),
@@ -70,7 +70,7 @@ def test_sentences_are_found_in_paragraphs_lists_and_tables_of_a_document() -> N
         <!-- end of the table -->
         """
     )
-    assert [(one.line, one.text) for one in extract_sentences("docs/any.md", page)] == [
+    assert [(sentence.line, sentence.text) for sentence in extract_sentences("docs/any.md", page)] == [
         (4, "One paragraph, over two lines."),
         (5, "Its second sentence here."),
         (7, "An item of a list."),
@@ -81,7 +81,10 @@ def test_sentences_are_found_in_paragraphs_lists_and_tables_of_a_document() -> N
 
 def test_sentences_are_found_in_shell_script_comments() -> None:
     text = "#!/bin/sh\n# Comments over\n# two lines.\necho this is no comment\nexit 1 # because it must end here\n"
-    assert [one.text for one in extract_sentences("any.sh", text)] == ["Comments over two lines.", "because it must end here"]
+    assert [sentence.text for sentence in extract_sentences("any.sh", text)] == [
+        "Comments over two lines.",
+        "because it must end here",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +95,10 @@ def all_sentences() -> list[Sentence]:
 def test_a_hundred_different_sentences_are_sampled_from_handwritten_files(all_sentences: list[Sentence]) -> None:
     drawn = draw_sentences("any seed")
     assert len(set(drawn)) == COUNT and set(drawn) <= set(all_sentences)
-    assert [one for one in all_sentences if one.path.startswith(GENERATED) or one.path.endswith(".lock")] == []
-    assert {one.kind for one in all_sentences} == {"docstring", "comment", "message", "document"}
+    assert [
+        sentence for sentence in all_sentences if sentence.path.startswith(GENERATED) or sentence.path.endswith(".lock")
+    ] == []
+    assert {sentence.kind for sentence in all_sentences} == {"docstring", "comment", "message", "document"}
 
 
 def test_the_same_seed_samples_the_same_sentences(all_sentences: list[Sentence]) -> None:

@@ -45,14 +45,14 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_watch_closed_by_the_api_server_resumes_after_its_last_event(kubeconfig: Path) -> None:
-    seen: list[str] = []
+    resource_versions: list[str] = []
     heard_three = threading.Event()
 
-    def record_event(_: str, found: dict[str, dict[str, str]], __: float) -> None:
-        seen.append(found["metadata"]["resourceVersion"])
-        if len(seen) == 3:
+    def record_event(_: str, node: dict[str, dict[str, str]], __: float) -> None:
+        resource_versions.append(node["metadata"]["resourceVersion"])
+        if len(resource_versions) == 3:
             heard_three.set()
 
     with Watch(kubeconfig, "/api/v1/nodes", record_event):
         assert heard_three.wait(60)
-    assert seen[:3] == ["2", "3", "4"]
+    assert resource_versions[:3] == ["2", "3", "4"]

@@ -122,11 +122,11 @@ class Hit:
 
 def _group_by_first_word() -> dict[str, list[tuple[str, ...]]]:
     """Return the phrases by first word, longest first."""
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for phrase in sorted(PHRASES, key=lambda one: -len(one.split())):
+    phrases_by_first_word: dict[str, list[tuple[str, ...]]] = {}
+    for phrase in sorted(PHRASES, key=lambda text: -len(text.split())):
         words = tuple(phrase.split())
-        found.setdefault(words[0], []).append(words)
-    return found
+        phrases_by_first_word.setdefault(words[0], []).append(words)
+    return phrases_by_first_word
 
 
 _FIRST: Final = _group_by_first_word()
@@ -145,7 +145,7 @@ def find_phrase_hits(path: str, text: str) -> Iterator[Hit]:
             continue
         for phrase in _FIRST.get(first, ()):
             part = words[index : index + len(phrase)]
-            gaps = (text[one[2] : other[1]] for one, other in pairwise(part))
+            gaps = (text[left[2] : right[1]] for left, right in pairwise(part))
             if tuple(word for word, _, _ in part) == phrase and all(GAP.fullmatch(gap) for gap in gaps):
                 yield Hit(path, text.count("\n", 0, start) + 1, " ".join(phrase))
                 free = part[-1][2]
@@ -172,15 +172,15 @@ def list_text_files() -> list[str]:
 def find_hits_in_folders(folders: tuple[str, ...] | None = None) -> Iterator[Hit]:
     """Yield the hits in the given folders, or in all tracked files."""
     for name in list_text_files():
-        if folders is None or any(name == one or name.startswith(f"{one}/") for one in folders):
+        if folders is None or any(name == folder or name.startswith(f"{folder}/") for folder in folders):
             yield from find_phrase_hits(name, (ROOT / name).read_text(encoding="utf-8"))
 
 
 def main() -> None:
-    found = list(find_hits_in_folders())
+    hits = list(find_hits_in_folders())
     for title, counted in (
-        ("folder", Counter(hit.path.partition("/")[0] for hit in found)),
-        ("phrase", Counter(hit.phrase for hit in found)),
+        ("folder", Counter(hit.path.partition("/")[0] for hit in hits)),
+        ("phrase", Counter(hit.phrase for hit in hits)),
     ):
         print(f"{title}:")
         for name, number in counted.most_common():

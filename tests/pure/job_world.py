@@ -100,14 +100,16 @@ def render_pods(
     described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any
 ) -> dict[str, dict[str, Any]]:
     """Return the job's pod specs, keyed by role."""
-    found: dict[str, dict[str, Any]] = {}
+    pods_by_role: dict[str, dict[str, Any]] = {}
     for piece in render_objects(described, storage, **more):
         spec = piece.get("spec", {})
-        templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template")]
+        templates = [replica_spec["template"] for replica_spec in spec.get("mpiReplicaSpecs", {}).values()] + [
+            spec.get("template")
+        ]
         for template in filter(None, templates):
-            found[template["metadata"]["labels"]["gpumpi.io/role"]] = template["spec"]
-    return found
+            pods_by_role[template["metadata"]["labels"]["gpumpi.io/role"]] = template["spec"]
+    return pods_by_role
 
 
 def read_environment(pod: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in pod["containers"][0]["env"] if "value" in one}
+    return {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"] if "value" in variable}

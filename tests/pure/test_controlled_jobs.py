@@ -28,7 +28,7 @@ from tests.pure.controlled_jobs import (
 )
 from tests.pure.job_world import KEYS, TEAM, make_cluster
 
-PACKED = [item["path"] for item in program.list_volume_items()]
+PACKED = [volume_item["path"] for volume_item in program.list_volume_items()]
 
 
 def rendered(**more: Any) -> list[Manifest]:
@@ -45,7 +45,7 @@ def test_the_controller_needs_only_the_standard_library() -> None:
     modules_of_it = {name: text for name, text in program.read_module_sources().items() if name.endswith(".py")}
     for name, text in modules_of_it.items():
         for node in ast.walk(ast.parse(text)):
-            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 modules = [node.module or ""]
             own = {path.removesuffix(".py").replace("/", ".") for path in PACKED} | {"infra.health"}
@@ -54,14 +54,16 @@ def test_the_controller_needs_only_the_standard_library() -> None:
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_gpu_ranks_record_collectives_if_hang_detection_is_enabled(launcher: str) -> None:
-    name, wanted = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", {"progress": {"pattern": "step (\\d+)", "within": "10m"}}
-    assert list_variable_values(rendered(launcher=launcher, **wanted), name) == ["/tmp/nccl_dump_rank_"]
-    assert list_variable_values(rendered(launcher=launcher, **wanted, env={name: "/shared/mine"}), name) == ["/shared/mine"]
+    name, hang_detection = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", {"progress": {"pattern": "step (\\d+)", "within": "10m"}}
+    assert list_variable_values(rendered(launcher=launcher, **hang_detection), name) == ["/tmp/nccl_dump_rank_"]
+    assert list_variable_values(rendered(launcher=launcher, **hang_detection, env={name: "/shared/mine"}), name) == [
+        "/shared/mine"
+    ]
     older, newer = "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"
-    renamed = rendered(launcher=launcher, **wanted, env={newer: "9"})
+    renamed = rendered(launcher=launcher, **hang_detection, env={newer: "9"})
     assert (list_variable_values(renamed, older), list_variable_values(renamed, newer)) == ([], ["9"])
     assert list_variable_values(rendered(launcher=launcher), name) == []
-    assert list_variable_values(rendered(launcher=launcher, **wanted, gpusPerWorker=None, pool="system"), name) == []
+    assert list_variable_values(rendered(launcher=launcher, **hang_detection, gpusPerWorker=None, pool="system"), name) == []
 
 
 def list_variable_values(pieces: list[Manifest], variable: str) -> list[str]:
@@ -74,13 +76,13 @@ def list_variable_values(pieces: list[Manifest], variable: str) -> list[str]:
 
 
 def test_controller_runs_from_files_mounted_in_its_pod(tmp_path: Path) -> None:
-    for one in program.list_volume_items():
-        (tmp_path / one["path"]).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / one["path"]).write_text(program.read_module_sources()[one["key"]])
-    assert {one["key"] for one in program.list_volume_items()} == program.read_module_sources().keys()
+    for volume_item in program.list_volume_items():
+        (tmp_path / volume_item["path"]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / volume_item["path"]).write_text(program.read_module_sources()[volume_item["key"]])
+    assert {volume_item["key"] for volume_item in program.list_volume_items()} == program.read_module_sources().keys()
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {program.PACKAGE}.controller as c; print(c.__file__)"
-    seen = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
-    assert seen.stdout.startswith(str(tmp_path)), seen.stderr
+    result = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+    assert result.stdout.startswith(str(tmp_path)), result.stderr
 
 
 def test_controller_program_fits_into_its_config_map() -> None:
@@ -91,8 +93,8 @@ def test_controller_program_fits_into_its_config_map() -> None:
 def test_main_object_carries_the_restart_policy(launcher: str) -> None:
     first = rendered(launcher=launcher, maxRestarts=4, noRetryExitCodes=[3], activeDeadlineSeconds=60)[0]
     policy = json.loads(first["metadata"]["annotations"][POLICY_ANNOTATION])
-    wanted = {"maxRestarts": 4, "noRetryExitCodes": [3], "workers": 2, "pool": "train", "activeDeadlineSeconds": 60}
-    assert policy == {"version": in_pod.POLICY_VERSION, **wanted}
+    expected_policy = {"maxRestarts": 4, "noRetryExitCodes": [3], "workers": 2, "pool": "train", "activeDeadlineSeconds": 60}
+    assert policy == {"version": in_pod.POLICY_VERSION, **expected_policy}
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -104,7 +106,7 @@ def test_kubernetes_backoff_limit_exceeds_the_controllers_restart_limit(launcher
 
 def test_controller_enforces_deadline_of_standalone_job() -> None:
     pieces = rendered(launcher="standalone", activeDeadlineSeconds=60)
-    assert all("activeDeadlineSeconds" not in one["spec"] for one in filter_by_kind(pieces, "Job"))
+    assert all("activeDeadlineSeconds" not in job["spec"] for job in filter_by_kind(pieces, "Job"))
 
 
 # --- setup -------------------------------------------------------------------------------------------------------------
@@ -114,20 +116,22 @@ def test_controller_enforces_deadline_of_standalone_job() -> None:
 def test_setup_runs_as_separate_job_with_its_own_resources_and_deadline(launcher: str) -> None:
     more = {"setupResources": {"cpu": "4", "memory": "8Gi"}, "setupDeadlineSeconds": 600}
     pieces = rendered(launcher=launcher, setup=["pip", "install"], **more)
-    made = next(one for one in filter_by_kind(pieces, "Job") if one["metadata"]["name"] == "mnist-setup")
-    assert made["spec"]["activeDeadlineSeconds"] == 600
-    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
-    (container,) = made["spec"]["template"]["spec"]["containers"]
+    setup_job = next(job for job in filter_by_kind(pieces, "Job") if job["metadata"]["name"] == "mnist-setup")
+    assert setup_job["spec"]["activeDeadlineSeconds"] == 600
+    assert setup_job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
+    (container,) = setup_job["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"] == {"cpu": "4", "memory": "8Gi"}
-    others = [piece for piece in pieces if piece is not made]
-    assert "install" not in json.dumps(others)
+    other_pieces = [piece for piece in pieces if piece is not setup_job]
+    assert "install" not in json.dumps(other_pieces)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_stay_out_of_the_queue_until_setup_ends(launcher: str) -> None:
     pieces = rendered(launcher=launcher, setup=["true"])
     assert pieces[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == HELD_QUEUE
-    assert [one["spec"]["replicas"] for one in filter_by_kind(pieces, "StatefulSet")] == ([0] if launcher == "standalone" else [])
+    assert [stateful_set["spec"]["replicas"] for stateful_set in filter_by_kind(pieces, "StatefulSet")] == (
+        [0] if launcher == "standalone" else []
+    )
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -143,60 +147,62 @@ def make_setup_job(*conditions: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_held_job(launcher: str, queue: str | None) -> dict[str, Any]:
-    found = make_main_object(launcher, {"hold": {"queue": queue}})
-    found["metadata"]["labels"][QUEUE_LABEL] = HELD_QUEUE
-    found["spec"] |= {"runPolicy": {"suspend": True}} if launcher == "mpijob" else {"suspend": True}
-    return found
+    manifest = make_main_object(launcher, {"hold": {"queue": queue}})
+    manifest["metadata"]["labels"][QUEUE_LABEL] = HELD_QUEUE
+    manifest["spec"] |= {"runPolicy": {"suspend": True}} if launcher == "mpijob" else {"suspend": True}
+    return manifest
 
 
 def test_a_job_waits_for_its_setup() -> None:
-    seen = Controlled()
-    assert seen.look(make_job(make_held_job("mpijob", "jobs"), [], setup=make_setup_job()), 5) == []
-    assert seen["phase"] == "Setup"
+    controlled = Controlled()
+    assert controlled.look(make_job(make_held_job("mpijob", "jobs"), [], setup=make_setup_job()), 5) == []
+    assert controlled["phase"] == "Setup"
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
-    seen = Controlled()
+    controlled = Controlled()
     done = make_job(make_held_job(launcher, "jobs"), [], setup=make_setup_job(make_condition("Complete", 40)))
-    (action,) = seen.look(done, 41)
+    (action,) = controlled.look(done, 41)
     assert isinstance(action, Change)
     assert action.values == {"metadata": {"labels": {QUEUE_LABEL: "jobs"}}}
-    assert seen["setup"]["outcome"] == "Succeeded"
+    assert controlled["setup"]["outcome"] == "Succeeded"
 
 
 def test_without_a_queue_a_job_starts_after_its_setup() -> None:
-    seen = Controlled()
-    (action,) = seen.look(make_job(make_held_job("torchrun", None), [], setup=make_setup_job(make_condition("Complete", 40))), 41)
+    controlled = Controlled()
+    (action,) = controlled.look(
+        make_job(make_held_job("torchrun", None), [], setup=make_setup_job(make_condition("Complete", 40))), 41
+    )
     assert isinstance(action, Change)
     assert action.values == {"spec": {"suspend": False}}
 
 
 def test_workers_without_an_operator_start_after_setup() -> None:
-    seen = Controlled()
+    controlled = Controlled()
     workers_set = {"metadata": {"name": "train-worker"}, "spec": {"replicas": 0}}
     done = make_job(
         make_held_job("standalone", "jobs"), [], setup=make_setup_job(make_condition("Complete", 40)), workers_set=workers_set
     )
-    first, _ = seen.look(done, 41)
+    first, _ = controlled.look(done, 41)
     assert isinstance(first, Change)
     assert first.values == {"spec": {"replicas": 2}}
 
 
 def test_a_released_job_is_not_released_again() -> None:
-    seen = Controlled()
+    controlled = Controlled()
     released = make_main_object("mpijob", {"hold": {"queue": "jobs"}})
     released["metadata"]["labels"][QUEUE_LABEL] = "jobs"
-    assert seen.look(make_job(released, [], setup=make_setup_job(make_condition("Complete", 40))), 41) == []
+    assert controlled.look(make_job(released, [], setup=make_setup_job(make_condition("Complete", 40))), 41) == []
 
 
 def test_a_failed_setup_fails_the_job() -> None:
-    seen = Controlled()
+    controlled = Controlled()
     failed = make_setup_job(make_condition("Failed", 40, "Job has reached the specified backoff limit"))
-    (action,) = seen.look(make_job(make_held_job("mpijob", "jobs"), [], setup=failed), 41)
+    (action,) = controlled.look(make_job(make_held_job("mpijob", "jobs"), [], setup=failed), 41)
     message = "setup failed: Job has reached the specified backoff limit"
     assert action == FailJob("mpi-jobs", "train-launcher", "SetupFailed", message, was_started=False)
-    assert seen["verdict"]["message"] == message
+    assert controlled["verdict"]["message"] == message
 
 
 @pytest.mark.parametrize("was_started", [True, False])
@@ -223,9 +229,9 @@ def find_problems(**more: Any) -> list[str]:
 
 def test_setup_requires_a_writable_volume() -> None:
     fix = "Add a volume without readOnly to volumes, or remove setup."
-    wanted = [f"setup: needs a writable volume: only what it writes to volumes reaches the ranks. {fix}"]
-    assert find_problems(setup=["true"], volumes=[]) == wanted
-    assert find_problems(setup=["true"], volumes=[{"name": "shared", "readOnly": True}]) == wanted
+    expected_problems = [f"setup: needs a writable volume: only what it writes to volumes reaches the ranks. {fix}"]
+    assert find_problems(setup=["true"], volumes=[]) == expected_problems
+    assert find_problems(setup=["true"], volumes=[{"name": "shared", "readOnly": True}]) == expected_problems
     assert find_problems(setup=["true"]) == find_problems(volumes=[]) == []
 
 

@@ -41,7 +41,7 @@ class Lists:
         return iter(())
 
 
-def run_mirror(found: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> list[float]:
+def run_mirror(cache: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> list[float]:
     """Run a mirror's thread until it has paused that often, and return the pauses."""
     slept: list[float] = []
 
@@ -52,8 +52,8 @@ def run_mirror(found: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> l
 
     monkeypatch.setattr(mirror.time, "sleep", record_sleep)
     with pytest.raises(Ended):
-        found.run()
-    return [one for one in slept if one]
+        cache.run()
+    return [pause for pause in slept if pause]
 
 
 def make_mirror(*answers: Any, trim: Any = dict) -> Mirror:
@@ -65,24 +65,24 @@ def make_mirror(*answers: Any, trim: Any = dict) -> Mirror:
 def test_watch_cache_recovers_after_an_error_and_is_unsynced_until_then(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = make_mirror({"one": {}}, error, {"one": {}, "two": {}})
-    found.is_synced.set()
-    api: Any = found._api
+    cache = make_mirror({"one": {}}, error, {"one": {}, "two": {}})
+    cache.is_synced.set()
+    api: Any = cache._api
     api.watch = lambda path, query: (_ for _ in ()).throw(error)
-    run_mirror(found, monkeypatch, 3)
-    assert not found.is_synced.is_set() and [one["metadata"]["uid"] for one in found.objects()] == ["one"]
+    run_mirror(cache, monkeypatch, 3)
+    assert not cache.is_synced.is_set() and [cached_object["metadata"]["uid"] for cached_object in cache.objects()] == ["one"]
     api.watch = lambda path, query: iter(())
-    run_mirror(found, monkeypatch, 2)
-    assert found.is_synced.is_set() and len(found.objects()) == 2
+    run_mirror(cache, monkeypatch, 2)
+    assert cache.is_synced.is_set() and len(cache.objects()) == 2
 
 
 def test_unreadable_object_does_not_hide_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trim_object(found: Any) -> Any:
-        return {**found, "data": found["data"]["key"]}
+    def trim_object(manifest: Any) -> Any:
+        return {**manifest, "data": manifest["data"]["key"]}
 
-    found = make_mirror({"bad": {}, "good": {"key": 1}}, trim=trim_object)
-    run_mirror(found, monkeypatch, 2)
-    assert [one["metadata"]["uid"] for one in found.objects()] == ["good"] and found.is_synced.is_set()
+    cache = make_mirror({"bad": {}, "good": {"key": 1}}, trim=trim_object)
+    run_mirror(cache, monkeypatch, 2)
+    assert [cached_object["metadata"]["uid"] for cached_object in cache.objects()] == ["good"] and cache.is_synced.is_set()
 
 
 def test_watch_cache_pauses_between_watches_and_after_expired_resource_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +103,12 @@ def test_health_check_covers_every_thread(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Leader, "release", lambda self, now: None, raising=False)
     world.controller.run()
     threads = [*world.controller._cluster._mirrors.values(), world.controller._cluster._nodes]
-    hearts = [*(one.heart for one in threads), world.controller._following._logs.heart]
+    hearts = [*(thread.heart for thread in threads), world.controller._following._logs.heart]
     assert len(hearts) == 14 and world.health.is_alive
     now[0] = 10_000.0
     for silent in hearts:
-        for one in hearts:
-            one.beat()
+        for heart in hearts:
+            heart.beat()
         world.health.beat()
         assert world.health.is_alive
         silent._last = 0.0
@@ -126,11 +126,11 @@ def test_unreadable_log_does_not_block_other_logs() -> None:
             return b"2026-11-23T12:00:00Z step 1\n"
 
     api: Any = Server()
-    found = Following(api)._logs
+    logs = Following(api)._logs
     sources = {name: Source("team-a", name, name, "launcher", "") for name in ("bad", "good")}
-    found.follow(sources)
-    found.read_all()
-    assert [text for _, text in found.take(sources["good"]).lines] == ["step 1"]
+    logs.follow(sources)
+    logs.read_all()
+    assert [text for _, text in logs.take(sources["good"]).lines] == ["step 1"]
 
 
 PODS = "api/v1/namespaces/{}/pods/{}"
@@ -193,10 +193,10 @@ class SlowWorld(World):
         monkeypatch.setattr(controller.time, "monotonic", lambda: self.now)
         self.server.refuse = self._refuse_reads
         for number in range(5):
-            found = copy.deepcopy(self.make_job("team-a"))
-            found["metadata"] |= {"name": f"other-{number}", "uid": f"{number}-uid"}
-            found["metadata"]["labels"]["gpumpi.io/job"] = f"other-{number}"
-            self.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
+            job = copy.deepcopy(self.make_job("team-a"))
+            job["metadata"] |= {"name": f"other-{number}", "uid": f"{number}-uid"}
+            job["metadata"]["labels"]["gpumpi.io/job"] = f"other-{number}"
+            self.server.add("apis/batch/v1/namespaces/team-a/jobs", job)
 
     def _refuse_reads(self, method: str, url: str) -> int | None:
         if method == "GET" or "/team-a/" not in url:
@@ -205,7 +205,7 @@ class SlowWorld(World):
         return 500
 
     def count_changes(self, namespace: str) -> int:
-        return sum(parse_namespace(one) == namespace for one in self.server.changes)
+        return sum(parse_namespace(change) == namespace for change in self.server.changes)
 
 
 def test_a_slow_namespace_delays_others_by_one_request_per_round(monkeypatch: pytest.MonkeyPatch) -> None:

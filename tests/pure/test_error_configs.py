@@ -25,8 +25,8 @@ def make_complete_facts(settings: Settings) -> Facts:
     """Return the facts of an account in which every resource that the stack refers to exists."""
     by_id = {pool.reservation_id: pool for pool in settings.pools if pool.reservation_id}
     reservations = {
-        one: CapacityReservation(
-            one,
+        reservation_id: CapacityReservation(
+            reservation_id,
             "capacity-block" if pool.capacity.kind == "capacity-block" else "default",
             "active",
             pool.instance_type,
@@ -34,7 +34,7 @@ def make_complete_facts(settings: Settings) -> Facts:
             16,
             16,
         )
-        for one, pool in by_id.items()
+        for reservation_id, pool in by_id.items()
     }
     overrides = settings.eks.addon_versions if settings.is_eks else {}
     return account_facts(
@@ -95,17 +95,17 @@ def test_full_config_files_cover_every_setting() -> None:
 
         from infra.config.models import list_leaf_types
 
-        found = set()
+        aliases = set()
         for field in model.model_fields.values():
             if field.exclude:
                 continue
-            found.add(field.alias)
+            aliases.add(field.alias)
             for leaf in list_leaf_types(field.annotation):
                 for inner in (leaf, *getattr(leaf, "__args__", ())):
-                    for one in list_leaf_types(inner):
-                        if isinstance(one, type) and issubclass(one, BaseModel):
-                            found |= list_settable_fields(one)
-        return found
+                    for leaf_type in list_leaf_types(inner):
+                        if isinstance(leaf_type, type) and issubclass(leaf_type, BaseModel):
+                            aliases |= list_settable_fields(leaf_type)
+        return aliases
 
     def list_used_keys(value: object) -> set[str]:
         if isinstance(value, dict):

@@ -22,28 +22,28 @@ __all__ = ["aws_account", "aws_credentials", "set_answer"]
 @pytest.mark.usefixtures("aws_account")
 def test_facts_of_a_new_stack_are_gathered(set_answer: Callable[..., None]) -> None:
     set_answer(**IDENTITY, **OFFERED)
-    found = gather_facts(settings(pool(instance_type="p5.48xlarge")))
-    assert found.caller == Caller(ACCOUNT, USER, USER)
-    assert (found.region, found.partition) == (REGION, "aws")
-    assert found.zones[0] == Zone("us-west-2a", "usw2-az2")
-    assert [zone.name for zone in found.zones] == ["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"]
-    assert sorted(found.instance_types) == ["m7i.large", "p5.48xlarge"]
-    assert found.instance_types["p5.48xlarge"].efa_maximum == 32
-    assert "us-west-2a" in found.offerings["p5.48xlarge"]
-    assert found.type_names == frozenset(), "the list of all types must be read only for an unknown type"
-    assert found.quotas == {"L-417A185B": 96.0, "L-1216C47A": 96.0}
-    assert found.kubernetes_versions == ("1.9", "1.35", "1.36")
-    assert (found.existing.cluster_version, found.existing.zones, found.existing.pools) == (None, (), {})
-    assert (found.vpc, found.subnets, found.efs, found.not_found) == (None, {}, {}, frozenset())
-    assert found.unchecked == {}
+    facts = gather_facts(settings(pool(instance_type="p5.48xlarge")))
+    assert facts.caller == Caller(ACCOUNT, USER, USER)
+    assert (facts.region, facts.partition) == (REGION, "aws")
+    assert facts.zones[0] == Zone("us-west-2a", "usw2-az2")
+    assert [zone.name for zone in facts.zones] == ["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"]
+    assert sorted(facts.instance_types) == ["m7i.large", "p5.48xlarge"]
+    assert facts.instance_types["p5.48xlarge"].efa_maximum == 32
+    assert "us-west-2a" in facts.offerings["p5.48xlarge"]
+    assert facts.type_names == frozenset(), "the list of all types must be read only for an unknown type"
+    assert facts.quotas == {"L-417A185B": 96.0, "L-1216C47A": 96.0}
+    assert facts.kubernetes_versions == ("1.9", "1.35", "1.36")
+    assert (facts.existing.cluster_version, facts.existing.zones, facts.existing.pools) == (None, (), {})
+    assert (facts.vpc, facts.subnets, facts.efs, facts.not_found) == (None, {}, {}, frozenset())
+    assert facts.unchecked == {}
 
 
 @pytest.mark.usefixtures("aws_account")
 def test_unknown_instance_type_returns_all_type_names(set_answer: Callable[..., None]) -> None:
     set_answer(**IDENTITY, **OFFERED)
-    found = gather_facts(settings(pool(instance_type="g5.*")))
-    assert sorted(found.instance_types) == ["m7i.large"], "a name must not act as a wildcard"
-    assert {"g5.xlarge", "p5.48xlarge"} <= found.type_names
+    facts = gather_facts(settings(pool(instance_type="g5.*")))
+    assert sorted(facts.instance_types) == ["m7i.large"], "a name must not act as a wildcard"
+    assert {"g5.xlarge", "p5.48xlarge"} <= facts.type_names
 
 
 @pytest.mark.usefixtures("aws_account")
@@ -77,13 +77,13 @@ def test_an_existing_vpc_is_read(set_answer: Callable[..., None]) -> None:
     client = boto3.client("ec2", REGION)
     vpc_id, private, public = create_network(client)
     client.associate_vpc_cidr_block(VpcId=vpc_id, CidrBlock="100.64.0.0/16")
-    found = gather_facts(settings(network={"vpcId": vpc_id, "subnetIds": [private, public, subnet_id("a")]}))
-    assert found.vpc == Vpc(vpc_id, ("10.9.0.0/16", "100.64.0.0/16"), dns_support=True, dns_hostnames=False)
-    assert found.subnets == {
+    facts = gather_facts(settings(network={"vpcId": vpc_id, "subnetIds": [private, public, subnet_id("a")]}))
+    assert facts.vpc == Vpc(vpc_id, ("10.9.0.0/16", "100.64.0.0/16"), dns_support=True, dns_hostnames=False)
+    assert facts.subnets == {
         private: Subnet(private, vpc_id, "us-west-2a", "10.9.0.0/24", 251, is_public=False, has_route_out=False),
         public: Subnet(public, vpc_id, "us-west-2b", "10.9.1.0/24", 251, is_public=True, has_route_out=False),
     }
-    assert found.not_found == {subnet_id("a")}
+    assert facts.not_found == {subnet_id("a")}
 
 
 @pytest.mark.usefixtures("aws_account")
@@ -93,7 +93,7 @@ def test_subnet_without_route_table_uses_the_main_table() -> None:
     main = next(
         table["RouteTableId"]
         for table in client.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["RouteTables"]
-        if any(one.get("Main") for one in table["Associations"])
+        if any(association.get("Main") for association in table["Associations"])
     )
     gateway = client.describe_internet_gateways(Filters=[{"Name": "attachment.vpc-id", "Values": [vpc_id]}])
     gateway_id = gateway["InternetGateways"][0]["InternetGatewayId"]
@@ -106,7 +106,10 @@ def test_subnet_without_route_table_uses_the_main_table() -> None:
 def test_route_to_gateway_or_appliance_counts_as_egress_but_blackhole_does_not() -> None:
     def has_route_out(**route: str) -> bool:
         table = {"VpcId": "vpc-1", "Associations": [{"Main": True}], "Routes": [{"State": "active", **route}]}
-        return any(ec2._leaves_vpc(one) for one in ec2._find_subnet_routes({"VpcId": "vpc-1", "SubnetId": "subnet-1"}, [table]))
+        return any(
+            ec2._leaves_vpc(route_entry)
+            for route_entry in ec2._find_subnet_routes({"VpcId": "vpc-1", "SubnetId": "subnet-1"}, [table])
+        )
 
     assert all(has_route_out(**{target: "some-id"}) for target in ("NatGatewayId", "TransitGatewayId", "NetworkInterfaceId"))
     assert has_route_out(GatewayId="vgw-1") and has_route_out(VpcPeeringConnectionId="pcx-1")
@@ -138,13 +141,13 @@ this process.
 def test_admins_are_looked_up_in_iam(set_answer: Callable[..., None]) -> None:
     set_answer(**IDENTITY, **OFFERED)
     iam = boto3.client("iam", REGION)
-    found = iam.create_role(RoleName="Ops", Path="/team/", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
-    account_id = found.split(":")[4]
+    role_arn = iam.create_role(RoleName="Ops", Path="/team/", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
+    account_id = role_arn.split(":")[4]
     set_answer(GetCallerIdentity={"Account": account_id, "Arn": USER, "UserId": "AIDA"})
     moved, gone = f"arn:aws:iam::{account_id}:role/Ops", f"arn:aws:iam::{account_id}:user/nobody"
     foreign = "arn:aws:iam::999999999999:role/Admin"
-    facts = gather_facts(settings(target={"admins": [found, moved, gone, foreign]}))
-    assert (facts.admins, facts.not_found) == ({found: found, moved: found}, {gone})
+    facts = gather_facts(settings(target={"admins": [role_arn, moved, gone, foreign]}))
+    assert (facts.admins, facts.not_found) == ({role_arn: role_arn, moved: role_arn}, {gone})
 
 
 @pytest.mark.usefixtures("aws_account")
@@ -217,7 +220,11 @@ def test_unreadable_mount_target_security_groups_fail_only_stacks_that_add_rules
     else:
         facts = gather_facts(stack)
         assert facts.efs[file_system].admitted is None
-        assert [one for one in facts.unchecked_sentences if one.startswith(f"security groups of {file_system}'s mount targets: ")]
+        assert [
+            sentence
+            for sentence in facts.unchecked_sentences
+            if sentence.startswith(f"security groups of {file_system}'s mount targets: ")
+        ]
 
 
 @pytest.mark.usefixtures("aws_account")
@@ -228,7 +235,7 @@ def test_missing_resources_are_reported(set_answer: Callable[..., None]) -> None
         DescribePlacementGroups={"PlacementGroups": []},
         DescribeCapacityReservations="InvalidCapacityReservationId.NotFound",
     )
-    found = gather_facts(
+    facts = gather_facts(
         settings(
             pool("a", amiId=IMAGE, placementGroup="mine"),
             pool("b", capacity={"kind": "targeted-odcr", "reservationId": RESERVATION}),
@@ -236,7 +243,7 @@ def test_missing_resources_are_reported(set_answer: Callable[..., None]) -> None
             storage={"efs": {"fileSystemId": FILE_SYSTEM}},
         )
     )
-    assert found.not_found == {IMAGE, "mine", RESERVATION, VPC, subnet_id("a"), subnet_id("b"), FILE_SYSTEM}
+    assert facts.not_found == {IMAGE, "mine", RESERVATION, VPC, subnet_id("a"), subnet_id("b"), FILE_SYSTEM}
 
 
 @pytest.mark.parametrize(
@@ -324,6 +331,6 @@ def test_the_caller_is_resolved_to_a_user_or_role(
 ) -> None:
     set_answer(GetCallerIdentity={"Account": ACCOUNT, "Arn": arn}, GetRole={"Role": {"Arn": principal}}, **OFFERED)
     assert account.parse_role_name(arn) == role
-    found = gather_facts(settings())
-    assert found.caller.principal_arn == principal
-    assert found.caller.is_root is arn.endswith(":root")
+    facts = gather_facts(settings())
+    assert facts.caller.principal_arn == principal
+    assert facts.caller.is_root is arn.endswith(":root")

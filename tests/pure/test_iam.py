@@ -63,8 +63,8 @@ def test_every_iam_policy_in_infra_is_tested_here() -> None:
     written = {
         name
         for module in MODULES
-        for name, one in vars(module).items()
-        if callable(one) and getattr(one, "__module__", "") == module.__name__ and not isinstance(one, type)
+        for name, member in vars(module).items()
+        if callable(member) and getattr(member, "__module__", "") == module.__name__ and not isinstance(member, type)
     }
     assert {name for name in written if not name.startswith("_")} - helpers == set(ALL)
 

@@ -38,8 +38,8 @@ class Rendered:
 
     def container(self, role: str) -> Mapping[str, Any]:
         roles = self.roles
-        found: Mapping[str, Any] = roles.get(role, roles["Worker"])["template"]["spec"]["containers"][0]
-        return found
+        main_container: Mapping[str, Any] = roles.get(role, roles["Worker"])["template"]["spec"]["containers"][0]
+        return main_container
 
     @property
     def command(self) -> list[str]:
@@ -57,12 +57,12 @@ class Rendered:
 
     def env(self, role: str) -> dict[str, dict[str, Any]]:
         """Return a role's environment variables, keyed by name. As in Kubernetes, the last duplicate wins."""
-        return {one["name"]: one for one in self.container(role)["env"]}
+        return {variable["name"]: variable for variable in self.container(role)["env"]}
 
     @property
     def limits(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.container("Worker")["resources"]["limits"]
-        return found
+        worker_limits: Mapping[str, str] = self.container("Worker")["resources"]["limits"]
+        return worker_limits
 
 
 def rendered(imported: Imported) -> Rendered:
@@ -120,10 +120,10 @@ def list_expected_commands(documents: Sequence[Mapping[str, Any]], named: Named)
 
 def check_variables(document: Mapping[str, Any], job: Rendered, named: Named) -> None:
     for role, path in find_main_containers(document).items():
-        for number, one in enumerate(value_at(document, path).get("env", [])):
-            key = "value" if "value" in one else "valueFrom"
+        for number, variable in enumerate(value_at(document, path).get("env", [])):
+            key = "value" if "value" in variable else "valueFrom"
             if (*path, "env", number, key) not in named:
-                assert job.env(role).get(one["name"], {}).get(key) == one[key], (role, one)
+                assert job.env(role).get(variable["name"], {}).get(key) == variable[key], (role, variable)
 
 
 def check_resources(document: Mapping[str, Any], job: Rendered, named: Named) -> None:
@@ -198,11 +198,11 @@ def test_every_manifest_field_is_imported_or_reported(documents: list[dict[str, 
     named, job = Named(imported), rendered(imported)
     for words in list_expected_commands(documents, named):
         assert not words or job.command[-len(words) :] == words
-    kept = {str(value_at(imported.draft.values, path)) for path in list_leaves(imported.draft.values)}
+    imported_values = {str(value_at(imported.draft.values, path)) for path in list_leaves(imported.draft.values)}
     for document in documents:
         check_variables(document, job, named)
         check_resources(document, job, named)
-        lost = [path for path, value in list_other_values(document, named) if str(value) not in kept]
+        lost = [path for path, value in list_other_values(document, named) if str(value) not in imported_values]
         assert lost == []
     check_worker_counts(documents, job, named)
 
@@ -218,7 +218,7 @@ def test_every_batch_script_setting_is_imported_or_reported(options: dict[str, A
     assert {text for path, text in named if path == where} == {f"srun {option}" for option in of_srun}
     numbers = {name: int(str(value).rpartition(":")[2]) for name, value in options.items() if name in SIZES}
     tasks = job.slots if "slots" in imported.draft.values else 1
-    found = {
+    imported_sizes = {
         "nodes": job.workers,
         "ntasks": job.workers * tasks,
         "ntasks-per-node": tasks,
@@ -231,8 +231,10 @@ def test_every_batch_script_setting_is_imported_or_reported(options: dict[str, A
         is_named = any(path == f"line {number}" and said.startswith(f"--{name}") for path, said in named)
         if is_named:
             continue
-        kept = found.get(name) == numbers.get(name, -1) or OTHERS.get(name, lambda *_: False)(imported.draft.values, value)
-        assert kept, text
+        is_imported = imported_sizes.get(name) == numbers.get(name, -1) or OTHERS.get(name, lambda *_: False)(
+            imported.draft.values, value
+        )
+        assert is_imported, text
 
 
 SIZES: Final = ("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task")

@@ -168,35 +168,35 @@ def test_every_pod_is_marked_as_not_safe_to_evict(more: dict[str, Any]) -> None:
 
 def _list_pod_templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     spec = manifest.get("spec", {})
-    found = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()]
-    return found + ([spec["template"]] if "template" in spec else [])
+    templates = [replica_spec["template"] for replica_spec in spec.get("mpiReplicaSpecs", {}).values()]
+    return templates + ([spec["template"]] if "template" in spec else [])
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
 def test_open_mpi_4_and_5_both_get_hostfile_and_slots(launcher: str) -> None:
-    told = read_environment(render_pods(launcher=launcher)["launcher"])
+    environment = read_environment(render_pods(launcher=launcher)["launcher"])
     for prefix in ("OMPI_MCA_orte", "PRTE_MCA_prte"):
-        assert told[f"{prefix}_default_hostfile"] == "/etc/mpi/hostfile"
-        assert told[f"{prefix}_set_default_slots"] == "4"
+        assert environment[f"{prefix}_default_hostfile"] == "/etc/mpi/hostfile"
+        assert environment[f"{prefix}_set_default_slots"] == "4"
 
 
 def test_pool_with_efa_requires_efa_in_its_jobs() -> None:
-    told = read_environment(render_pods(pool="train")["launcher"])
-    assert told["OMPI_MCA_pml"] == "cm" and told["OMPI_MCA_mtl_ofi_provider_include"] == "efa"
+    environment = read_environment(render_pods(pool="train")["launcher"])
+    assert environment["OMPI_MCA_pml"] == "cm" and environment["OMPI_MCA_mtl_ofi_provider_include"] == "efa"
     worker = render_pods(pool="train")["worker"]["containers"][0]["resources"]["limits"]
     assert worker["vpc.amazonaws.com/efa"] == "4" and worker["hugepages-2Mi"] == "10256Mi" and worker["nvidia.com/gpu"] == "8"
 
 
 def test_worker_with_half_of_the_gpus_gets_half_of_the_node() -> None:
     limits = render_pods(pool="train", gpusPerWorker=4)["worker"]["containers"][0]["resources"]["limits"]
-    wanted = {
+    expected_limits = {
         "cpu": "47500m",
         "memory": "500000Mi",
         "nvidia.com/gpu": "4",
         "vpc.amazonaws.com/efa": "2",
         "hugepages-2Mi": "5128Mi",
     }
-    assert limits == wanted
+    assert limits == expected_limits
 
 
 def test_cpu_request_factor_reduces_only_the_cpu_request() -> None:
@@ -207,8 +207,8 @@ def test_cpu_request_factor_reduces_only_the_cpu_request() -> None:
 
 def list_images(described: ClusterDescription, image: str) -> set[str]:
     """Return the container images of jobs with every launcher."""
-    found = [pod for more in EVERY_KIND for pod in render_pods(described, image=image, setup=["true"], **more).values()]
-    return {container["image"] for pod in found for container in [*pod.get("initContainers", []), *pod["containers"]]}
+    pods = [pod for more in EVERY_KIND for pod in render_pods(described, image=image, setup=["true"], **more).values()]
+    return {container["image"] for pod in pods for container in [*pod.get("initContainers", []), *pod["containers"]]}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_every_pod_has_the_pull_secrets_of_its_image(
 ) -> None:
     for kind in EVERY_KIND:
         for role, pod in render_pods(make_cluster(image_pull_secrets=of_cluster), setup=["true"], **kind, **more).items():
-            assert [one["name"] for one in pod.get("imagePullSecrets", [])] == expected, role
+            assert [secret["name"] for secret in pod.get("imagePullSecrets", [])] == expected, role
 
 
 def test_only_workers_have_gpus_and_no_pod_has_a_token() -> None:
@@ -306,10 +306,10 @@ def test_workers_on_a_node_never_request_more_than_its_capacity(workers: int, gp
 @given(hosts=st.sets(st.integers(0, 3), min_size=1), ranks=st.integers(1, 8))
 def test_mpirun_gets_only_the_selected_subset_of_hosts(hosts: set[int], ranks: int) -> None:
     described = make_cluster(pools=(*make_cluster().pools[:2], SMALL.model_copy(update={"max_size": 4})))
-    wanted = {"workers": 4, "hosts": sorted(hosts), "ranks": min(ranks, 4 * len(hosts))}
-    line = render_pods(described, **wanted)["launcher"]["containers"][0]["command"]
-    told = line[line.index("--host") + 1].split(",")
-    assert told == [f"mnist-worker-{number}.mnist.mpi-jobs.svc:4" for number in sorted(hosts)]
+    selection = {"workers": 4, "hosts": sorted(hosts), "ranks": min(ranks, 4 * len(hosts))}
+    line = render_pods(described, **selection)["launcher"]["containers"][0]["command"]
+    listed_hosts = line[line.index("--host") + 1].split(",")
+    assert listed_hosts == [f"mnist-worker-{number}.mnist.mpi-jobs.svc:4" for number in sorted(hosts)]
 
 
 def test_user_cannot_override_variables_read_by_the_launcher() -> None:
@@ -317,8 +317,8 @@ def test_user_cannot_override_variables_read_by_the_launcher() -> None:
     launchers read.
     """
     for implementation in ("OpenMPI", "Intel", "MPICH"):
-        told = read_environment(render_pods(mpiImplementation=implementation)["launcher"])
-        plumbing = {name for name in told if "hostfile" in name.lower() or "HOST_FILE" in name or "slots" in name}
+        environment = read_environment(render_pods(mpiImplementation=implementation)["launcher"])
+        plumbing = {name for name in environment if "hostfile" in name.lower() or "HOST_FILE" in name or "slots" in name}
         assert plumbing and all(is_reserved_variable(name) for name in plumbing)
     assert (
         not is_reserved_variable("OMPI_MCA_pml")
@@ -349,5 +349,5 @@ if __name__ == "__main__":
 )
 def test_mpirun_behind_wrappers_such_as_env_and_timeout_is_not_nested(launcher: str, command: list[str], end: list[str]) -> None:
     there = render_pods(launcher=launcher, command=command)
-    found = there.get("launcher", there["worker"])["containers"][0]["command"]
-    assert found[-len(end) :] == end
+    rendered_command = there.get("launcher", there["worker"])["containers"][0]["command"]
+    assert rendered_command[-len(end) :] == end

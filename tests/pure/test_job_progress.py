@@ -84,15 +84,15 @@ def test_progress_file_must_be_on_a_writable_volume_of_the_job() -> None:
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_policy_contains_pattern_and_time_limit_in_seconds(launcher: str) -> None:
-    found, container = read_progress_policy(launcher, pattern=r"step (\d+)", within="2m")
-    assert found == {"pattern": r"step (\d+)", "within": 120, "ranksPerWorker": 8}
+    policy, container = read_progress_policy(launcher, pattern=r"step (\d+)", within="2m")
+    assert policy == {"pattern": r"step (\d+)", "within": 120, "ranksPerWorker": 8}
     assert "gpumpi-progress" not in container["command"][2]
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_pod_that_prints_the_job_log_also_prints_steps_from_the_file(launcher: str) -> None:
-    found, container = read_progress_policy(launcher, file="/shared/step", within="2m")
-    assert found["pattern"] == in_pods.PROGRESS_PATTERN
+    policy, container = read_progress_policy(launcher, file="/shared/step", within="2m")
+    assert policy["pattern"] == in_pods.PROGRESS_PATTERN
     assert container["command"][2].startswith(in_pods.read_source("progress_file.sh"))
     assert {"name": "GPUMPI_PROGRESS_FILE", "value": "/shared/step"} in container["env"]
 

@@ -168,12 +168,12 @@ def test_known_keys_stay_while_the_bucket_does_not_respond(
     for number, pod in enumerate(WORKERS):
         put_key(s3, pod, make_public_key(number))
     follow_bucket(peers, pod_folder, monkeypatch)
-    told = (pod_folder / "known_hosts").read_text()
+    known_hosts = (pod_folder / "known_hosts").read_text()
     for listed in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         s3.delete_object(Bucket=BUCKET, Key=listed["Key"])
     s3.delete_bucket(Bucket=BUCKET)
     follow_bucket(peers, pod_folder, monkeypatch, looks=2)
-    assert (pod_folder / "known_hosts").read_text() == told
+    assert (pod_folder / "known_hosts").read_text() == known_hosts
     assert "cannot read the bucket" in capsys.readouterr().err
 
 

@@ -144,22 +144,22 @@ def list_containers(launcher: str, **more: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_every_pod_writes_a_stream_that_ends_with_its_name(launcher: str) -> None:
-    found = list_containers(launcher, setup=["true"])
-    assert len(found) > 1 or launcher == "torchrun"
-    for one in found:
-        values = {variable["name"]: variable.get("value") for variable in one["env"]}
+    containers = list_containers(launcher, setup=["true"])
+    assert len(containers) > 1 or launcher == "torchrun"
+    for container in containers:
+        values = {variable["name"]: variable.get("value") for variable in container["env"]}
         assert values["GPUMPI_LOG_GROUP"] == GROUP and values["GPUMPI_LOG_REGION"] == REGION
         namespace, name, _, pod = str(values["GPUMPI_LOG_STREAM"]).split("/")
         assert (namespace, name, pod) == ("mpi-jobs", "mnist", "$(GPUMPI_LOG_POD)")
-        assert "send-log.py" in one["command"][2]
+        assert "send-log.py" in container["command"][2]
 
 
 def test_logs_sent_to_cloudwatch_are_not_copied_to_the_volume(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     place = places.choose_storage(placed(make_logged_cluster()), tmp_path, 200)
-    for one in (pod["containers"][0] for pod in render_pods(make_logged_cluster(), place.storage).values()):
-        assert one["workingDir"].startswith("/shared/.gpumpi/jobs/mpi-jobs/mnist.")
-        assert [variable["value"] for variable in one["env"] if variable["name"] == "GPUMPI_LOG"] == ["/tmp/log"]
+    for container in (pod["containers"][0] for pod in render_pods(make_logged_cluster(), place.storage).values()):
+        assert container["workingDir"].startswith("/shared/.gpumpi/jobs/mpi-jobs/mnist.")
+        assert [variable["value"] for variable in container["env"] if variable["name"] == "GPUMPI_LOG"] == ["/tmp/log"]
 
 
 # --- in the pod --------------------------------------------------------------------------------------------------------

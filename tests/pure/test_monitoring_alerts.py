@@ -158,7 +158,10 @@ def test_alert_fires_during_a_fault_and_then_resolves(cases: Sequence[Case], tmp
 
 def test_known_fault_raises_its_own_alert_instead_of_the_generic_alert(tmp_path: Path) -> None:
     series = {**GPU, **problem_count_series("NvidiaXID79Error", SINCE_THE_FAULT)}
-    quiet = [{"alertname": one, "eval_time": "20m", "exp_alerts": []} for one in (CATCH_ALL, "NvidiaXID74Error", "NodeNotReady")]
+    quiet = [
+        {"alertname": alert_name, "eval_time": "20m", "exp_alerts": []}
+        for alert_name in (CATCH_ALL, "NvidiaXID74Error", "NodeNotReady")
+    ]
     case = {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],

@@ -18,7 +18,9 @@ from localcloud.processes import ROOT
 WHEEL = Pin("thing_version", "4.1.0", "a file", "PyPI", "thing")
 MODULE = Pin("tool: example.com/tool", "v1.0.0", "a file", "Go", "example.com/tool")
 FILES = {
-    "/simple/thing/": "".join(f'<a href="thing-{one}-py3-none-any.whl">{one}</a>' for one in ("4.1.0", "4.2.0", "5.0.0")),
+    "/simple/thing/": "".join(
+        f'<a href="thing-{wheel_version}-py3-none-any.whl">{wheel_version}</a>' for wheel_version in ("4.1.0", "4.2.0", "5.0.0")
+    ),
     "/example.com/tool/@v/list": "v1.0.0\nv1.2.0\n",
     "/example.com/tool/@v/v1.2.0.info": json.dumps({"Version": "v1.2.0", "Time": "2026-09-03T10:00:00Z"}),
     "/example.com/tool/@v/v1.2.0.mod": "module example.com/tool\n",
@@ -77,9 +79,9 @@ def test_newest_version_is_unknown_with_the_reason_if_the_registry_is_unreachabl
     pin: Pin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure_registries(monkeypatch, tmp_path, "http://127.0.0.1:9")  # nothing listens on port 9 (discard)
-    found = outdated.build_line(pin)
-    assert (found.newest, found.date) == ("unknown", "")
-    assert found.source == f"{pin.registry}: {pin.package}: connection refused"
+    line = outdated.build_line(pin)
+    assert (line.newest, line.date) == ("unknown", "")
+    assert line.source == f"{pin.registry}: {pin.package}: connection refused"
 
 
 @pytest.mark.parametrize(
@@ -92,20 +94,20 @@ def test_newest_version_is_unknown_with_the_reason_if_the_registry_is_unreachabl
     ids=["pip", "go", "series"],
 )
 def test_package_missing_from_the_registry_has_unknown_newest_version(pin: Pin, reason: str, registries: str) -> None:
-    found = outdated.build_line(pin)
-    assert (found.newest, found.source) == ("unknown", f"{pin.registry}: {pin.package}: {reason}")
+    line = outdated.build_line(pin)
+    assert (line.newest, line.source) == ("unknown", f"{pin.registry}: {pin.package}: {reason}")
 
 
 def test_newest_version_is_unknown_if_the_registry_lacks_the_pinned_version(registries: str) -> None:
-    found = outdated.build_line(Pin("tool", "v1.10.0", "a file", "Go", "example.com/tool"))
-    assert (found.newest, found.source) == ("unknown", "Go: example.com/tool: lists only v1.2.0, older than the pin")
+    line = outdated.build_line(Pin("tool", "v1.10.0", "a file", "Go", "example.com/tool"))
+    assert (line.newest, line.source) == ("unknown", "Go: example.com/tool: lists only v1.2.0, older than the pin")
 
 
 def test_pin_without_a_registry_uses_the_recorded_version_with_source_and_date() -> None:
     (efa,) = [pin for pin in collect_pins() if pin.name == "efa_version"]
-    found = outdated.build_line(efa)
-    assert (found.newest, found.date) == ("1.51.0", "2026-10-22")
-    assert "efa-changelog" in found.source
+    line = outdated.build_line(efa)
+    assert (line.newest, line.date) == ("1.51.0", "2026-10-22")
+    assert "efa-changelog" in line.source
 
 
 def test_every_pin_has_a_registry_or_a_source() -> None:
@@ -127,14 +129,14 @@ def test_every_version_pinned_by_infra_is_listed() -> None:
 
 
 def test_tools_and_requirements_are_listed() -> None:
-    found = {(pin.file, pin.name): pin.version for pin in collect_pins()}
-    assert found["localcloud/tools/kueue/go.mod", "kueue: sigs.k8s.io/kueue"] == versions.KUEUE
+    version_by_pin = {(pin.file, pin.name): pin.version for pin in collect_pins()}
+    assert version_by_pin["localcloud/tools/kueue/go.mod", "kueue: sigs.k8s.io/kueue"] == versions.KUEUE
     for file in sorted((ROOT / "localcloud" / "tools").glob("*/go.mod")):
-        listed = [name for path, name in found if path == str(file.relative_to(ROOT))]
+        listed = [name for path, name in version_by_pin if path == str(file.relative_to(ROOT))]
         assert listed or file.parent.name == "pause", f"{file}: no pin"
     for name in ("requirements.txt", "requirements-dev.txt"):
         lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-        assert len({one for path, one in found if path == name}) == len(lines)
+        assert len({pin_name for path, pin_name in version_by_pin if path == name}) == len(lines)
 
 
 def test_the_table_and_the_json_have_the_same_content(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,5 +145,5 @@ def test_the_table_and_the_json_have_the_same_content(capsys: pytest.CaptureFixt
     assert head.split() == ["pin", "version", "newest", "date", "source", "file"]
     assert outdated.main(["efa", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [one["pin"] for one in document] == [row.split()[0] for row in rows]
+    assert [entry["pin"] for entry in document] == [row.split()[0] for row in rows]
     assert set(document[0]) == {"pin", "version", "newest", "date", "source", "file"}

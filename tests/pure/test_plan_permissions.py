@@ -54,8 +54,8 @@ def list_needed_actions(settings: Settings) -> set[str]:
     }
     zones = frozenset((*ZONES, *settings.network.zone_names))
     types = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)}
-    known = account_facts(settings, offerings=dict.fromkeys(types, zones), **({"subnets": subnets} if subnets else {}))
-    return {action for need in list_needed_permissions(settings, known) for action in need.actions}
+    facts = account_facts(settings, offerings=dict.fromkeys(types, zones), **({"subnets": subnets} if subnets else {}))
+    return {action for need in list_needed_permissions(settings, facts) for action in need.actions}
 
 
 def list_allowed_actions(*names: str) -> set[str]:
@@ -93,24 +93,24 @@ def test_documented_policies_allow_every_permission_that_plan_checks(name: str) 
 
 
 def test_new_lustre_file_system_needs_permissions_for_fsx_and_its_s3_link() -> None:
-    found = list_needed_actions(load_stack("10-fsx-lustre"))
-    assert {"fsx:CreateFileSystem", "fsx:DeleteFileSystem", "fsx:CreateDataRepositoryAssociation"} <= found
-    assert not {one for one in list_needed_actions(load_stack("02-p4d-efa")) if one.startswith("fsx:")}
-    assert found <= list_allowed_actions("read", "up", "destroy")
+    needed_actions = list_needed_actions(load_stack("10-fsx-lustre"))
+    assert {"fsx:CreateFileSystem", "fsx:DeleteFileSystem", "fsx:CreateDataRepositoryAssociation"} <= needed_actions
+    assert not {action for action in list_needed_actions(load_stack("02-p4d-efa")) if action.startswith("fsx:")}
+    assert needed_actions <= list_allowed_actions("read", "up", "destroy")
 
 
 def test_capacity_block_pool_needs_scheduled_action_permissions() -> None:
-    wanted = load_stack("03-p5-capacity-block")
+    stack = load_stack("03-p5-capacity-block")
     start = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
-    [name] = [pool.reservation_id for pool in wanted.pools if pool.reservation_id]
+    [name] = [pool.reservation_id for pool in stack.pools if pool.reservation_id]
     block = CapacityReservation(
         *(name, "capacity-block", "scheduled", "p5.48xlarge", "us-west-2a", 2, 2), start=start, end=start + timedelta(days=1)
     )
-    found = {
+    needed_actions = {
         action
-        for need in list_needed_permissions(wanted, account_facts(wanted, reservations={name: block}))
+        for need in list_needed_permissions(stack, account_facts(stack, reservations={name: block}))
         for action in need.actions
     }
     scheduled = {"autoscaling:PutScheduledUpdateGroupAction", "autoscaling:DeleteScheduledAction"}
-    assert scheduled <= found - list_needed_actions(load_stack("02-p4d-efa"))
-    assert found <= list_allowed_actions("read", "up", "destroy")
+    assert scheduled <= needed_actions - list_needed_actions(load_stack("02-p4d-efa"))
+    assert needed_actions <= list_allowed_actions("read", "up", "destroy")

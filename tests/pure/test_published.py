@@ -32,10 +32,10 @@ def list_pinned_entries(value: Any, path: str = "") -> Iterator[tuple[str, Mappi
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_entry_has_a_source_and_a_date(name: str) -> None:
-    found = dict(list_pinned_entries(published.load_table(name)))
-    assert found
+    entries = dict(list_pinned_entries(published.load_table(name)))
+    assert entries
     assert [
-        path for path, entry in found.items() if not (entry.get("source") and str(entry.get("date", "")).startswith("20"))
+        path for path, entry in entries.items() if not (entry.get("source") and str(entry.get("date", "")).startswith("20"))
     ] == []
     leaves = list(published.load_table(name).values()) if name != "amis" else []
     tags = (entry for each in leaves for entry in each.get("versions", each).values())

@@ -334,9 +334,9 @@ def test_every_field_documents_the_effect_of_a_change() -> None:
                 described.append((f"{path}{name}", field.description or ""))
             for leaf in list_leaf_types(field.annotation):
                 for inner in getattr(leaf, "__args__", ()) or (leaf,):
-                    for one in list_leaf_types(inner):
-                        if isinstance(one, type) and issubclass(one, BaseModel) and one is not Job:
-                            described += list_fields(one, f"{path}{name}.")
+                    for leaf_type in list_leaf_types(inner):
+                        if isinstance(leaf_type, type) and issubclass(leaf_type, BaseModel) and leaf_type is not Job:
+                            described += list_fields(leaf_type, f"{path}{name}.")
         return described
 
     described = list_fields(Settings)

@@ -58,63 +58,67 @@ def list_mount_paths(container: dict[str, Any]) -> set[str]:
 
 SENT = "/shared/.gpumpi/jobs/mpi-jobs/mnist.1/workdir"
 PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dict[str, Any]], object]]] = {
-    "image": ({"image": "r.example.com/t:1"}, Storage(), lambda pod, one: one["image"] == "r.example.com/t:1"),
-    "env": ({"env": {"EPOCHS": "3"}}, Storage(), lambda pod, one: read_environment(one)["EPOCHS"] == "3"),
+    "image": ({"image": "r.example.com/t:1"}, Storage(), lambda pod, container: container["image"] == "r.example.com/t:1"),
+    "env": ({"env": {"EPOCHS": "3"}}, Storage(), lambda pod, container: read_environment(container)["EPOCHS"] == "3"),
     "secretEnv": (
         {"secretEnv": {"TOKEN": {"name": "login", "key": "token"}}},
         Storage(),
-        lambda pod, one: read_environment(one)["TOKEN"] == {"secretKeyRef": {"name": "login", "key": "token"}},
+        lambda pod, container: read_environment(container)["TOKEN"] == {"secretKeyRef": {"name": "login", "key": "token"}},
     ),
     "envFrom": (
         {"envFrom": [{"secretRef": {"name": "dataset"}, "prefix": "DATA_"}, {"configMapRef": {"name": "settings"}}]},
         Storage(),
-        lambda pod, one: [source.get("prefix") for source in one["envFrom"]] == ["DATA_", None],
+        lambda pod, container: [source.get("prefix") for source in container["envFrom"]] == ["DATA_", None],
     ),
-    "workingDir": ({"workingDir": "/shared/code"}, Storage(), lambda pod, one: one["workingDir"] == "/shared/code"),
+    "workingDir": ({"workingDir": "/shared/code"}, Storage(), lambda pod, container: container["workingDir"] == "/shared/code"),
     "volumes": (
         {"volumes": [{"name": "shared"}, {"name": "scratch.claim", "mountPath": "/scratch"}]},
         Storage(),
-        lambda pod, one: {"/shared", "/scratch", "/tmp"} <= list_mount_paths(one),
+        lambda pod, container: {"/shared", "/scratch", "/tmp"} <= list_mount_paths(container),
     ),
-    "volumes, by default": ({}, Storage(), lambda pod, one: {"/shared", "/tmp"} <= list_mount_paths(one)),
+    "volumes, by default": ({}, Storage(), lambda pod, container: {"/shared", "/tmp"} <= list_mount_paths(container)),
     "podOverrides.worker.volumes": (
         {"podOverrides": {"worker": {"volumes": [SETTINGS]}}},
         Storage(),
-        lambda pod, one: one["name"] == "launcher" or ("/etc/train" in list_mount_paths(one)),
+        lambda pod, container: container["name"] == "launcher" or ("/etc/train" in list_mount_paths(container)),
     ),
     "podOverrides.worker.volumes, in the pod": (
         {"podOverrides": {"worker": {"volumes": [SETTINGS]}}},
         Storage(),
-        lambda pod, one: one["name"] == "launcher" or {"name": "settings", "configMap": {"name": "settings"}} in pod["volumes"],
+        lambda pod, container: (
+            container["name"] == "launcher" or {"name": "settings", "configMap": {"name": "settings"}} in pod["volumes"]
+        ),
     ),
     "imagePullSecrets": (
         {"imagePullSecrets": ["login"]},
         Storage(),
-        lambda pod, one: pod["imagePullSecrets"] == [{"name": "login"}],
+        lambda pod, container: pod["imagePullSecrets"] == [{"name": "login"}],
     ),
     "writableRoot": (
         {"writableRoot": True},
         Storage(),
-        lambda pod, one: one["securityContext"]["readOnlyRootFilesystem"] is False,
+        lambda pod, container: container["securityContext"]["readOnlyRootFilesystem"] is False,
     ),
-    "home": ({"home": "/home/ada"}, Storage(), lambda pod, one: read_environment(one)["HOME"] == "/home/ada"),
-    "workdir on a volume": ({}, Storage(workdir=SENT), lambda pod, one: one["workingDir"] == SENT),
+    "home": ({"home": "/home/ada"}, Storage(), lambda pod, container: read_environment(container)["HOME"] == "/home/ada"),
+    "workdir on a volume": ({}, Storage(workdir=SENT), lambda pod, container: container["workingDir"] == SENT),
     "workdir in the bucket": (
         {},
         Storage(workdir="/gpumpi/workdir", archive="workdirs/mpi-jobs/0.tar.gz"),
-        lambda pod, one: one["workingDir"] in list_mount_paths(one) and pod["initContainers"][0]["name"] == "workdir",
+        lambda pod, container: (
+            container["workingDir"] in list_mount_paths(container) and pod["initContainers"][0]["name"] == "workdir"
+        ),
     ),
     "logs on a volume": (
         {},
         Storage(logs="/shared/logs"),
-        lambda pod, one: (
-            read_environment(one)["GPUMPI_LOG"] == "/shared/logs/$(GPUMPI_LOG_POD)" and "mkfifo" in one["command"][2]
+        lambda pod, container: (
+            read_environment(container)["GPUMPI_LOG"] == "/shared/logs/$(GPUMPI_LOG_POD)" and "mkfifo" in container["command"][2]
         ),
     ),
     "logs in CloudWatch": (
         {},
         Storage(log_run="7"),
-        lambda pod, one: read_environment(one)["GPUMPI_LOG_STREAM"] == "mpi-jobs/mnist/7/$(GPUMPI_LOG_POD)",
+        lambda pod, container: read_environment(container)["GPUMPI_LOG_STREAM"] == "mpi-jobs/mnist/7/$(GPUMPI_LOG_POD)",
     ),
 }
 """What docs/guides/jobs.md promises -> values of the job, what `submit` stores, and the check of each pod and its container."""
@@ -143,15 +147,21 @@ def test_helper_containers_have_no_user_variables_or_secrets(launcher: str) -> N
     values, archive = {"env": {"EPOCHS": "3"}, "envFrom": [{"secretRef": {"name": "dataset"}}]}, Storage("/w", archive="key")
     secret = {"secretEnv": {"TOKEN": {"name": "login", "key": "token"}}}
     users = find_user_containers(launcher, archive, **values, **secret)
-    helpers = [one for *_, one in list_containers(launcher, archive, **values, **secret) if one["name"] not in users]
+    helpers = [
+        container for *_, container in list_containers(launcher, archive, **values, **secret) if container["name"] not in users
+    ]
     assert helpers, "each pod unpacks the archive"
-    assert [one["name"] for one in helpers if {"EPOCHS", "TOKEN"} & read_environment(one).keys() or "envFrom" in one] == []
+    assert [
+        container["name"]
+        for container in helpers
+        if {"EPOCHS", "TOKEN"} & read_environment(container).keys() or "envFrom" in container
+    ] == []
 
 
 @every_launcher
 def test_setup_runs_in_its_own_pod_without_ranks(launcher: str) -> None:
     metadata, pod, container = find_user_containers(launcher)["setup"]
-    assert [one["name"] for *_, one in list_containers(launcher)].count("setup") == 1
+    assert [listed["name"] for *_, listed in list_containers(launcher)].count("setup") == 1
     assert (len(pod["containers"]), metadata["labels"]["gpumpi.io/role"]) == (1, "setup")
     assert "nvidia.com/gpu" not in container["resources"]["limits"]
 

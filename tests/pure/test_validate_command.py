@@ -85,19 +85,19 @@ def test_warnings_are_printed_without_failing_validation(stacks_folder: Path, ca
     assert lines[0] == f"warning: target.endpointAccess.publicCidrs[0]: {WARNING}"
     assert lines[-1] == "Pulumi.warns.yaml: no errors, 1 warning"
     assert validate_command.validate_stack("warns", stacks_folder, offline=False, as_json=True) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["problems"] == [
+    document = json.loads(capsys.readouterr().out)
+    assert document["problems"] == [
         {"path": "target.endpointAccess.publicCidrs[0]", "message": WARNING, "severity": "warning"},
     ]
-    assert found["ok"] is True
+    assert document["ok"] is True
 
 
 def test_quota_below_maximum_size_is_a_warning_if_it_covers_the_desired_size(
     stacks_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def set_quota(vcpus: float) -> None:
-        known = {"L-417A185B": vcpus, "L-1216C47A": 64.0, "L-3819A6DF": 64.0}
-        monkeypatch.setattr(preflight, "gather_facts", lambda settings: account_facts(settings, quotas=known))
+        quotas = {"L-417A185B": vcpus, "L-1216C47A": 64.0, "L-3819A6DF": 64.0}
+        monkeypatch.setattr(preflight, "gather_facts", lambda settings: account_facts(settings, quotas=quotas))
 
     set_quota(192.0)  # enough for two p4d.24xlarge, which is the pool's desiredSize
     assert validate_command.validate_stack("fine", stacks_folder, offline=False, as_json=False) == 0
@@ -213,7 +213,7 @@ def test_path_argument_is_a_file_and_any_other_argument_a_stack(stacks_folder: P
 def test_a_job_file_is_checked_without_a_cluster(stacks_folder: Path) -> None:
     (stacks_folder / "job.yaml").write_text("name: Train\npool: train\nworkers: 2\nimage: a/b:1\ncommand: [python3]\nsize: 3\n")
     done = run_cluster("validate", "job.yaml", "--json", cwd=stacks_folder)
-    assert (done.returncode, [one["path"] for one in json.loads(done.stdout)["problems"]]) == (3, ["size", "name"])
+    assert (done.returncode, [problem["path"] for problem in json.loads(done.stdout)["problems"]]) == (3, ["size", "name"])
     (stacks_folder / "job.yaml").write_text("name: train\npool: train\nworkers: 2\nimage: a/b:1\ncommand: [python3]\n")
     done = run_cluster("validate", "job.yaml", cwd=stacks_folder)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "job.yaml: no problems found")
@@ -314,7 +314,7 @@ def test_validate_warns_sixty_days_before_standard_support_ends(
     validate_command.validate_stack("older", stacks_folder, offline=offline, as_json=True)
     shown = json.loads(capsys.readouterr().out)["problems"]
     ends = "EKS's standard support for 1.34 ends on 2026-12-02."
-    assert [one["severity"] for one in shown if one["message"].startswith(ends)] == ["warning"] * warned
+    assert [problem["severity"] for problem in shown if problem["message"].startswith(ends)] == ["warning"] * warned
 
 
 @pytest.mark.parametrize("offline", [True, False])

@@ -19,6 +19,6 @@ def test_requirements_are_pinned_exactly_with_a_reason_and_installed() -> None:
         if line.startswith("#") or not line.strip():
             continue
         pin, _, reason = line.partition("#")
-        name, _, wanted = pin.strip().partition("==")
+        name, _, pinned_version = pin.strip().partition("==")
         assert reason.strip(), f"{name}: why?"
-        assert version(name) == wanted
+        assert version(name) == pinned_version

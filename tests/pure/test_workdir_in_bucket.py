@@ -105,7 +105,7 @@ def test_unchanged_folder_is_copied_within_the_bucket_instead_of_sent_again(
     running = Cluster()
     first, second = send_folder(running, write_code(tmp_path)), send_folder(running, tmp_path)
     assert first != second
-    assert "sent 2 files" in (told := capsys.readouterr().err) and "copied 2 unchanged files" in told
+    assert "sent 2 files" in (messages := capsys.readouterr().err) and "copied 2 unchanged files" in messages
     third = send_folder(running, write_code(tmp_path, 42))
     assert "copied" not in capsys.readouterr().err
     assert third.split("/")[:-1] != first.split("/")[:-1]
@@ -117,7 +117,7 @@ def test_removing_a_job_deletes_its_folder_but_no_other(s3: Any, tmp_path: Path)
     alone = Cluster()
     second = send_folder(alone, tmp_path)
     assert in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
-    assert [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == [second]
+    assert [stored["Key"] for stored in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == [second]
     assert first != second
     assert running.objects == {}
 
@@ -136,14 +136,14 @@ def test_every_s3_call_names_the_account_that_owns_the_bucket(s3: Any, tmp_path:
     send_folder(running, tmp_path)
     in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
     assert {name for name, _ in calls} == {"ListObjectsV2", "PutObject", "CopyObject", "DeleteObject"}
-    assert [one for one in calls if one[1].get("ExpectedBucketOwner") != ACCOUNT] == []
+    assert [recorded for recorded in calls if recorded[1].get("ExpectedBucketOwner") != ACCOUNT] == []
 
 
 def test_bucket_named_by_a_namespace_is_not_used(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
     running.objects[KEY_BUCKET_CONFIG] = {"metadata": {"labels": {}}, "data": {"bucket": "of-another-account"}}
     send_folder(running, write_code(tmp_path))
-    assert [one["Name"] for one in s3.list_buckets()["Buckets"]] == [BUCKET]
+    assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == [BUCKET]
     assert len(s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 1
 
 
@@ -180,14 +180,16 @@ def test_imported_job_starts_in_its_workdir_relative_to_the_imported_file(
     (tmp_path / "jobs").mkdir()
     file = tmp_path / "jobs" / "sums.sbatch"
     file.write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun ./train.sh\n")
-    given = ["--set", "image=openmpi:5", "--set", "volumes=[]", "--set", "workdir=../lib"]
-    done = CliRunner().invoke(app, ["import", str(file), *given, "--submit"])
+    options = ["--set", "image=openmpi:5", "--set", "volumes=[]", "--set", "workdir=../lib"]
+    done = CliRunner().invoke(app, ["import", str(file), *options, "--submit"])
     assert done.exit_code == 0, done.output
     (sent,) = s3.list_objects_v2(Bucket=BUCKET)["Contents"]
     with tarfile.open(fileobj=io.BytesIO(s3.get_object(Bucket=BUCKET, Key=sent["Key"])["Body"].read())) as archive:
         assert archive.getnames() == ["answer.py"]
-    ranks = [one for manifest in running.objects.values() for pod in list_pod_specs(manifest) for one in pod["containers"]]
-    assert {one.get("workingDir") for one in ranks if one["name"] == "worker"} == {"/gpumpi/workdir"}
+    ranks = [
+        container for manifest in running.objects.values() for pod in list_pod_specs(manifest) for container in pod["containers"]
+    ]
+    assert {container.get("workingDir") for container in ranks if container["name"] == "worker"} == {"/gpumpi/workdir"}
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
@@ -196,19 +198,21 @@ def test_ranks_start_in_the_folder_after_unpacking(launcher: str, s3: Any, tmp_p
     pods = [
         pod for piece in render_objects(storage=place.storage, launcher=launcher, volumes=[]) for pod in list_pod_specs(piece)
     ]
-    ranks = [(pod, one) for pod in pods for one in pod["containers"] if one["name"] in ("launcher", "worker")]
+    ranks = [(pod, container) for pod in pods for container in pod["containers"] if container["name"] in ("launcher", "worker")]
     assert ranks
-    for pod, one in ranks:
-        assert one["workingDir"] == "/gpumpi/workdir"
-        assert {"name": "workdir", "mountPath": "/gpumpi/workdir"} in one["volumeMounts"]
+    for pod, container in ranks:
+        assert container["workingDir"] == "/gpumpi/workdir"
+        assert {"name": "workdir", "mountPath": "/gpumpi/workdir"} in container["volumeMounts"]
         assert pod["initContainers"][0]["name"] == "workdir"
         assert {"name": "workdir", "emptyDir": {}} in pod["volumes"]
 
 
 def list_pod_specs(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     spec = manifest.get("spec", {})
-    templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template", {})]
-    return [one["spec"] for one in templates if "spec" in one]
+    templates = [replica_spec["template"] for replica_spec in spec.get("mpiReplicaSpecs", {}).values()] + [
+        spec.get("template", {})
+    ]
+    return [template["spec"] for template in templates if "spec" in template]
 
 
 def test_error_names_expired_folder(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

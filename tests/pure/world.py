@@ -89,12 +89,12 @@ def subnet_id(letter: str) -> str:
 
 
 def subnet(letter: str, **more: Any) -> Subnet:
-    found = Subnet(subnet_id(letter), VPC, f"{REGION}{letter}", "10.0.0.0/20", 4000, is_public=False)
-    return replace(found, **more)
+    default_subnet = Subnet(subnet_id(letter), VPC, f"{REGION}{letter}", "10.0.0.0/20", 4000, is_public=False)
+    return replace(default_subnet, **more)
 
 
-def subnets(*found: Subnet) -> dict[str, Subnet]:
-    return {one.id: one for one in found}
+def subnets(*members: Subnet) -> dict[str, Subnet]:
+    return {member.id: member for member in members}
 
 
 def vpc(**more: Any) -> Vpc:
@@ -103,16 +103,16 @@ def vpc(**more: Any) -> Vpc:
 
 def account_facts(of: Settings, **more: Any) -> Facts:
     """Return the facts of an account that offers the settings' instance types in all zones and has ample quotas."""
-    names = {of.target.head_type, *(one.instance_type for one in of.pools)}
-    known = {name: instance_type(name) for name in names if name in load_described_types()}
+    names = {of.target.head_type, *(worker_pool.instance_type for worker_pool in of.pools)}
+    instance_types = {name: instance_type(name) for name in names if name in load_described_types()}
     fine = Facts(
         region=of.region,
         partition="aws",
         caller=Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/ada", f"arn:aws:iam::{ACCOUNT}:user/ada"),
         zones=tuple(Zone(name, f"usw2-az{number}") for number, name in enumerate(ZONES, 1)),
-        instance_types=known,
-        type_names=frozenset(load_described_types()) if names - known.keys() else frozenset(),
-        offerings=dict.fromkeys(known, frozenset(ZONES)),
+        instance_types=instance_types,
+        type_names=frozenset(load_described_types()) if names - instance_types.keys() else frozenset(),
+        offerings=dict.fromkeys(instance_types, frozenset(ZONES)),
         quotas=dict.fromkeys(_list_quota_codes(names), 10_000.0),
         kubernetes_versions=LIVE_KUBERNETES_VERSIONS,
         extended_support=frozenset({"1.33"}),
@@ -120,7 +120,7 @@ def account_facts(of: Settings, **more: Any) -> Facts:
         addon_versions=ADDON_VERSIONS,
     )
     if not of.is_eks:
-        head = known.get(of.ec2.head_node_type)
+        head = instance_types.get(of.ec2.head_node_type)
         fine = replace(fine, ami=Ami(of.ec2.ami_id or IMAGE, head.architecture if head else "x86_64", "/dev/sda1"))
     if of.network.is_existing:
         fine = replace(fine, vpc=vpc(), subnets=subnets(subnet("a"), subnet("b")))

@@ -33,8 +33,8 @@ def format_problem(problem: Problem) -> str:
 
 def reservation_facts(**more: Any) -> dict[str, Any]:
     """Return facts with a reservation that fits `pool(instance_type="p5.48xlarge")`."""
-    found = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
-    return {"reservations": {RESERVATION: replace(found, **more)}}
+    reservation = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
+    return {"reservations": {RESERVATION: replace(reservation, **more)}}
 
 
 def existing_facts(version: str | None = None, zones: tuple[str, ...] = (), **pools: ExistingPool) -> dict[str, Any]:
@@ -43,6 +43,6 @@ def existing_facts(version: str | None = None, zones: tuple[str, ...] = (), **po
 
 def live_cluster_facts(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
     """Return facts with a running cluster in a VPC."""
-    made = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
-    found = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=made)
-    return {"existing": found}
+    own_vpc = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
+    existing = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=own_vpc)
+    return {"existing": existing}
