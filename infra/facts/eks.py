@@ -80,7 +80,7 @@ def has_leftover_logs(clients: Clients, log_group: str) -> bool:
     return any(group["logGroupName"] == log_group and not {"kmsKeyId", "retentionInDays"} & group.keys() for group in groups)
 
 
-def existing(clients: Clients, name: str) -> Existing:
+def read_existing_cluster(clients: Clients, name: str) -> Existing:
     """Return the stack's cluster and its pools, if they exist."""
     cluster = _describe_resource(clients, "describe_cluster", name=name)
     if cluster is None:

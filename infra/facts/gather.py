@@ -49,7 +49,7 @@ class _Queries:
     def start_required(self, kind: Query, call: Callable[[], Answer], field: str = "") -> "Future[Answer]":
         return self._start_query(field, self._run_required_query, kind, call)
 
-    def optional(
+    def start_optional(
         self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str = "", field: str = ""
     ) -> "Future[Answer]":
         """Start a query whose failure leaves the default. `subject` names what it reads, if the query's own does not."""
@@ -110,17 +110,19 @@ def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, q
     existing = queries.start_required(
         Query.EKS_CLUSTER if settings.is_eks else Query.WORKERS, lambda: _read_existing(settings, clients)
     )
-    principal = queries.optional(
+    principal = queries.start_optional(
         Query.CALLER_ROLE, lambda: account.read_role_arn(clients, role) if role else caller.principal_arn, None
     )
-    versions = queries.optional(
+    versions = queries.start_optional(
         Query.KUBERNETES_VERSIONS,
         lambda: eks.read_kubernetes_versions(clients) if settings.is_eks else eks.Versions(),
         eks.Versions(),
     )
     _query_account(settings, clients, caller, queries)
     quotas_needed, without_quota = account.list_required_quotas(settings)
-    quotas = queries.optional(Query.VCPU_QUOTAS, lambda: account.read_quota_values(clients, quotas_needed), None, field="quotas")
+    quotas = queries.start_optional(
+        Query.VCPU_QUOTAS, lambda: account.read_quota_values(clients, quotas_needed), None, field="quotas"
+    )
     storage_facts = _StorageFacts(settings, clients, queries)
     admins = _query_named_resources(settings, clients, caller, queries)
 
@@ -129,7 +131,7 @@ def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, q
     for name in without_quota:
         queries.add_unchecked_sentence(Query.VCPU_QUOTAS, f"vCPU quota of {name}: not in AWS's list of quotas")
     limits, resources = quotas.result(), existing.result()
-    leftover_logs = queries.optional(
+    leftover_logs = queries.start_optional(
         Query.CONTROL_PLANE_LOGS, lambda: _has_leftover_logs(settings, clients, resources), default=False
     )
     queries.start_required(Query.AMI, lambda: _select_ami(settings, clients, resources, types.result()), "ami")
@@ -160,7 +162,7 @@ def _has_leftover_logs(settings: Settings, clients: Clients, existing: Existing)
 
 def _read_existing(settings: Settings, clients: Clients) -> Existing:
     if settings.is_eks:
-        return eks.existing(clients, settings.cluster_name)
+        return eks.read_existing_cluster(clients, settings.cluster_name)
     return ec2_cluster.read_existing_cluster(clients, settings.stack)
 
 
@@ -194,15 +196,21 @@ def _query_account(settings: Settings, clients: Clients, caller: Caller, queries
     partition, mirror = caller.arn.split(":")[1], settings.platform.manifest_mirror
     queries.start_required(Query.ZONES, lambda: ec2.list_zones(clients), "zones")
     queries.start_required(Query.MANIFESTS, lambda: manifests.load_manifests(list_stack_manifests(settings), mirror), "manifests")
-    queries.optional(Query.VCPUS_IN_USE, lambda: account.count_vcpus_in_use(clients, settings.stack), None, field="in_use")
-    queries.optional(Query.EBS_KEY, lambda: ebs_key.read_default_key(clients, partition, caller.account), None, field="ebs_key")
+    queries.start_optional(Query.VCPUS_IN_USE, lambda: account.count_vcpus_in_use(clients, settings.stack), None, field="in_use")
+    queries.start_optional(
+        Query.EBS_KEY, lambda: ebs_key.read_default_key(clients, partition, caller.account), None, field="ebs_key"
+    )
     if settings.is_eks and (version := settings.eks.kubernetes_version) in LIVE_KUBERNETES_VERSIONS:
-        queries.optional(Query.ADDON_VERSIONS, lambda: eks.read_addon_versions(clients, version), None, field="addon_versions")
+        queries.start_optional(
+            Query.ADDON_VERSIONS, lambda: eks.read_addon_versions(clients, version), None, field="addon_versions"
+        )
     if exceeds_default_quota(settings):
         read_quota = partial(account.read_quota_value, clients, "eks", NODE_GROUPS.code)
-        queries.optional(Query.NODE_GROUP_QUOTA, read_quota, None, field="node_groups_allowed")
+        queries.start_optional(Query.NODE_GROUP_QUOTA, read_quota, None, field="node_groups_allowed")
     if settings.network.has_interface_endpoints and not settings.network.is_existing:
-        queries.optional(Query.ENDPOINT_SERVICES, lambda: ec2.list_endpoint_services(clients), None, field="endpoint_services")
+        queries.start_optional(
+            Query.ENDPOINT_SERVICES, lambda: ec2.list_endpoint_services(clients), None, field="endpoint_services"
+        )
     if settings.budget.is_set:  # not an optional query: the bill reports each missing price
         queries.start_required(Query.PRICES, lambda: price_list.read(Wanted.of(settings)), "prices")
 
@@ -217,7 +225,7 @@ def _query_named_resources(
     reservation_ids = {pool.reservation_id for pool in pools if pool.reservation_id}
     if vpc_id:
         queries.start_required(Query.VPC, lambda: ec2.read_vpc(clients, vpc_id), "vpc")
-        queries.optional(Query.ENDPOINTS, lambda: ec2.list_vpc_endpoints(clients, vpc_id), None, field="endpoints")
+        queries.start_optional(Query.ENDPOINTS, lambda: ec2.list_vpc_endpoints(clients, vpc_id), None, field="endpoints")
     if subnet_ids:
         queries.start_required(Query.SUBNETS, lambda: ec2.read_subnets(clients, subnet_ids), "subnets")
     if groups:
@@ -228,7 +236,7 @@ def _query_named_resources(
         queries.start_required(Query.RESERVATIONS, lambda: ec2.read_reservations(clients, reservation_ids), "reservations")
     in_account = re.compile(rf"arn:[a-z-]+:iam::{caller.account}:(role|user)/.+")
     return {
-        arn: queries.optional(Query.ADMINS, partial(account.find_principal_arn, clients, arn), arn, f"whether {arn} exists")
+        arn: queries.start_optional(Query.ADMINS, partial(account.find_principal_arn, clients, arn), arn, f"whether {arn} exists")
         for arn in settings.target.admins
         if in_account.fullmatch(arn)
     }
@@ -277,13 +285,13 @@ class _StorageFacts:
             self._mounts = queries.start_required(Query.MOUNT_TARGETS, read_mounts)
         else:
             subject = f"security groups of {efs_id}'s mount targets"
-            self._mounts = queries.optional(Query.MOUNT_TARGETS, read_mounts, None, subject)
+            self._mounts = queries.start_optional(Query.MOUNT_TARGETS, read_mounts, None, subject)
         self._lustre = queries.start_required(Query.LUSTRE, read_lustre)
         self._own = queries.start_required(Query.LUSTRE, lambda: fsx.find_own_file_system(clients, own) if new else None)
-        self._key_state = queries.optional(
+        self._key_state = queries.start_optional(
             Query.LUSTRE_KEY, lambda: fsx.read_key_state(clients, key) if key else None, None, f"key of FSx {key}"
         )
-        self._bucket = queries.optional(
+        self._bucket = queries.start_optional(
             Query.BUCKET, lambda: (fsx.read_bucket_region(clients, bucket) or "") if bucket else None, None, f"bucket {bucket}"
         )
 

@@ -13,5 +13,5 @@ def extend_moto() -> None:
     """Register this service's operations."""
     for name in _PARTS:
         part = importlib.import_module(f"{__name__}.{name}")
-        if hasattr(part, "install"):
+        if hasattr(part, "extend_moto"):
             part.extend_moto()
