@@ -15,6 +15,7 @@ from .api import Api, Object
 from .cluster import Cluster, read_leases
 from .following import Following
 from .health import Guard, Health
+from .ignored import IgnoredDocuments
 from .job import ManagedJob
 from .lease import Election
 from .nodes import Nodes
@@ -45,8 +46,7 @@ class Controller:
         self._nodes = nodes
         self._following, self._stacks = Following(api), Stacks(api)
         self._guard = Guard()
-        self._noted: set[tuple[str, str]] = set()
-        """Invalid annotations that were printed: UID of the job, and sentence."""
+        self._ignored = IgnoredDocuments(api)
         self._waiting: dict[str, list[str]] = {}
         """Namespace -> names of the records that its last round did not reach, in order."""
         self._pruned = 0.0
@@ -87,7 +87,6 @@ class Controller:
             self._guard.run("nodes", look)
         uids = {job.uid for job in jobs}
         self._following.end_round(uids if len(synced) == len(self._cluster.namespaces) else None)
-        self._noted = {(uid, sentence) for uid, sentence in self._noted if uid in uids}
         self._pruned = time.monotonic() if must_prune else self._pruned
 
     def _process_namespace(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
@@ -108,13 +107,12 @@ class Controller:
             self._health.beat()
         if must_prune:
             self._guard.run(f"old records in {namespace}", partial(self._store.prune_records, records, named, now))
+        report = partial(self._ignored.report, namespace, jobs, records.values(), now)
+        self._guard.run(f"ignored documents in {namespace}", report)
 
     def _process_job(self, job: ManagedJob, stored: Object | None, now: str) -> None:
         if stored is not None and stored.get("isNewer"):
             return  # a newer controller handles the job
-        if job.ignored and (job.uid, job.ignored) not in self._noted:
-            self._noted.add((job.uid, job.ignored))
-            print(f"{job.namespace}/{job.name}: {job.ignored}", file=sys.stderr, flush=True)
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
