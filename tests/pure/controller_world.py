@@ -12,7 +12,7 @@ from infra.health.healing import Policy, Pool
 from infra.platform.job_controller.in_pod import controller
 from infra.platform.job_controller.in_pod.api import Api
 from infra.platform.job_controller.in_pod.controller import Controller
-from infra.platform.job_controller.in_pod.health import Health
+from infra.platform.job_controller.in_pod.health import Health, Heart
 from infra.platform.job_controller.in_pod.nodes import Nodes
 from tests.pure import controlled_jobs, healed_cluster
 
@@ -41,6 +41,7 @@ class ApiServer:
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Object]] = {}
+        self.requests = 0
         self.changes: list[Request] = []
         self.bodies: dict[Request, Object] = {}
         self.refuse: Callable[[str, str], int | None] = lambda method, url: None
@@ -55,6 +56,7 @@ class ApiServer:
 
     def request(self, method: str, url: str, content: bytes | None, headers: Any) -> None:
         path = url.partition("?")[0].strip("/")
+        self.requests += 1
         body = json.loads(content) if content else {}
         if method != "GET":
             self.changes.append((method, url))
@@ -99,12 +101,12 @@ def _make_json_answer(status: int, content: Object) -> Answer:
 class LocalApi(Api):
     """The controller's client, connected to an API server in memory."""
 
-    def __init__(self, server: ApiServer) -> None:
-        super().__init__("", 0, None, None)
+    def __init__(self, server: ApiServer, allows_changes: Callable[[], bool] = lambda: True) -> None:
+        super().__init__("", 0, None, None, allows_changes)
         self._server = server
 
-    def copy(self) -> "LocalApi":
-        return LocalApi(self._server)
+    def copy(self, allows_changes: Callable[[], bool] | None = None) -> "LocalApi":
+        return LocalApi(self._server, allows_changes or self._allows_changes)
 
     def _connect(self, limit: int) -> Any:
         return self._server
@@ -121,8 +123,20 @@ class Noon:
 class Leader:
     """Election that this controller has won."""
 
-    def holds(self, now: Any) -> bool:
+    def __init__(self) -> None:
+        self.heart = Heart()
+
+    def start(self, acquired: Callable[[], None]) -> Heart:
+        return self.heart
+
+    def begin_round(self) -> bool:
         return True
+
+    def allows_changes(self) -> bool:
+        return True
+
+    def stop(self) -> None:
+        pass
 
 
 class World:
@@ -131,6 +145,7 @@ class World:
     def __init__(self) -> None:
         self.server = ApiServer()
         self.health = Health()
+        self.election: Any = Leader()
         for namespace in NAMESPACES:
             self.server.add(f"apis/batch/v1/namespaces/{namespace}/jobs", self.make_job(namespace))
             for pod in self.pods(namespace):
@@ -165,10 +180,9 @@ class World:
 
     def start(self) -> None:
         """Start a controller that has read all objects."""
-        api: Any = LocalApi(self.server)
+        api = LocalApi(self.server, self.election.allows_changes)
         nodes = Nodes(api, "gpumpi-system", POLICY)
-        election: Any = Leader()
-        self.controller = Controller(api, election, NAMESPACES, self.health, nodes)
+        self.controller = Controller(api, self.election, NAMESPACES, self.health, nodes)
         self.read()
 
     def read(self) -> None:

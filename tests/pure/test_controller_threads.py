@@ -14,7 +14,7 @@ from infra.platform.job_controller.in_pod.health import LONGEST_PAUSE_SECONDS, P
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.mirror import Mirror
 from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_main_object, timestamp_at
-from tests.pure.controller_world import NAMESPACES, Leader, LocalApi, World, parse_namespace
+from tests.pure.controller_world import NAMESPACES, LocalApi, World, parse_namespace
 
 
 class Ended(BaseException):
@@ -100,11 +100,10 @@ def test_health_check_covers_every_thread(monkeypatch: pytest.MonkeyPatch) -> No
     world.health = Health()
     world.start()
     world.controller.stop()
-    monkeypatch.setattr(Leader, "release", lambda self, now: None, raising=False)
     world.controller.run()
     threads = [*world.controller._cluster._mirrors.values(), world.controller._cluster._nodes]
-    hearts = [*(thread.heart for thread in threads), world.controller._following._logs.heart]
-    assert len(hearts) == 14 and world.health.is_alive
+    hearts = [*(thread.heart for thread in threads), world.controller._following._logs.heart, world.election.heart]
+    assert len(hearts) == 15 and world.health.is_alive
     now[0] = 10_000.0
     for silent in hearts:
         for heart in hearts:
@@ -223,17 +222,6 @@ def test_every_job_of_a_slow_namespace_gets_its_turn(monkeypatch: pytest.MonkeyP
     world.run(rounds=6)
     attempts = [line.partition(":")[0] for line in capsys.readouterr().err.splitlines() if line.startswith("team-a/")]
     assert len(attempts) == len(set(attempts)) == 6
-
-
-def test_a_controller_that_lost_its_lease_during_a_round_stops_acting(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = SlowWorld(monkeypatch)
-    answers = [True, False]
-    monkeypatch.setattr(Leader, "holds", lambda self, now: answers.pop(0) if answers else False)
-    world.start()
-    assert world.controller._is_leader()
-    world.run()
-    assert (world.count_changes("team-a"), world.count_changes("team-b")) == (1, 0)
-    assert not any("/nodes/" in url for _, url in world.server.changes)
 
 
 def test_new_controller_deletes_workers_left_by_its_predecessor() -> None:

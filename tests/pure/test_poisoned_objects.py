@@ -3,6 +3,8 @@ requests about these objects only to their namespace."""
 
 import copy
 import json
+import re
+import uuid
 from functools import cache
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from infra.naming import POLICY_ANNOTATION, TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod import record
+from infra.platform.job_controller.in_pod.ignored import REPORTS_PER_ROUND
 from infra.platform.job_controller.in_pod.silence import is_kubelet_reachable
 from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_workers, timestamp_at
 from tests.pure.controller_world import Request, World, parse_namespace
@@ -277,12 +280,124 @@ def test_a_record_of_a_newer_controller_stays() -> None:
     assert not any(parse_namespace(change) == "team-a" for change in world.server.changes)
 
 
-def test_ignored_annotation_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
-    world = World()
+INVALID_POLICY = json.dumps({"version": 1, "maxRestarts": "many", "hold": []})
+POLICY_SENTENCE = f"annotation {POLICY_ANNOTATION}: ignored because it is invalid: hold, maxRestarts"
+RECORD_SENTENCE = "record.json: ignored because it is not a valid record of a job"
+
+
+def annotate_job(world: World, text: str) -> None:
     root = world.make_job("team-a")
-    root["metadata"]["annotations"] = {POLICY_ANNOTATION: json.dumps({"version": 1, "maxRestarts": "many", "hold": []})}
+    root["metadata"]["annotations"] = {POLICY_ANNOTATION: text}
     world.server.add("apis/batch/v1/namespaces/team-a/jobs", root)
+
+
+def list_reports(world: World) -> list[tuple[str, str, str]]:
+    """Return kind, name and message of each event in team-a, and check that there are none elsewhere."""
+    posts = [request for request in world.server.changes if request[1].endswith("/events")]
+    assert {parse_namespace(request) for request in posts} <= {"team-a"}
+    events = list(world.server.objects.get("api/v1/namespaces/team-a/events", {}).values())
+    assert len(posts) == len(events), "an event was created again"
+    return sorted((event["involvedObject"]["kind"], event["involvedObject"]["name"], event["message"]) for event in events)
+
+
+def test_ignored_annotation_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    world = World()
+    annotate_job(world, INVALID_POLICY)
     world.start()
     world.run(3)
-    sentence = f"team-a/train: annotation {POLICY_ANNOTATION}: ignored because it is invalid: hold, maxRestarts"
-    assert capsys.readouterr().err.splitlines().count(sentence) == 1
+    assert capsys.readouterr().err.splitlines().count(f"team-a/train: {POLICY_SENTENCE}") == 1
+    assert list_reports(world) == [("Job", "train", POLICY_SENTENCE)]
+    (event,) = world.server.objects["api/v1/namespaces/team-a/events"].values()
+    assert (event["type"], event["reason"], event["involvedObject"]["uid"]) == ("Warning", "Ignored", "uid-train-team-a")
+
+
+def test_another_mistake_in_an_annotation_is_reported_too() -> None:
+    world = World()
+    annotate_job(world, INVALID_POLICY)
+    world.start()
+    world.run(2)
+    annotate_job(world, "{")
+    world.read()
+    world.run(2)
+    assert [message for _, _, message in list_reports(world)] == [
+        POLICY_SENTENCE.replace("hold, maxRestarts", "all"),
+        POLICY_SENTENCE,
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", '{"version": 1}', '{"version": -1}', "[" * 100_000, 5 * '"'])
+def test_invalid_record_is_reported_once(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    world = World()
+    world.add_record("team-a", text, "forged")
+    world.start()
+    world.run(3)
+    assert list_reports(world) == [("ConfigMap", "forged-record-uid-trai", RECORD_SENTENCE)]
+    assert capsys.readouterr().err.splitlines().count(f"team-a/forged-record-uid-trai: {RECORD_SENTENCE}") == 1
+
+
+def test_valid_and_newer_records_are_not_reported() -> None:
+    world = World()
+    world.add_record("team-a", make_full_record())
+    world.add_record("team-a", {"version": 2}, "newer")
+    world.start()
+    world.run(3)
+    assert list_reports(world) == []
+
+
+def test_a_new_controller_does_not_report_an_ignored_document_again() -> None:
+    world = World()
+    world.add_record("team-a", "{", "forged")
+    world.start()
+    world.run()
+    world.start()
+    world.run()
+    assert len(world.server.objects["api/v1/namespaces/team-a/events"]) == 1
+
+
+def test_many_invalid_documents_are_reported_in_several_rounds() -> None:
+    """A user who writes many of them delays nobody."""
+    world, number = World(), 2 * REPORTS_PER_ROUND + 1
+    for index in range(number):
+        world.add_record("team-a", "{", f"forged-{index}")
+    world.start()
+    counts = []
+    for _ in range(4):
+        world.run()
+        counts.append(len(list_reports(world)))
+    assert counts == [REPORTS_PER_ROUND, 2 * REPORTS_PER_ROUND, number, number]
+
+
+@pytest.mark.parametrize("length", [200, 253])
+def test_the_event_of_a_document_has_a_valid_name(length: int) -> None:
+    world = World()
+    for name in ("a" * (length - 60) + "." + "b" * 59, "a" * 199 + "." * (length > 200) + "c" * (length - 200)):
+        world.add_record("team-a", "{", name[:60], name=name, uid=str(uuid.uuid4()))
+    world.start()
+    world.run()
+    names = list(world.server.objects["api/v1/namespaces/team-a/events"])
+    assert len(names) == 2
+    assert all(
+        len(name) <= 253 and all(re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", part) for part in name.split("."))
+        for name in names
+    )
+
+
+@pytest.mark.parametrize("status", [403, 404, 422, 500])
+def test_refused_event_is_not_sent_in_each_round_and_delays_no_restart(status: int) -> None:
+    world = World()
+    annotate_job(world, INVALID_POLICY)
+    world.server.refuse = lambda method, url: status if method != "GET" and url.endswith("/events") else None
+    world.start()
+    world.run(5)
+    assert [url for method, url in world.server.changes if url.endswith("/events")] == ["/api/v1/namespaces/team-a/events"]
+    assert ("DELETE", "/api/v1/namespaces/team-a/pods/train-worker-1") in world.server.changes
+
+
+def test_jobs_of_other_tools_are_not_reported() -> None:
+    world = World()
+    root = world.make_job("team-a")
+    root["metadata"]["annotations"] = {"another": "{"}
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", root)
+    world.start()
+    world.run(2)
+    assert list_reports(world) == []

@@ -6,7 +6,7 @@ import json
 import os
 import ssl
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,23 @@ class Unreachable(Exception):
     """The API server did not answer."""
 
 
+class LeaseLost(Exception):
+    """This controller may make no changes: it is not the leader, or was not for the whole round."""
+
+
 class Api:
     """Client for a single thread."""
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, token: Path | None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        context: ssl.SSLContext | None,
+        token: Path | None,
+        allows_changes: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._host, self._port, self._context, self._token = host, port, context, token
+        self._allows_changes = allows_changes
         self._connection: http.client.HTTPConnection | None = None
 
     @classmethod
@@ -67,14 +79,15 @@ class Api:
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"])
         return cls(host, port, context, ACCOUNT / "token")
 
-    def copy(self) -> "Api":
-        """Return a client with its own connection, for another thread."""
-        return Api(self._host, self._port, self._context, self._token)
+    def copy(self, allows_changes: Callable[[], bool] | None = None) -> "Api":
+        """Return a client with its own connection, for another thread. Before each request that may change something, it
+        and its copies check whether changes are allowed."""
+        return Api(self._host, self._port, self._context, self._token, allows_changes or self._allows_changes)
 
     def call(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Object | None = None, kind: str = ""
     ) -> Object:
-        """Send a request and return the response. Raises ApiError and Unreachable."""
+        """Send a request and return the response. Raises ApiError, Unreachable and LeaseLost."""
         answer = self._send_request(method, path, query, body, kind, REQUEST_SECONDS)
         return _decode_response(answer.status, self._read_body(answer))
 
@@ -108,9 +121,8 @@ class Api:
             self._drop_connection()
 
     def upgraded(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
-        """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError and Unreachable.
-
-        The connection cannot be reused."""
+        """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError, Unreachable and
+        LeaseLost. The connection cannot be reused."""
         key = base64.b64encode(os.urandom(16)).decode()
         more = {**UPGRADE, "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol}
         answer = self._send_request("GET", path, query, None, "", seconds, more)
@@ -139,7 +151,10 @@ class Api:
         if self._token is not None:  # read again for each request: the kubelet renews the token
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='utf-8').strip()}"
         content = None if body is None else json.dumps(body).encode()
+        may_change = method != "GET" or more is not None  # a command in a pod
         for is_last in (self._connection is None, True):
+            if may_change and not self._allows_changes():
+                raise LeaseLost(f"this controller is not the leader: {method} /{path} was not sent")
             connection = self._connect(limit)
             try:
                 connection.request(method, url, content, headers)

@@ -15,8 +15,9 @@ from .api import Api, Object
 from .cluster import Cluster, read_leases
 from .following import Following
 from .health import Guard, Health
+from .ignored import IgnoredDocuments
 from .job import ManagedJob
-from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
+from .lease import Election
 from .nodes import Nodes
 from .record import is_finished
 from .stacks import Stacks
@@ -45,18 +46,17 @@ class Controller:
         self._nodes = nodes
         self._following, self._stacks = Following(api), Stacks(api)
         self._guard = Guard()
-        self._noted: set[tuple[str, str]] = set()
-        """Invalid annotations that were printed: UID of the job, and sentence."""
+        self._ignored = IgnoredDocuments(api)
         self._waiting: dict[str, list[str]] = {}
         """Namespace -> names of the records that its last round did not reach, in order."""
-        self._held_until = self._pruned = self._renewed = 0.0
+        self._pruned = 0.0
         self.is_stopping = False
 
     def run(self) -> None:
-        self._health.add([*self._cluster.start(), self._following.start()])
+        self._health.add([*self._cluster.start(), self._following.start(), self._election.start(self._changed.set)])
         while not self.is_stopping:
             try:
-                if self._is_leader():
+                if self._election.begin_round():
                     self._run_round()
             except Exception as error:  # no round may end the controller
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -65,28 +65,15 @@ class Controller:
             self._changed.wait(LOOK_SECONDS)
             time.sleep(GATHER_SECONDS)
             self._changed.clear()
-        self._election.release(datetime.now(UTC))
+        self._election.stop()
 
     def stop(self) -> None:
         self.is_stopping = True
         self._changed.set()
 
-    def _is_leader(self) -> bool:
-        now = time.monotonic()
-        if now - self._renewed > RENEW_SECONDS or now > self._held_until:
-            self._renewed = now
-            if self._election.holds(datetime.now(UTC)):
-                self._held_until = now + LEASE_SECONDS
-            elif now < self._held_until:
-                self._held_until = now
-        return time.monotonic() < self._held_until
-
-    def _has_lost_lease(self) -> bool:
-        """Return whether this controller was the leader and no longer is: a round may take longer than the lease."""
-        return self._held_until > 0 and not self._is_leader()
-
     def _run_round(self) -> None:
-        """Look at the jobs of each namespace, then at the nodes. A failure affects only its job, namespace or node."""
+        """Look at the jobs of each namespace, then at the nodes. A failure affects only its job, namespace or node. Raises
+        LeaseLost if another controller may lead."""
         synced = [namespace for namespace in self._cluster.namespaces if self._cluster.is_synced(namespace)]
         must_prune = time.monotonic() - self._pruned > PRUNE_SECONDS
         jobs: list[ManagedJob] = []
@@ -95,12 +82,11 @@ class Controller:
             if own is not None:
                 jobs += own
                 self._process_namespace(namespace, own, must_prune=must_prune)
-        if self._nodes is not None and self._cluster.has_read_nodes and not self._has_lost_lease():
+        if self._nodes is not None and self._cluster.has_read_nodes:
             look = partial(self._nodes.look, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
             self._guard.run("nodes", look)
         uids = {job.uid for job in jobs}
         self._following.end_round(uids if len(synced) == len(self._cluster.namespaces) else None)
-        self._noted = {(uid, sentence) for uid, sentence in self._noted if uid in uids}
         self._pruned = time.monotonic() if must_prune else self._pruned
 
     def _process_namespace(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
@@ -114,20 +100,19 @@ class Controller:
         places = {name: place for place, name in enumerate(self._waiting.pop(namespace, []))}
         tasks.sort(key=lambda named_task: places.get(named_task[0], len(places)))
         for index, (name, task) in enumerate(tasks):
-            if self._has_lost_lease() or time.monotonic() - began > SLOW_SECONDS:
+            if time.monotonic() - began > SLOW_SECONDS:
                 self._waiting[namespace] = [name for name, _ in tasks[index:]]
                 return
             self._guard.run(f"{namespace}/{name}", task)
             self._health.beat()
         if must_prune:
             self._guard.run(f"old records in {namespace}", partial(self._store.prune_records, records, named, now))
+        report = partial(self._ignored.report, namespace, jobs, records.values(), now)
+        self._guard.run(f"ignored documents in {namespace}", report)
 
     def _process_job(self, job: ManagedJob, stored: Object | None, now: str) -> None:
         if stored is not None and stored.get("isNewer"):
             return  # a newer controller handles the job
-        if job.ignored and (job.uid, job.ignored) not in self._noted:
-            self._noted.add((job.uid, job.ignored))
-            print(f"{job.namespace}/{job.name}: {job.ignored}", file=sys.stderr, flush=True)
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
@@ -164,9 +149,9 @@ class Controller:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the controller for job namespaces until SIGTERM."""
-    api, health = Api.from_pod(), Health()
-    identity = os.environ.get("HOSTNAME", "controller")
-    election = Election(api.copy(), os.environ["POD_NAMESPACE"], LEASE_NAME, identity)
+    health, identity = Health(), os.environ.get("HOSTNAME", "controller")
+    election = Election(Api.from_pod(), os.environ["POD_NAMESPACE"], LEASE_NAME, identity)
+    api = Api.from_pod().copy(election.allows_changes)
     controller = Controller(api, election, arguments, health, Nodes.from_environment(api))
     signal.signal(signal.SIGTERM, lambda *_: controller.stop())
     health.serve_http()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeVar
 
+from .api import LeaseLost
+
 Answer = TypeVar("Answer")
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 MOST_FAILURES = 10_000
@@ -74,12 +76,14 @@ class Guard:
         """Task -> end and length of its pause."""
 
     def run(self, task: str, work: Callable[[], Answer]) -> Answer | None:
-        """Run a task and return its result; None if it fails, or failed recently."""
+        """Run a task and return its result; None if it fails, or failed recently. Raises LeaseLost."""
         end, pause = self._failures.get(task, (0.0, 0.0))
         if task in self._failures and self._clock() < end:
             return None
         try:
             answer = work()
+        except LeaseLost:
+            raise
         except Exception as error:  # whatever a user's objects contain, and whatever the API server refuses
             pause = min(2 * pause or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
             if len(self._failures) >= MOST_FAILURES:

@@ -117,6 +117,12 @@ class ManagedJob:
         """Name of the job's launcher. MPIJobs that other tools created have no label with it."""
         return str(read_labels(self.main).get(LAUNCHER_LABEL) or self.main["kind"].lower())
 
+    def build_reference(self) -> dict[str, str]:
+        """Return a reference to the main object, for events."""
+        metadata, version = self.main["metadata"], "kubeflow.org/v2beta1" if self.is_mpi_job else "batch/v1"
+        keys = ("name", "namespace", "uid")
+        return {"apiVersion": version, "kind": self.main["kind"], **{key: metadata[key] for key in keys}}
+
     @property
     def is_mpi_job(self) -> bool:
         """Whether mpi-operator creates the pods."""

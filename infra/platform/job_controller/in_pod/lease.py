@@ -1,63 +1,124 @@
 """Leader election: only the controller that holds the Lease acts.
 
-https://kubernetes.io/docs/concepts/architecture/leases/
+The rules are those of Kubernetes' own controllers, which need no synchronized clocks:
+https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 """
 
-from datetime import datetime, timedelta
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from . import moments
 from .api import Api, Object, find_object, write_object
+from .health import Heart
 
-LEASE_SECONDS = 15
-RENEW_SECONDS = 5
+LEASE_SECONDS, DEADLINE_SECONDS, RENEW_SECONDS = 15, 10, 2
+"""A standby takes over when the Lease has not changed for the first time. The leader stops when its last renewal is older
+than the second: its last requests may still be on their way. It renews at the third. These are client-go's defaults."""
 
 
-def _format_microseconds(when: datetime) -> str:
+def format_microseconds(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def build_renewed_spec(lease: Object | None, identity: str, now: datetime) -> Object | None:
-    """Return the spec that makes or keeps this controller the leader; None while another controller leads."""
-    spec: dict[str, Any] = dict((lease or {}).get("spec") or {})
-    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    ends = moments.parse_time(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now
-    if holder and holder != identity and ends > now:
-        return None
-    taken = (
-        {}
-        if holder == identity
-        else {"acquireTime": _format_microseconds(now), "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
-    )
-    return {
-        **spec,
-        **taken,
-        "holderIdentity": identity,
-        "leaseDurationSeconds": LEASE_SECONDS,
-        "renewTime": _format_microseconds(now),
-    }
+@dataclass(eq=False)
+class _Term:
+    """Time in which this controller holds the Lease without interruption."""
+
+    ends: float
 
 
 class Election:
-    """The Lease for which a cluster's controllers compete."""
+    """The Lease for which a cluster's controllers compete.
 
-    def __init__(self, api: Api, namespace: str, name: str, identity: str) -> None:
+    Renewals run in a thread, because a round may take longer than the Lease lasts. `api` belongs to that thread.
+    """
+
+    def __init__(self, api: Api, namespace: str, name: str, identity: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._identity, self._name, self._namespace = api, identity, name, namespace
         self._path = f"apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._clock = clock
+        self._observed: tuple[str, float] = "", 0.0
+        """Resource version of the Lease, and when this controller first saw it."""
+        self._term: _Term | None = None
+        self._round: _Term | None = None
+        self._acquired: Callable[[], None] = lambda: None
+        self._is_stopping = threading.Event()
+        self._heart = Heart()
+        self._thread = threading.Thread(target=self._renew_until_stopped, daemon=True, name="lease")
 
-    def holds(self, now: datetime) -> bool:
-        """Acquire or renew the Lease. Returns whether this controller is the leader; raises Unreachable."""
+    def begin_round(self) -> bool:
+        """Return whether this controller is the leader. If so, it may make changes in this round until its term ends."""
+        self._round = self._term
+        return self.allows_changes()
+
+    def allows_changes(self) -> bool:
+        """Return whether this controller has led since the round began. Callable from any thread."""
+        term = self._round
+        return term is not None and term is self._term and self._clock() < term.ends
+
+    def acquire_or_renew(self) -> None:
+        """Acquire or renew the Lease, unless another controller holds it. Raises ApiError and Unreachable."""
+        began = self._clock()
         lease = find_object(self._api, f"{self._path}/{self._name}")
-        spec = build_renewed_spec(lease, self._identity, now)
-        return spec is not None and self._write_lease(lease, spec)
+        spec: dict[str, Any] = dict((lease or {}).get("spec") or {})
+        if spec.get("holderIdentity") != self._identity:
+            self._term = None
+            if lease is not None and self._is_held(lease, spec):
+                return
+            transitions = spec.get("leaseTransitions", -1) + 1
+            spec |= {"acquireTime": format_microseconds(datetime.now(UTC)), "leaseTransitions": transitions}
+        spec |= {"holderIdentity": self._identity, "leaseDurationSeconds": LEASE_SECONDS}
+        if self._write_lease(lease, spec):
+            if self._term is None:
+                self._term = _Term(began + DEADLINE_SECONDS)
+                self._acquired()
+            self._term.ends = began + DEADLINE_SECONDS
+
+    def _is_held(self, lease: Object, spec: Object) -> bool:
+        """Return whether the Lease's holder may still act. Its `renewTime` says nothing: clocks differ."""
+        version = str(lease["metadata"]["resourceVersion"])
+        if self._observed[0] != version:
+            self._observed = version, self._clock()
+        is_fresh = self._clock() - self._observed[1] < spec.get("leaseDurationSeconds", LEASE_SECONDS)
+        return bool(spec.get("holderIdentity")) and is_fresh
 
     def _write_lease(self, stored: Object | None, spec: Object) -> bool:
         metadata = {"name": self._name, "namespace": self._namespace}
         lease = stored or {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-        return write_object(self._api, self._path, stored, {**lease, "spec": spec}) is not None
+        renewed = {**spec, "renewTime": format_microseconds(datetime.now(UTC))}
+        return write_object(self._api, self._path, stored, {**lease, "spec": renewed}) is not None
 
-    def release(self, now: datetime) -> None:
-        """Let another controller take over at once."""
-        lease = self._api.call("GET", f"{self._path}/{self._name}")
-        if lease["spec"].get("holderIdentity") == self._identity:
-            self._write_lease(lease, {**lease["spec"], "holderIdentity": "", "renewTime": _format_microseconds(now)})
+    def release(self) -> None:
+        """Stop acting, and let another controller take over at once."""
+        self._term = None
+        lease = find_object(self._api, f"{self._path}/{self._name}")
+        if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
+            self._write_lease(lease, {**lease["spec"], "holderIdentity": ""})
+
+    def start(self, acquired: Callable[[], None]) -> Heart:
+        """Start the renewals, and return their sign of life. `acquired` is called when this controller becomes the leader."""
+        self._acquired = acquired
+        self._thread.start()
+        return self._heart
+
+    def stop(self) -> None:
+        """End the renewals and release the Lease."""
+        self._is_stopping.set()
+        self._thread.join()
+
+    def _renew_until_stopped(self) -> None:
+        while not self._is_stopping.is_set():
+            self._heart.beat()
+            self._report_failure(self.acquire_or_renew)
+            self._is_stopping.wait(RENEW_SECONDS)
+        self._report_failure(self.release)
+
+    def _report_failure(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # the term ends by itself
+            print(f"lease {self._name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)

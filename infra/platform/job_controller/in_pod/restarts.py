@@ -145,7 +145,7 @@ def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
     reports: list[Action] = []
     for attempt in (earlier for earlier in record["attempts"] if _find_remaining_pods(earlier, job)):
         message = f"{attempt['cause']}. All ranks are ended, which counts as a failure."
-        reports.append(Report(f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}", _build_job_reference(job), "Hang", message))
+        reports.append(Report(f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}", job.build_reference(), "Hang", message))
     return reports
 
 
@@ -154,12 +154,6 @@ def _find_remaining_pods(attempt: Attempt, job: ManagedJob) -> list[dict[str, An
     uids = list_pod_uids(attempt) if attempt.get("hang") else set()
     pods = [*job.worker_pods, *(job.attempt_pods if job.has_launcher else [])]
     return [pod for pod in pods if pod["metadata"]["uid"] in uids and is_live(pod)]
-
-
-def _build_job_reference(job: ManagedJob) -> dict[str, str]:
-    metadata, kind = job.main["metadata"], job.main["kind"]
-    version = "kubeflow.org/v2beta1" if kind == "MPIJob" else "batch/v1"
-    return {"apiVersion": version, "kind": kind, **{key: metadata[key] for key in ("name", "namespace", "uid")}}
 
 
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:

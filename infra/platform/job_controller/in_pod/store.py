@@ -19,12 +19,12 @@ CONFIG_MAPS = "api/v1/namespaces/{}/configmaps"
 
 def trim_config_map(config_map: Object) -> Object:
     """Return a mirrored ConfigMap with its parsed record instead of the text; the record is None if it is not valid."""
-    parsed, metadata = record.read_record(config_map), config_map["metadata"]
-    if parsed is None:
-        print(
-            f"{metadata['namespace']}/{metadata['name']}: ignored, because it is not a valid record", file=sys.stderr, flush=True
-        )
-    return {"metadata": metadata, "record": parsed, "isNewer": parsed is None and record.has_newer_format(config_map)}
+    parsed = record.read_record(config_map)
+    return {
+        "metadata": config_map["metadata"],
+        "record": parsed,
+        "isNewer": parsed is None and record.has_newer_format(config_map),
+    }
 
 
 class Store:
