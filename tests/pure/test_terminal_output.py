@@ -1,4 +1,4 @@
-"""Nothing that job users, images or nodes write can control the terminal of somebody who runs a verb."""
+"""Nothing that job users, images or nodes write can control the terminal in which a user runs a verb."""
 
 import ast
 import itertools
