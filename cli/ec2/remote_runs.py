@@ -165,7 +165,9 @@ class Runs:
         """
         command = self.build_bash_command(script)
         done = remote_run.run_with_retries(
-            lambda: subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            lambda: subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            )
         )
         if done.returncode:
             raise CommandError(done.stderr.strip() or f"ssh ended with {done.returncode}", UNREACHABLE)
