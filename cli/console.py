@@ -10,10 +10,12 @@ from typing import Any, Final, Literal
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from cli.exit_codes import OK
+from cli.output import escape_controls, open_unfiltered
 
 ENDLESS: Final = 10_000
 """Console width for output to a pipe or a file: so large that no line is wrapped or cut, regardless of COLUMNS."""
@@ -21,9 +23,19 @@ ENDLESS: Final = 10_000
 PROSE_WIDTH: Final = 30
 
 
+class _FilteringConsole(Console):
+    """Console that escapes control characters in texts, but not rich's own colors and cursor movements."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escape_controls(segment.text))
+
+
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints AWS and Kubernetes messages verbatim, without markup. It respects NO_COLOR."""
-    console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+    """Return a console that prints AWS and Kubernetes messages verbatim, without markup, except for control characters,
+    which become visible escapes. It respects NO_COLOR."""
+    stream = open_unfiltered(sys.stderr if stderr else sys.stdout)
+    console = _FilteringConsole(file=stream, stderr=stderr, highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = ENDLESS
     return console

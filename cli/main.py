@@ -175,7 +175,9 @@ def main() -> None:
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)  # skips garbage collection at exit
     if sys.stdout is not None:
-        sys.stdout = output.wrap_stream(sys.stdout)
+        sys.stdout = output.wrap_stdout(sys.stdout)
+    if sys.stderr is not None:
+        sys.stderr = output.wrap_stderr(sys.stderr)
     try:
         try:
             app(prog_name=NAME)

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from typing import AnyStr, BinaryIO, Final
+from typing import AnyStr, Final, Protocol
 
 from cli.ec2.remote_restarts import wrap_in_restart_script
 
@@ -26,6 +26,14 @@ _ENDED = re.compile(rb"^gpumpi-run (\d+|lost|unknown)$", re.MULTILINE)
 
 Command = Callable[[str], Sequence[str]]
 """Takes a bash script and returns the command line that runs it on the head node."""
+
+
+class Output(Protocol):
+    """Receives the bytes of a log."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def flush(self) -> object: ...
 
 
 class Lost(Exception):
@@ -117,7 +125,7 @@ def _is_permanent_error(message: str | bytes) -> bool:
 def follow_log(
     ssh: Command,
     id: str,
-    output: BinaryIO,
+    output: Output,
     *,
     report: Callable[[str], None] = lambda line: None,
     wait: Callable[[float], object] = time.sleep,
@@ -146,7 +154,7 @@ def follow_log(
         failures += 1
 
 
-def _read_log(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
+def _read_log(command: Sequence[str], output: Output) -> tuple[int, bytes]:
     """Read the log over one connection. Return the number of bytes received, and the stderr of ssh and the script."""
     received = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:

@@ -22,6 +22,7 @@ from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
 from cli.jobs.workdir.selection import Selection, select_files
 from cli.jobs.workdir.sending import send_files
+from cli.output import RemoteOutput
 
 FOLDER: Final = ".gpumpi/runs"
 """Folder on the shared file system for the folders that `run --workdir` sends."""
@@ -164,7 +165,9 @@ class Runs:
         """
         command = self.build_bash_command(script)
         done = remote_run.run_with_retries(
-            lambda: subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            lambda: subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            )
         )
         if done.returncode:
             raise CommandError(done.stderr.strip() or f"ssh ended with {done.returncode}", UNREACHABLE)
@@ -204,7 +207,7 @@ def print_log(runs: Runs, id: str, *, follow: bool, as_json: bool) -> int:
     """Print a run's log. With `follow`, return 0 or 1, like `logs` for jobs."""
     if follow:
         runs.find(id)
-        out = sys.stderr.buffer if as_json else sys.stdout.buffer
+        out = RemoteOutput(sys.stderr if as_json else sys.stdout)
         code = remote_run.follow_log(runs.build_bash_command, id, out, report=say)
         if as_json:
             print_json(runs.find(id).as_json(datetime.now(UTC)))
@@ -213,5 +216,5 @@ def print_log(runs: Runs, id: str, *, follow: bool, as_json: bool) -> int:
     if as_json:
         print_json({**runs.find(id).as_json(datetime.now(UTC)), "lines": text.splitlines()})
     else:
-        sys.stdout.write(text)
+        RemoteOutput(sys.stdout).write(text.encode())
     return OK

@@ -21,6 +21,7 @@ from cli.exit_codes import INTERRUPTED, NOT_FOUND, NOT_STARTED, OK, USAGE
 from cli.installation import program_name as program
 from cli.jobs.assignments import split_pairs
 from cli.jobs.workdir.selection import LIMIT_MIB
+from cli.output import RemoteOutput
 
 
 def command(
@@ -107,7 +108,7 @@ def exit_255_if_not_started(stack: str = "") -> Iterator[None]:
 
 def _follow_run(runs: Runs, id: str, stack: str) -> int:
     try:
-        return remote_run.follow_log(runs.build_bash_command, id, sys.stdout.buffer, report=say)
+        return remote_run.follow_log(runs.build_bash_command, id, RemoteOutput(sys.stdout), report=say)
     except KeyboardInterrupt:
         stop = runs.build_bash_command(remote_run.render_stop_script(id))
         subprocess.run(stop, stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -7,7 +7,7 @@ import sys
 import termios
 import threading
 import tty as terminals
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from cli.errors import CommandError
 from cli.exit_codes import USAGE
 from cli.jobs import objects
 from cli.jobs.job_pods import find_running_container
+from cli.output import RemoteOutput
 
 CHUNK = 65536
 
@@ -48,13 +49,25 @@ def command(
         where = find_running_container(cluster, state, worker, launcher=launcher)
         running = Command(cluster, where, words, stdin=stdin or tty, tty=tty)
         with forward_input(running, stdin=stdin or tty, tty=tty):
-            return running.wait(_write_output)
+            return running.wait(_write_to_terminal if tty else _copy_output())
 
 
-def _write_output(channel: int, data: bytes) -> None:
-    stream = sys.stderr if channel == STDERR else sys.stdout
-    stream.buffer.write(data)
-    stream.flush()
+def _write_to_terminal(channel: int, data: bytes) -> None:
+    """Write the bytes of an interactive session, in which editors and pagers control the terminal."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+def _copy_output() -> Callable[[int, bytes], None]:
+    outputs = {STDERR: RemoteOutput(sys.stderr)}
+    stdout = RemoteOutput(sys.stdout)
+
+    def copy_chunk(channel: int, data: bytes) -> None:
+        output = outputs.get(channel, stdout)
+        output.write(data)
+        output.flush()
+
+    return copy_chunk
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from cli.jobs.state import (
     list_container_statuses,
     needs_events,
 )
+from cli.output import print_log_line
 from infra.jobs.render import LAUNCHERS
 from infra.platform.job_controller.in_pod.phases import Phase
 
@@ -207,7 +208,7 @@ class Follower:
         try:
             for line in log.lines(follow=True):
                 self.keep(line)
-                print(line, file=self.out, flush=True)
+                print_log_line(line, self.out)
         except CommandError as error:  # the pod or its node may be gone; the next poll will show the reason
             self._print_note(str(error))
             return False

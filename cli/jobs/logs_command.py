@@ -1,5 +1,6 @@
 """`logs`: print the log of a job's launcher, or the logs of its workers."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from cli.jobs.state import JobState
 from cli.jobs.submit import follow_job
 from cli.jobs.waits import Waits
 from cli.jobs.workdir.in_cluster import read_logs_on_volume
+from cli.output import print_log_line
 
 
 def command(
@@ -101,7 +103,7 @@ def _print_logs(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *
         print_json({**about, "lines": lines, **({"pods": by_pod} if every else {})})
         return
     for line in [f"{pod} | {line}" for pod, part in by_pod.items() for line in part] if every else lines:
-        print(line)
+        print_log_line(line, sys.stdout)
     if about["reason"] and not lines:
         say(f"{NAME}: job {about['name']}: {about['reason']}")
 

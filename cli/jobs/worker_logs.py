@@ -10,6 +10,7 @@ from cli.errors import CommandError, NotFound
 from cli.jobs.follow_log import Follower, PodLog, list_job_containers, select_log_pods
 from cli.jobs.job_pods import make_log_label, select_launchers, select_workers
 from cli.jobs.state import JobState
+from cli.output import print_log_line
 
 Choice = Callable[[Sequence[Object], JobState], list[Object]]
 """Selects the pods whose logs are printed."""
@@ -64,7 +65,7 @@ class FollowerOfPods(Follower):
         try:
             for line in log.lines(follow=True):
                 with self._writing:
-                    print(f"{name} | {line}" if self.prefixed else line, file=self.out, flush=True)
+                    print_log_line(f"{name} | {line}" if self.prefixed else line, self.out)
             log.is_complete = ended
         except NotFound:
             log.is_complete = True

@@ -1,25 +1,57 @@
 """`recover`: repair a stack after `pulumi` was killed or interrupted."""
 
 import json
-import sys
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
-from cli import options
-from cli.console import print_result
+import typer
+
+from cli import options, prompts
+from cli.console import print_result, say
+from cli.durations import format_period
 from cli.errors import CommandError, NotFound
 from cli.stacks import pulumi_program
 from infra.naming import PROJECT
+from infra.recovery.backend_locks import BackendLock, read_locks
 from infra.recovery.recover_stack import Recovered, create_client_factory, recover, repair_backend
 
 
-def command(stack: options.Stack, as_json: options.Json = False) -> int:
+def command(
+    stack: options.Stack,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Remove the lock even if its Pulumi operation may still be running.")
+    ] = False,
+    as_json: options.Json = False,
+) -> int:
     """Run it only while no other Pulumi operation uses the stack. Removes the lock and records what AWS and Kubernetes created.
+
+    It asks first if the lock's process still runs on this machine, or if another machine took the lock less than 6 hours ago.
 
     The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
     """
-    repair_backend(json.loads(pulumi_program.run_pulumi("whoami", "--json"))["url"], PROJECT, stack)
+    url = json.loads(pulumi_program.run_pulumi("whoami", "--json"))["url"]
+    _confirm_removal(read_locks(url, PROJECT, stack), stack, datetime.now(UTC), yes=yes)
+    repair_backend(url, PROJECT, stack)
     _remove_lock(stack)
-    recovered = recover(pulumi_program.run_pulumi, stack, create_client_factory, lambda line: print(line, file=sys.stderr))
+    recovered = recover(pulumi_program.run_pulumi, stack, create_client_factory, say)
     return print_result(recovered._asdict(), lambda: _print_result(recovered), as_json=as_json)
+
+
+def _confirm_removal(locks: list[BackendLock] | None, stack: str, now: datetime, *, yes: bool) -> None:
+    """Show the locks, and ask whether to remove those of operations that may still run. Without an answer, another operation
+    would go on writing the state, and one of the two states would be lost."""
+    if locks is None:
+        removal = f"removal of a lock of {stack}, whose owner the backend does not show,"
+    else:
+        shown = [f"lock of {lock.owner}, taken {format_period(max(now - lock.taken, timedelta()))} ago" for lock in locks]
+        for text in shown:
+            say(f"{stack}: {text}")
+        unsafe = [text for lock, text in zip(locks, shown, strict=True) if lock.may_be_in_use(now)]
+        if not unsafe:
+            return
+        removal = f"removal of the {' and the '.join(unsafe)},"
+    question = f"Does no other Pulumi operation use {stack}, so that its lock may be removed?"
+    prompts.confirm(question, removal, "changed", yes=yes, terminal=prompts.is_interactive())
 
 
 def _print_result(recovered: Recovered) -> None:

@@ -313,6 +313,16 @@ def test_a_folder_sent_with_a_run_is_deleted_with_the_run_record(tmp_path: Path,
         runs.log("one")
 
 
+def test_log_with_bytes_that_are_no_text_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    cluster: Any = _Cluster(tmp_path / "shared")
+    head_node: Any = _HeadNode()
+    runs = remote_runs.Runs(cluster, head_node)
+    remote_run.start_run(make_bash_command, "bytes", ["printf", r"a\377b"], None)
+    assert remote_run.follow_log(make_bash_command, "bytes", io.BytesIO()) == 0
+    assert remote_runs.print_log(runs, "bytes", follow=False, as_json=False) == 0
+    assert capfd.readouterr().out == "a\ufffdb"
+
+
 def test_head_node_commands_reconnect_after_an_ssh_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,7 +42,7 @@ def test_recover_removes_the_lock_and_state_left_by_a_killed_pulumi(checkout: Ch
     backend = LocalCloud(cloud_home).state_file("local").parents[2]
     lock = backend / "locks" / "organization" / "gpumpi" / "local" / "5f2b7c1e-0f0c-4c5e-9a55-3f1a6c1d2e3f.json"
     lock.parent.mkdir(parents=True)
-    lock.write_text(json.dumps({"pid": 1, "username": "ada", "hostname": "here", "timestamp": "2026-11-21T10:00:00Z"}))
+    lock.write_text(json.dumps({"pid": 1, "username": "ada", "hostname": "here", "timestamp": "2020-11-21T10:00:00Z"}))
     state = LocalCloud(cloud_home).state_file("local")
     state.with_name("local.json.bak").write_text(state.read_text())
     state.write_text(state.read_text()[:20])
