@@ -40,7 +40,7 @@ def test_the_gpu_buffer_benchmark_accepts_only_a_cuda_aware_open_mpi(provisioned
     other = provisioned_machine.clone_with_layer(tmp_path / "layer")
     (other.layer / "srv").mkdir()
     shutil.copy(ROOT / "bench" / "gpu" / "device_buffers.py", other.layer / "srv")
-    check = "import device_buffers, mpi4py.MPI; device_buffers.must_be_cuda_aware()"
+    check = "import device_buffers, mpi4py.MPI; device_buffers.check_mpi_is_cuda_aware()"
     start = ("/opt/mpi/bin/mpirun", "--allow-run-as-root", "-n", "1", "python3", "-c", check)
     other.run_checked(*start, PYTHONPATH="/srv")
     other.run_checked("install-openmpi.sh")

@@ -23,7 +23,7 @@ NOT_REPORTED: Final = "not reported"
 
 Tone = Literal["", "good", "doubtful", "bad"]
 Row = dict[str, Any]
-"""`key` identifies the row across refreshes; `cells` maps columns to `cell()`."""
+"""`key` identifies the row across refreshes; `cells` maps columns to `make_cell()`."""
 
 PHASE_TONES: Final[Mapping[Phase, Tone]] = {
     **{Phase.RUNNING: "good", Phase.SUCCEEDED: "good", Phase.FAILED: "bad"},
