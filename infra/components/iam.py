@@ -37,9 +37,6 @@ class Account:
         return f"arn:{self.partition}:iam::aws:policy/{name}"
 
 
-SESSION_MANAGER: Final = "AmazonSSMManagedInstanceCore"
-"""Managed policy that allows a shell and SSH through Session Manager, without an open port or a key pair."""
-
 NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
 """Prefixes in the key bucket: public SSH keys of nodes and of job pods."""
@@ -90,6 +87,25 @@ def build_statement(
     """Return a statement. Policies of identities have no principal, trust policies no resource."""
     elements = {"Principal": principal, "Action": action, "Resource": resource, "Condition": condition}
     return {"Sid": sid, "Effect": effect, **{name: value for name, value in elements.items() if value is not None}}
+
+
+# --- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def allow_session_manager() -> Policy:
+    """Allow a shell and SSH through Session Manager, without an open port or a key pair.
+
+    AWS's managed policy AmazonSSMManagedInstanceCore also allows reading every parameter of the account:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
+    """
+    actions = [
+        "ssm:UpdateInstanceInformation",
+        "ssmmessages:CreateControlChannel",
+        "ssmmessages:CreateDataChannel",
+        "ssmmessages:OpenControlChannel",
+        "ssmmessages:OpenDataChannel",
+    ]
+    return build_policy(build_statement("ConnectAgent", actions, "*"))
 
 
 # --- logs --------------------------------------------------------------------------------------------------------------

@@ -252,12 +252,12 @@ def test_no_efs_driver_is_installed_without_shared_storage() -> None:
 # --- roles
 
 
-def test_nodes_have_only_the_permissions_for_eks_and_session_manager(default_cluster: Deployment) -> None:
+def test_nodes_have_only_the_managed_policies_that_eks_requires(default_cluster: Deployment) -> None:
     attached = {
         grant.inputs["policyArn"].rpartition("/")[2]
         for grant in default_cluster.find_resources(engine.ROLE_POLICY_ATTACHMENT, "-node-")
     }
-    assert attached == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
+    assert attached == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"}
 
 
 def test_only_the_expected_managed_policies_are_attached(default_cluster: Deployment) -> None:
@@ -269,7 +269,6 @@ def test_only_the_expected_managed_policies_are_attached(default_cluster: Deploy
         "AmazonEKSClusterPolicy",
         "AmazonEKSWorkerNodePolicy",
         "AmazonEC2ContainerRegistryPullOnly",
-        "AmazonSSMManagedInstanceCore",
         "AmazonEKS_CNI_Policy",
         "service-role/AmazonEFSCSIDriverPolicy",
     }

