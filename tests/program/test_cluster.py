@@ -304,6 +304,6 @@ def test_ssh_keys_are_exchanged_through_a_bucket_of_the_stack(default_cluster: D
         "aws:PrincipalTag/kubernetes-namespace": "mpi-jobs",
         "aws:PrincipalTag/kubernetes-pod-name": "worker-0",
     }
-    own = {"node": "nodes/AROA:i-1", "job": "jobs/mpi-jobs/worker-0"}[who]
-    assert allows(Request("s3:PutObject", f"{bucket}/{own}/id.pub", context), policy)
-    assert not allows(Request("s3:PutObject", f"arn:aws:s3:::other/{own}/id.pub", context), policy)
+    own = {"node": "nodes/AROA:i-1/notice.json", "job": "jobs/mpi-jobs/worker-0/id.pub"}[who]
+    assert allows(Request("s3:PutObject", f"{bucket}/{own}", context), policy)
+    assert not allows(Request("s3:PutObject", f"arn:aws:s3:::other/{own}", context), policy)

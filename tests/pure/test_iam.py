@@ -1,7 +1,9 @@
 """The actions that each of the program's IAM policies allows and denies."""
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
@@ -118,8 +120,12 @@ POD = {"aws:PrincipalTag/kubernetes-namespace": "mpi-jobs", "aws:PrincipalTag/ku
 @pytest.mark.parametrize(
     ("action", "key", "allowed"),
     [
-        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", True),
-        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0bbb/id.pub", False),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/notice.json", True),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/boot.log", True),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/waiting.txt", True),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/1/notice.json", False),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0bbb/notice.json", False),
         ("s3:PutObject", "nodes/id.pub", False),
         ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-0/id.pub", False),
         ("s3:GetObject", "nodes/AROAEXAMPLE:i-0bbb/id.pub", True),
@@ -134,8 +140,14 @@ def test_node_writes_its_own_keys_and_reads_keys_of_all_nodes(action: str, key: 
     assert allows(request, IDENTITY["allow_node_key_exchange"]) is allowed
 
 
+def test_node_may_write_every_object_that_the_join_service_uploads() -> None:
+    source = (Path(__file__).parents[2] / "amis/join/gpumpi_join/bucket.py").read_text(encoding="utf-8")
+    uploads = re.findall(r'return f"\{folder\}(.+)"', source)
+    assert sorted(uploads) == sorted(iam.NODE_UPLOADS)
+
+
 def test_caller_without_node_identity_cannot_write() -> None:
-    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/id.pub"), IDENTITY["allow_node_key_exchange"])
+    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/notice.json"), IDENTITY["allow_node_key_exchange"])
 
 
 @pytest.mark.parametrize(
