@@ -85,7 +85,7 @@ class Ec2Cluster(pulumi.ComponentResource):
         self.register_outputs({"masterId": self.head_node.instance_id, "autoScalingGroup": self.workers.group_name})
 
     def _create_role(self, role: str, more: Mapping[str, pulumi.Input[str]], child: pulumi.ResourceOptions) -> InstanceRole:
-        args, account = self._args, self._args.account
+        args = self._args
         permissions: dict[str, pulumi.Input[str]] = {
             "keys": args.keys.arn.apply(lambda arn: iam.to_json(iam.allow_node_key_exchange(arn))),
             "members": iam.to_json(iam.allow_member_lookup()),
@@ -96,7 +96,6 @@ class Ec2Cluster(pulumi.ComponentResource):
         return InstanceRole(
             args.naming.name(f"{role}-role"),
             args.naming,
-            account,
             f"{role.capitalize()} of {args.naming.cluster}",
             permissions,
             child,

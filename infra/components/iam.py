@@ -37,8 +37,8 @@ class Account:
         return f"arn:{self.partition}:iam::aws:policy/{name}"
 
 
-SESSION_MANAGER: Final = "AmazonSSMManagedInstanceCore"
-"""Managed policy that allows a shell and SSH through Session Manager, without an open port or a key pair."""
+NODE_UPLOADS: Final = ("notice.json", "boot.log", "waiting.txt")
+"""Objects that a node's join service (amis/join) writes."""
 
 NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
@@ -90,6 +90,25 @@ def build_statement(
     """Return a statement. Policies of identities have no principal, trust policies no resource."""
     elements = {"Principal": principal, "Action": action, "Resource": resource, "Condition": condition}
     return {"Sid": sid, "Effect": effect, **{name: value for name, value in elements.items() if value is not None}}
+
+
+# --- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def allow_session_manager() -> Policy:
+    """Allow a shell and SSH through Session Manager, without an open port or a key pair.
+
+    AWS's managed policy AmazonSSMManagedInstanceCore also allows reading every parameter of the account:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
+    """
+    actions = [
+        "ssm:UpdateInstanceInformation",
+        "ssmmessages:CreateControlChannel",
+        "ssmmessages:CreateDataChannel",
+        "ssmmessages:OpenControlChannel",
+        "ssmmessages:OpenDataChannel",
+    ]
+    return build_policy(build_statement("ConnectAgent", actions, "*"))
 
 
 # --- logs --------------------------------------------------------------------------------------------------------------
@@ -200,8 +219,9 @@ def build_tls_only_bucket_policy(bucket_arn: str) -> Policy:
 
 def allow_node_key_exchange(bucket_arn: str) -> Policy:
     """Allow a node to write its public key under its own identity (role ID and instance ID) and to read the keys of
-    other nodes."""
-    return build_policy(*_build_key_exchange_statements(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}"))
+    other nodes. Other nodes list all objects, so it may write only a few."""
+    own = [f"{NODE_KEYS}/${{aws:userid}}/{name}" for name in NODE_UPLOADS]
+    return build_policy(*_build_key_exchange_statements(bucket_arn, NODE_KEYS, own=own))
 
 
 def allow_job_key_exchange(bucket_arn: str) -> Policy:
@@ -212,14 +232,15 @@ def allow_job_key_exchange(bucket_arn: str) -> Policy:
     """
     tag = "${aws:PrincipalTag/kubernetes-namespace}"
     namespace = f"{JOB_KEYS}/{tag}"
-    exchange = _build_key_exchange_statements(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
+    own = f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}/*"
+    exchange = _build_key_exchange_statements(bucket_arn, namespace, own=[own])
     folders = f"{bucket_arn}/{WORKDIR_KEYS}/{tag}/*"
     return build_policy(*exchange, build_statement("ReadWorkdirs", "s3:GetObject", folders))
 
 
-def _build_key_exchange_statements(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...]:
+def _build_key_exchange_statements(bucket_arn: str, shared: str, *, own: Sequence[str]) -> tuple[Statement, ...]:
     return (
-        build_statement("WriteOwn", "s3:PutObject", f"{bucket_arn}/{own}/*"),
+        build_statement("WriteOwn", "s3:PutObject", [f"{bucket_arn}/{key}" for key in own]),
         build_statement("ReadAll", "s3:GetObject", f"{bucket_arn}/{shared}/*"),
         build_statement("List", "s3:ListBucket", bucket_arn, condition={"StringLike": {"s3:prefix": f"{shared}/*"}}),
     )

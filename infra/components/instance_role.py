@@ -7,7 +7,6 @@ import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
 from infra.components.children import build_child_args
-from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
 
@@ -21,7 +20,6 @@ class InstanceRole(pulumi.ComponentResource):
         self,
         name: str,
         naming: Naming,
-        account: Account,
         description: str,
         policies: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions | None = None,
@@ -34,13 +32,10 @@ class InstanceRole(pulumi.ComponentResource):
             assume_role_policy=iam.to_json(trust_policies.build_instance_trust_policy()),
         )
         options = pulumi.ResourceOptions(parent=self)
-        managed = account.managed_policy_arn(iam.SESSION_MANAGER)
+        sessions = iam.to_json(iam.allow_session_manager())
         self.permissions: Sequence[pulumi.Resource] = [
-            aws.iam.RolePolicyAttachment(f"{name}-{iam.SESSION_MANAGER}", role=role.name, policy_arn=managed, opts=options),
-            *(
-                aws.iam.RolePolicy(f"{name}-{key}", role=role.name, policy=policy, opts=options)
-                for key, policy in policies.items()
-            ),
+            aws.iam.RolePolicy(f"{name}-{key}", role=role.name, policy=policy, opts=options)
+            for key, policy in {"sessions": sessions, **policies}.items()
         ]
         """Policies of the role. They must be created before the first instance and deleted after the last one."""
         profile = aws.iam.InstanceProfile(**build_child_args(self, naming, f"{name}-profile"), role=role.name)

@@ -14,7 +14,6 @@ from infra.naming import COMPONENT, Naming
 MANAGED_POLICIES: Final = (
     "AmazonEKSWorkerNodePolicy",  # join the cluster, request pod credentials
     "AmazonEC2ContainerRegistryPullOnly",  # pull images
-    iam.SESSION_MANAGER,
 )
 """https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html. The policy for the VPC CNI is missing here,
 because the add-on has its own role."""
@@ -46,6 +45,8 @@ class NodeRole(pulumi.ComponentResource):
             for policy in MANAGED_POLICIES
         ]
         """Policies. They must be created before the first node and deleted after the last one."""
+        sessions = iam.to_json(iam.allow_session_manager())
+        aws.iam.RolePolicy(f"{name}-sessions", role=role.name, policy=sessions, opts=options)
         keys = key_bucket_arn.apply(lambda arn: iam.to_json(iam.allow_node_key_exchange(arn)))
         aws.iam.RolePolicy(f"{name}-keys", role=role.name, policy=keys, opts=options)
         self.arn = role.arn

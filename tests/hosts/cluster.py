@@ -32,7 +32,6 @@ BUCKET = f"{Naming(STACK).name('keys')}-0a1b2c3"
 ACCOUNT = "123456789012"
 SLOTS = 2
 LIMIT_SECONDS = 600.0
-SSM_POLICY = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 ALLREDUCE = (
     "from mpi4py import MPI; import socket; c = MPI.COMM_WORLD; "
     "print(socket.gethostname(), c.size, c.allreduce(c.rank + 1), flush=True)"
@@ -214,12 +213,15 @@ class HandMade:
     def _make_role(self, name: str) -> str:
         iam = self.client("iam")
         role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
-        own = {"keys": policies.allow_node_key_exchange(f"arn:aws:s3:::{BUCKET}"), "members": policies.allow_member_lookup()}
+        own = {
+            "sessions": policies.allow_session_manager(),
+            "keys": policies.allow_node_key_exchange(f"arn:aws:s3:::{BUCKET}"),
+            "members": policies.allow_member_lookup(),
+        }
         if name == "worker":
             own["join"] = policies.allow_join_completion(Account(ACCOUNT, REGION, "aws"), GROUP)
         for policy, document in own.items():
             iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
-        iam.attach_role_policy(RoleName=name, PolicyArn=SSM_POLICY)
         iam.create_instance_profile(InstanceProfileName=name)
         iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
         return str(role["RoleId"])

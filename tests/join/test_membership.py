@@ -244,24 +244,12 @@ def test_terminated_nodes_are_removed_even_during_an_s3_outage(world: World) -> 
 
 
 def test_a_restarted_join_service_remembers_its_nodes(world: World) -> None:
-    from gpumpi_join.service import Service
-
     master, worker = world.start_head_node(), *world.scale(1)
     world.run_two_rounds(master, worker)
     s3 = world.client("s3")
     for stored_notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         s3.delete_object(Bucket=BUCKET, Key=stored_notice["Key"])
-    old = master.service
-    again = Service(
-        old.cluster,
-        old.clients,
-        instance_id=master.instance_id,
-        identity=master.folder.split("/")[1],
-        notice=old.notice,
-        paths=master.paths,
-        answers=lambda notice: True,
-    )
-    again.step()
+    world.restart(master).step()
     assert worker.address in master.read("hostfile")
 
 

@@ -91,6 +91,19 @@ class World:
             for host in hosts:
                 host.service.step()
 
+    def restart(self, host: Host) -> Service:
+        """Return a new join service of the host, which loads the state of the old one."""
+        old, identity = host.service, host.folder.split("/")[1]
+        return Service(
+            old.cluster,
+            old.clients,
+            instance_id=host.instance_id,
+            identity=identity,
+            notice=old.notice,
+            paths=host.paths,
+            answers=lambda notice: True,
+        )
+
     def _is_in_hostfile(self, address: str) -> bool:
         return any(address in host.read("hostfile") for host in self.hosts.values() if host.service.joined)
 
@@ -143,7 +156,7 @@ class World:
         paths = Paths(**{name: here / name for name in names})
         number = len(self.hosts)
         host_key, user_key = make_public_key(chr(ord("A") + number)), make_public_key(chr(ord("a") + number))
-        name = f"ip-{address.replace('.', '-')}"
+        name = self.network.describe_instances(instance_id)[0]["PrivateDnsName"].split(".")[0]
         notice = Notice(name, address, slots, idle_slots=2, host_keys=(host_key,), user_key=user_key)
         s3 = self.client("s3", **own)
         end = GivingUp(

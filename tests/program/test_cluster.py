@@ -252,12 +252,12 @@ def test_no_efs_driver_is_installed_without_shared_storage() -> None:
 # --- roles
 
 
-def test_nodes_have_only_the_permissions_for_eks_and_session_manager(default_cluster: Deployment) -> None:
+def test_nodes_have_only_the_managed_policies_that_eks_requires(default_cluster: Deployment) -> None:
     attached = {
         grant.inputs["policyArn"].rpartition("/")[2]
         for grant in default_cluster.find_resources(engine.ROLE_POLICY_ATTACHMENT, "-node-")
     }
-    assert attached == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
+    assert attached == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"}
 
 
 def test_only_the_expected_managed_policies_are_attached(default_cluster: Deployment) -> None:
@@ -269,7 +269,6 @@ def test_only_the_expected_managed_policies_are_attached(default_cluster: Deploy
         "AmazonEKSClusterPolicy",
         "AmazonEKSWorkerNodePolicy",
         "AmazonEC2ContainerRegistryPullOnly",
-        "AmazonSSMManagedInstanceCore",
         "AmazonEKS_CNI_Policy",
         "service-role/AmazonEFSCSIDriverPolicy",
     }
@@ -305,6 +304,6 @@ def test_ssh_keys_are_exchanged_through_a_bucket_of_the_stack(default_cluster: D
         "aws:PrincipalTag/kubernetes-namespace": "mpi-jobs",
         "aws:PrincipalTag/kubernetes-pod-name": "worker-0",
     }
-    own = {"node": "nodes/AROA:i-1", "job": "jobs/mpi-jobs/worker-0"}[who]
-    assert allows(Request("s3:PutObject", f"{bucket}/{own}/id.pub", context), policy)
-    assert not allows(Request("s3:PutObject", f"arn:aws:s3:::other/{own}/id.pub", context), policy)
+    own = {"node": "nodes/AROA:i-1/notice.json", "job": "jobs/mpi-jobs/worker-0/id.pub"}[who]
+    assert allows(Request("s3:PutObject", f"{bucket}/{own}", context), policy)
+    assert not allows(Request("s3:PutObject", f"arn:aws:s3:::other/{own}", context), policy)

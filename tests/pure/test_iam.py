@@ -1,7 +1,9 @@
 """The actions that each of the program's IAM policies allows and denies."""
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
@@ -21,11 +23,13 @@ UNSCOPABLE: Mapping[str, str] = {
     "autoscaling:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html",
     "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
     "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
+    "ssm:UpdateInstanceInformation": "https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html",
+    "ssmmessages:*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonmessagegatewayservice.html",
 }
-"""Action without resource-level permissions -> AWS's reference page that documents it. No other action may be allowed
-on `*`."""
+"""Action that AWS documents on `*` only -> that page. No other action may be allowed on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
+    "allow_session_manager": iam.allow_session_manager(),
     "allow_flow_log_delivery": iam.allow_flow_log_delivery(LOG_GROUP),
     "allow_job_log_writes": iam.allow_job_log_writes(JOB_LOGS),
     "allow_node_key_exchange": iam.allow_node_key_exchange(BUCKET),
@@ -104,7 +108,7 @@ def test_wildcard_kms_actions_match_cloudwatch_logs_documentation() -> None:
 
 
 def test_every_exception_names_its_source() -> None:
-    assert all(source.startswith("https://docs.aws.amazon.com/service-authorization/") for source in UNSCOPABLE.values())
+    assert all(source.startswith("https://docs.aws.amazon.com/") for source in UNSCOPABLE.values())
 
 
 # --- key bucket
@@ -116,8 +120,12 @@ POD = {"aws:PrincipalTag/kubernetes-namespace": "mpi-jobs", "aws:PrincipalTag/ku
 @pytest.mark.parametrize(
     ("action", "key", "allowed"),
     [
-        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", True),
-        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0bbb/id.pub", False),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/notice.json", True),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/boot.log", True),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/waiting.txt", True),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/1/notice.json", False),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0bbb/notice.json", False),
         ("s3:PutObject", "nodes/id.pub", False),
         ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-0/id.pub", False),
         ("s3:GetObject", "nodes/AROAEXAMPLE:i-0bbb/id.pub", True),
@@ -132,8 +140,14 @@ def test_node_writes_its_own_keys_and_reads_keys_of_all_nodes(action: str, key: 
     assert allows(request, IDENTITY["allow_node_key_exchange"]) is allowed
 
 
+def test_node_may_write_every_object_that_the_join_service_uploads() -> None:
+    source = (Path(__file__).parents[2] / "amis/join/gpumpi_join/bucket.py").read_text(encoding="utf-8")
+    uploads = re.findall(r'return f"\{folder\}(.+)"', source)
+    assert sorted(uploads) == sorted(iam.NODE_UPLOADS)
+
+
 def test_caller_without_node_identity_cannot_write() -> None:
-    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/id.pub"), IDENTITY["allow_node_key_exchange"])
+    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/notice.json"), IDENTITY["allow_node_key_exchange"])
 
 
 @pytest.mark.parametrize(

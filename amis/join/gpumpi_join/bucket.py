@@ -1,11 +1,12 @@
 """The key bucket: publishes this node's notice and reads those of the other nodes."""
 
+import contextlib
 import hashlib
 from typing import Any
 
 from gpumpi_join.cluster_file import ClusterFile
 from gpumpi_join.members import Member, bucket_writer_role_id
-from gpumpi_join.notice import BadNotice, Notice
+from gpumpi_join.notice import MAX_BYTES, BadNotice, Notice
 
 PREFIX = "nodes/"
 GONE = ("AccessDenied", "NoSuchKey")
@@ -27,6 +28,15 @@ def boot_log_key(folder: str) -> str:
 
 def waiting_reason_key(folder: str) -> str:
     return f"{folder}waiting.txt"
+
+
+def find_contradiction(notice: Notice, member: Member) -> str:
+    """Return what the notice claims and EC2 does not confirm; empty if EC2 confirms its address and host name."""
+    if notice.address != member.address:
+        return f"it claims address {notice.address}; EC2 reports {member.address}"
+    if notice.hostname != member.hostname:
+        return f"it claims host name {notice.hostname}; EC2 reports {member.hostname or 'none yet'}"
+    return ""
 
 
 class Bucket:
@@ -58,8 +68,8 @@ class Bucket:
         """Return the trusted notices by instance ID, and the reasons for rejecting the others by object key.
 
         A notice is trusted only if its writer is a member: the object key contains the role ID and instance ID, and the
-        bucket policy lets only that role on that instance write there. Its address must also match the one that EC2
-        reports.
+        bucket policy lets only that role on that instance write there. Its address and host name must also match those
+        that EC2 reports.
         """
         expected = {
             notice_key(own_s3_prefix(f"{bucket_writer_role_id(cluster, member)}:{member.instance_id}")): member
@@ -78,8 +88,9 @@ class Bucket:
                 continue
             if notice is None:
                 continue
-            if notice.address != member.address:
-                rejected[key] = f"it claims address {notice.address}; EC2 reports {member.address}"
+            contradiction = find_contradiction(notice, member)
+            if contradiction:
+                rejected[key] = contradiction
             else:
                 trusted[member.instance_id] = notice
         return trusted, rejected
@@ -99,6 +110,7 @@ class Bucket:
             if error.response["Error"]["Code"] in GONE:
                 return None
             raise
-        notice = Notice.parse(response["Body"].read())
+        with contextlib.closing(response["Body"]) as body:
+            notice = Notice.parse(body.read(MAX_BYTES + 1))
         self._read[key] = (response["ETag"], notice)
         return notice

@@ -2,8 +2,9 @@
 
 import os
 import pwd
-import socket
+import resource
 import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,16 +13,41 @@ METADATA = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.1
 TOKEN_SECONDS = "300"
 SECONDS = 5
 HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key")
+MAX_OUTPUT_BYTES = 1 << 20
+"""Limit for what a program prints, because login users and other nodes decide what ssh prints."""
+MAX_ERROR_CHARACTERS = 1000
+
+_USER_KEY_SCRIPT = """set -eu
+[ -d "${1%/*}" ] || mkdir -m 0700 "${1%/*}"
+[ -e "$1" ] || ssh-keygen -q -t ed25519 -N '' -C '' -f "$1"
+[ -f "$1.pub" ] || { echo "$1.pub is not a file" >&2; exit 1; }
+exec cat "$1.pub"
+"""
+"""Prints the public key of the key pair `$1`, and creates the pair if there is none. The user owns the folder and may
+replace each file by a link at any time, so only the user itself may run this."""
 
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 def run_command(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Run a program with a time limit. A failure to start or a timeout is returned as exit code 255."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return subprocess.CompletedProcess(command, 255, "", str(error))
+    """Run a program with limits on its time and output. A failure to start or a timeout is returned as exit code 255."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=30, preexec_fn=_limit_output, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return subprocess.CompletedProcess(command, 255, "", str(error))
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read(MAX_OUTPUT_BYTES).decode(errors="replace"))
+        return subprocess.CompletedProcess(command, done.returncode, *texts)
+
+
+def _limit_output() -> None:
+    """Have the kernel end a program that writes more to one of its files."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES))
 
 
 def read_metadata(path: str) -> str:
@@ -39,28 +65,28 @@ def read_metadata(path: str) -> str:
         return str(response.read().decode())
 
 
-def hostname() -> str:
-    return socket.gethostname().split(".")[0]
+def read_hostname() -> str:
+    """Return the first label of this machine's private DNS name, which other nodes compare with the one that EC2 reports."""
+    return read_metadata("local-hostname").split(".")[0]
 
 
 def ensure_user_key(user: str, run: Run = run_command) -> str:
     """Return the SSH user's public key, creating the key pair on the first call. The private key never leaves the machine."""
-    entry = pwd.getpwnam(user)
-    folder = Path(entry.pw_dir) / ".ssh"
-    key = folder / "id_ed25519"
-    if not key.exists():
-        folder.mkdir(mode=0o700, exist_ok=True)
-        done = run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)])
-        if done.returncode:
-            raise OSError(f"ssh-keygen: {done.stderr.strip()}")
-        for path in (folder, key, key.with_suffix(".pub")):
-            os.chown(path, entry.pw_uid, entry.pw_gid)
-    return public_key_without_comment(key)
+    key = f"{pwd.getpwnam(user).pw_dir}/.ssh/id_ed25519"
+    done = run(build_command_as_user(user, ["sh", "-c", _USER_KEY_SCRIPT, "sh", key]))
+    if done.returncode:
+        raise OSError(f"{key}: {done.stderr.strip()[:MAX_ERROR_CHARACTERS]}")
+    return strip_comment(done.stdout)
 
 
-def public_key_without_comment(key: Path) -> str:
-    """Return `type base64` of a key pair's public key, without the comment."""
-    return " ".join(key.with_suffix(".pub").read_text().split()[:2])
+def read_host_key() -> str:
+    """Return the public host key of this machine's sshd."""
+    return strip_comment(HOST_KEY.with_suffix(".pub").read_text())
+
+
+def strip_comment(public_key: str) -> str:
+    """Return `type base64` of a public key."""
+    return " ".join(public_key.split()[:2])
 
 
 def has_sshd_with_keys(address: str, keys: tuple[str, ...], run: Run = run_command) -> bool:
@@ -85,4 +111,4 @@ def find_head_node_obstacle(user: str, address: str, hostfile: Path, run: Run = 
         return ""
     if done.returncode == 1:
         return f"the head node's hostfile lacks {address}: it has not seen this node yet, or this node's sshd did not answer it"
-    return f"cannot log in to the head node: {done.stderr.strip()}"
+    return f"cannot log in to the head node: {done.stderr.strip()[:MAX_ERROR_CHARACTERS]}"

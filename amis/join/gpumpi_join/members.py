@@ -19,6 +19,10 @@ class Member:
     role: str
     address: str
     """Private address as EC2 reports it."""
+    hostname: str
+    """First label of the private DNS name that EC2 reports; empty until the instance runs."""
+    addresses: tuple[str, ...]
+    """Private addresses of all its network interfaces. Linux may connect to other nodes from any of them."""
     launched: str
     """Launch time in ISO format. If there are two head nodes, the newer one counts."""
 
@@ -31,13 +35,13 @@ def find_members(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, 
         {"Name": f"tag:{ROLE_TAG}", "Values": [MASTER]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
     ]
-    candidates = [_parse_member(instance, MASTER) for instance in _describe_instances(ec2, Filters=head_node)]
+    candidates = [parse_member(instance, MASTER) for instance in _describe_instances(ec2, Filters=head_node)]
     newest = max((candidate for candidate in candidates if candidate), key=lambda candidate: candidate.launched, default=None)
     members = {newest.instance_id: newest} if newest else {}
     if workers:
         filters = [{"Name": "instance-id", "Values": workers}]  # use a filter, because InstanceIds fails for unknown IDs
         for instance in _describe_instances(ec2, Filters=filters):
-            member = _parse_member(instance, WORKER)
+            member = parse_member(instance, WORKER)
             if member and instance["State"]["Name"] in ("pending", "running"):
                 members[member.instance_id] = member
     return members
@@ -61,8 +65,11 @@ def _describe_instances(ec2: Any, **query: Any) -> list[Mapping[str, Any]]:
     return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
 
 
-def _parse_member(described: Mapping[str, Any], role: str) -> Member | None:
+def parse_member(described: Mapping[str, Any], role: str) -> Member | None:
     address = described.get("PrivateIpAddress")
     if not address:
         return None
-    return Member(described["InstanceId"], role, address, str(described["LaunchTime"]))
+    hostname = described.get("PrivateDnsName", "").split(".")[0]
+    private = [ip for interface in described.get("NetworkInterfaces", ()) for ip in interface.get("PrivateIpAddresses", ())]
+    addresses = tuple(dict.fromkeys([address, *(ip["PrivateIpAddress"] for ip in private)]))
+    return Member(described["InstanceId"], role, address, hostname, addresses, str(described["LaunchTime"]))

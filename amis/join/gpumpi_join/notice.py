@@ -39,7 +39,7 @@ class Notice:
             raise BadNotice(f"{len(text)} bytes are too many (limit {MAX_BYTES})")
         try:
             content = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadNotice(str(error)) from None
         if not isinstance(content, dict) or content.pop("version", None) != VERSION:
             raise BadNotice(f"not a notice of version {VERSION}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumpi_join import machine, ssh_files
-from gpumpi_join.bucket import Bucket, own_s3_prefix
+from gpumpi_join.bucket import Bucket, find_contradiction, own_s3_prefix
 from gpumpi_join.cluster_file import MASTER, ClusterFile
 from gpumpi_join.giving_up import WAITING, complete_lifecycle_action, read_lifecycle_state
 from gpumpi_join.members import Member, find_members
@@ -115,9 +115,10 @@ class Service:
         nodes: dict[str, Node] = {}
         for id, member in members.items():
             previous = self._nodes.get(id)
-            notice = trusted.get(id) or (previous.notice if previous and previous.notice.address == member.address else None)
+            remembered = previous.notice if previous and not find_contradiction(previous.notice, member) else None
+            notice = trusted.get(id) or remembered
             if notice is not None:
-                nodes[id] = Node(id, member.role == MASTER, notice)
+                nodes[id] = Node(id, member.role == MASTER, notice, member.addresses)
         for id in sorted(self._nodes.keys() - nodes.keys()):
             log.info("%s has left", id)
         for id in sorted(nodes.keys() - self._nodes.keys()):
@@ -173,7 +174,7 @@ def _load_nodes(file: Path) -> dict[str, Node]:
     """Load the nodes that were trusted before a restart; none if the file cannot be read."""
     try:
         stored = json.loads(file.read_text())
-        return {id: Node(id, node["master"], Notice.parse(node["notice"].encode())) for id, node in stored.items()}
+        return {id: Node(id, node["master"], Notice.parse(node["notice"].encode()), ()) for id, node in stored.items()}
     except (OSError, ValueError, KeyError, TypeError, BadNotice):
         return {}
 
@@ -187,10 +188,10 @@ def _save_nodes(file: Path, nodes: list[Node]) -> None:
 def build_own_notice(cluster: ClusterFile, address: str) -> Notice:
     """Build this machine's notice. Creates the user's key if there is none."""
     return Notice(
-        hostname=machine.hostname(),
+        hostname=machine.read_hostname(),
         address=address,
         slots=cluster.slots,
         idle_slots=cluster.idle_slots,
-        host_keys=(machine.public_key_without_comment(machine.HOST_KEY),),
+        host_keys=(machine.read_host_key(),),
         user_key=machine.ensure_user_key(cluster.user),
     )

@@ -14,11 +14,15 @@ class Node(NamedTuple):
     instance_id: str
     is_master: bool
     notice: Notice
+    addresses: tuple[str, ...]
+    """Where it may connect from, as EC2 reports it."""
 
 
 def render_authorized_keys(nodes: Iterable[Node]) -> str:
-    """The nodes' user keys, which may run commands on other nodes but not forward connections out of the cluster."""
+    """The nodes' user keys, which may run commands on other nodes but not forward connections out of the cluster. A key
+    is of no use elsewhere."""
     return "".join(
+        f'from="{",".join(node.addresses)}",'
         f"no-agent-forwarding,no-port-forwarding,no-X11-forwarding {node.notice.user_key} {node.instance_id}\n"
         for node in _sort_nodes(nodes)
     )
