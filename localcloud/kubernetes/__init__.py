@@ -19,9 +19,9 @@ methods in this order:
     network()         namespace and bridge exist, nothing runs yet: listen (`cluster.listen`), write files
     options()         flags for the API server
     ready()           the API server is ready, EKS still reports CREATING: apply RBAC, start daemons
-    event(event)      a node group, add-on or instance was created, changed or deleted (localcloud.aws.events.Event)
+    on_event(event)   a node group, add-on or instance was created, changed or deleted (localcloud.aws.events.Event)
     progress(kind, name)   done once all events so far have taken effect; until then EKS reports CREATING or DELETING
-    mend()            crashed processes are about to be restarted
+    restart_crashed() crashed processes are about to be restarted
     stop()            the cluster stops; supervised processes and ledger entries are cleaned up automatically
 
 All methods except `progress` run one after the other in the cluster's thread. Long-running work needs its own thread.
