@@ -7,6 +7,7 @@ import pulumi_kubernetes as kubernetes
 
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE
 from infra.naming import COMPONENT
+from infra.platform.network_policies import create_ingress_policy
 from infra.platform.site import Site
 
 READER: Final = f"{CONFIG_MAP}-reader"
@@ -29,6 +30,7 @@ class DescribedCluster(pulumi.ComponentResource):
         )
         self.namespace = namespace
         inside = site.options(self, inside=namespace)
+        create_ingress_policy(f"{name}-ingress", CONFIG_MAP_NAMESPACE, inside)
 
         def render_description(bucket: str) -> str:
             return site.description.model_copy(update={"bucket": bucket}).to_json()

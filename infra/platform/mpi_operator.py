@@ -4,8 +4,8 @@ from typing import Final
 
 import pulumi
 
-from infra.naming import COMPONENT
-from infra.platform import objects
+from infra.naming import COMPONENT, MPI_OPERATOR_NAMESPACE
+from infra.platform import network_policies, objects
 from infra.platform.pods import USER
 from infra.platform.site import Site
 from infra.versions import MPI_OPERATOR_MANIFEST
@@ -35,7 +35,7 @@ RBAC: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 
 class MpiOperator(pulumi.ComponentResource):
     """Creates:
-    - upstream's namespace (which rejects privileged pods), custom resource definition and roles
+    - upstream's namespace (which rejects privileged pods and ingress), custom resource definition and roles
     - upstream's Deployment with a pinned image, resource requests and probes, and without privileges on the node
     """
 
@@ -45,6 +45,9 @@ class MpiOperator(pulumi.ComponentResource):
         (namespace,) = objects.select_by_kind(upstream, "Namespace")
         namespace["metadata"].setdefault("labels", {}).update(site.build_pod_security_labels("restricted"))
         namespace_resource = objects.register_object(name, namespace, site.options(self))
+        network_policies.create_ingress_policy(
+            f"{name}-ingress", MPI_OPERATOR_NAMESPACE, site.options(self, inside=namespace_resource)
+        )
         (definition,) = objects.select_by_kind(upstream, "CustomResourceDefinition")
         crd = objects.register_object(name, objects.remove_descriptions(definition), site.options(self))
         permissions = [

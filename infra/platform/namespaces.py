@@ -1,7 +1,7 @@
 """Job namespaces, isolated from nodes and other namespaces."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -16,7 +16,7 @@ from infra.naming import (
     PRIORITIES,
     QUEUE_NAME,
 )
-from infra.platform import objects, queue
+from infra.platform import admission, objects, queue
 from infra.platform.site import Site
 
 INSTANCE_METADATA: Final = "169.254.169.254/32"
@@ -25,13 +25,38 @@ INSTANCE_METADATA: Final = "169.254.169.254/32"
 SMALL_CPU_MILLIS: Final = 100
 SMALL_MEMORY: Final = "256Mi"
 
+OBJECT_LIMITS: Final = {
+    # Records of ended jobs stay for 90 days. The job controller's memory was measured with 10,000 records.
+    **dict.fromkeys(("configmaps", "pods"), 20_000),
+    # A job has one or two objects of each of these kinds. Ended jobs count until they are deleted.
+    **dict.fromkeys(("secrets", "services", "jobs.batch", "statefulsets.apps"), 10_000),
+    # Jobs do not need these kinds, but users can create them.
+    **dict.fromkeys(
+        (
+            *("persistentvolumeclaims", "replicationcontrollers", "serviceaccounts", "horizontalpodautoscalers.autoscaling"),
+            *("daemonsets.apps", "deployments.apps", "replicasets.apps", "cronjobs.batch"),
+            *("ingresses.networking.k8s.io", "networkpolicies.networking.k8s.io", "poddisruptionbudgets.policy"),
+            *("roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"),
+        ),
+        1000,
+    ),
+}
+"""Kind -> objects in a job namespace. A script of one user cannot fill the API server's database, which all teams share.
+
+Custom resources have no limit: Kubernetes counts a new kind only up to five minutes after its definition was installed, and
+would reject its objects until then."""
+SYSTEM_PRIORITIES: Final = ("system-node-critical", "system-cluster-critical")
+"""Priority classes whose pods preempt those of all jobs. Since Kubernetes 1.17, every namespace may use them:
+https://kubernetes.io/docs/concepts/policy/resource-quotas/#limit-priority-class-consumption-by-default"""
+
 
 class Namespaces(pulumi.ComponentResource):
     """Creates:
     - priority classes for jobs, which never preempt a running job
     - namespaces that enforce Pod Security (`restricted` or `baseline`), each with a network policy (jobs can reach each other and
-      external addresses; no ingress from elsewhere), a limit range (small default requests), a service account without
-      a token, a queue, and a ConfigMap with the key bucket's name"""
+      external addresses; no ingress from elsewhere), a limit range (small default requests), quotas (number of objects;
+      no pods with a priority class of the system), a service account without a token, a queue, and a ConfigMap with the
+      key bucket's name"""
 
     def __init__(
         self,
@@ -92,6 +117,8 @@ class Namespaces(pulumi.ComponentResource):
             },
             opts=inside,
         )
+        self._create_quota(namespace, "objects", {"hard": _build_object_counts()}, inside)
+        self._create_quota(namespace, "no-system-priority", _build_priority_quota(), inside)
         self._create_network_policy(namespace, inside)
         if self._key_bucket is not None:
             kubernetes.core.v1.ConfigMap(
@@ -105,6 +132,11 @@ class Namespaces(pulumi.ComponentResource):
             local = {"apiVersion": queue.API, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": QUEUE_NAME}}
             objects.register_custom_resource(f"{self._name}-{namespace}-queue", local, inside)
         return created
+
+    def _create_quota(self, namespace: str, quota: str, spec: Any, inside: pulumi.ResourceOptions) -> None:
+        # Do not wait until Kubernetes has counted the objects: until then, the API server does not enforce the quota.
+        metadata: Any = {"name": quota, "namespace": namespace, "annotations": {"pulumi.com/skipAwait": "true"}}
+        kubernetes.core.v1.ResourceQuota(f"{self._name}-{namespace}-{quota}", metadata=metadata, spec=spec, opts=inside)
 
     def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:
         """Allow traffic among the jobs of a namespace, because MPI uses arbitrary ports. Allow egress (data sets,
@@ -123,3 +155,14 @@ class Namespaces(pulumi.ComponentResource):
             },
             opts=inside,
         )
+
+
+def _build_object_counts() -> dict[str, str]:
+    """https://kubernetes.io/docs/concepts/policy/resource-quotas/#quota-on-object-count"""
+    return {f"count/{kind}": admission.format_count(limit) for kind, limit in OBJECT_LIMITS.items()}
+
+
+def _build_priority_quota() -> Any:
+    """https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass"""
+    scope = {"scope_name": "PriorityClass", "operator": "In", "values": list(SYSTEM_PRIORITIES)}
+    return {"hard": {"pods": "0"}, "scope_selector": {"match_expressions": [scope]}}

@@ -9,7 +9,7 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from infra.naming import COMPONENT
-from infra.platform import objects
+from infra.platform import network_policies, objects
 from infra.platform.objects import Object
 from infra.platform.pods import (
     CERTIFICATES,
@@ -60,7 +60,8 @@ class OperatorSpec:
 
 class WebhookOperator(pulumi.ComponentResource):
     """Creates:
-    - a namespace that rejects privileged pods
+    - a namespace that rejects privileged pods, and whose pods accept only webhook calls and, from Prometheus, requests
+      for metrics
     - upstream's custom resource definitions, roles and webhooks
     - a Deployment with a pinned image, requests and probes, and without privileges on the node
     - custom resources of the operator, such as the runtimes of Kubeflow Trainer
@@ -81,6 +82,13 @@ class WebhookOperator(pulumi.ComponentResource):
             f"{name}-namespace",
             metadata={"name": spec.namespace, "labels": {**spec.labels, **site.build_pod_security_labels("restricted")}},
             opts=site.options(self),
+        )
+        network_policies.create_ingress_policy(
+            f"{name}-ingress",
+            spec.namespace,
+            self._build_resource_options(),
+            webhook_ports=[WEBHOOK_PORT],
+            metrics_ports=[spec.metrics_port] if spec.metrics_port else [],
         )
         definitions = [
             objects.register_object(name, objects.remove_descriptions(crd), site.options(self)) for crd in spec.definitions

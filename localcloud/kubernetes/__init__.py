@@ -30,7 +30,7 @@ All methods except `progress` run one after the other in the cluster's thread. L
 Members of `self.cluster` that a part may use:
 
     cluster.id, .name, .region, .account, .folder, .namespace (None without root), .addresses, .pki, .ledger, .supervisor, .api
-    cluster.admin_kubeconfig             for programs inside the namespace;  cluster.write_kubeconfig(certificate, file) for others
+    cluster.admin_kubeconfig   for programs inside the namespace;  cluster.write_kubeconfig(certificate, file) for others
     cluster.listen(address, port)        a listening socket inside the namespace
     cluster.aws_url                      the local AWS as seen from inside (http://169.254.100.1:4566)
     cluster.supervisor.start("kubelet-x", [...], namespace="...")   recorded, watched; log in cluster.folder/logs

@@ -120,8 +120,8 @@ def test_prometheus_can_list_pods_only_in_namespaces_it_scrapes(stack: Deploymen
 
 
 def test_only_prometheus_can_reach_metrics_endpoints(stack: Deployment) -> None:
-    """Kueue and the kubelets need no network policy, because they authorize clients. EKS's agent has none, because it
-    uses the host network, where network policies do not apply.
+    """The kubelets need no network policy, because they authorize clients. EKS's agent has none, because it uses the
+    host network, where network policies do not apply. tests/program/test_platform_network_policies.py tests Kueue's.
     """
     policies = [
         rule for rule in list_manifests(stack, "NetworkPolicy") if rule["metadata"]["namespace"] in (NAMESPACE, "kube-system")

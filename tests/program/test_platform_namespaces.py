@@ -1,13 +1,21 @@
 """Job namespaces, and the shared volume in each of them."""
 
-import pytest
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
 
+import pytest
+import yaml
+
+from localcloud.kubernetes.access.policies import RULES
 from tests.program.engine import Deployment
 from tests.program.platform_world import (
     deploy_default_platform,
     deploy_platform,
     find_object,
     list_manifests,
+    list_pod_specs,
     make_settings,
     read_description,
 )
@@ -24,6 +32,8 @@ def test_each_job_namespace_has_everything_a_job_needs() -> None:
         for kind, called in [
             ("ServiceAccount", "mpi-job"),
             ("LimitRange", "small-by-default"),
+            ("ResourceQuota", "objects"),
+            ("ResourceQuota", "no-system-priority"),
             ("NetworkPolicy", "jobs-among-themselves"),
             ("LocalQueue", "default"),
             ("PersistentVolumeClaim", "shared"),
@@ -58,6 +68,86 @@ def test_job_pods_reach_each_other_and_the_internet_but_accept_no_other_ingress(
 def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deployment) -> None:
     (limit,) = find_object(stack, "LimitRange", "small-by-default")["spec"]["limits"]
     assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
+
+
+# --- quotas
+
+RECORDS_MEASURED = 10_000
+"""Records in one namespace with which docs/measurements/kubernetes.md measures the job controller's memory."""
+LARGE_JOBS, LARGE_JOB_PODS = 10, 1001
+"""Ten jobs with 1,000 ranks, one per pod, and a launcher each."""
+
+
+def read_object_quota(stack: Deployment, namespace: str = "mpi-jobs") -> dict[str, int]:
+    hard = find_object(stack, "ResourceQuota", "objects", namespace)["spec"]["hard"]
+    return {name: int(value.replace("k", "000")) for name, value in hard.items()}
+
+
+def test_the_object_quota_limits_every_built_in_kind_that_users_can_create_except_events(stack: Deployment) -> None:
+    """Lost events would hide why a job does not start. The API server deletes events after an hour."""
+    creatable = {
+        (rule.group, resource)
+        for rule in RULES["AmazonEKSAdminPolicy"]
+        for resource in rule.resources
+        if "create" in rule.verbs and "/" not in resource and rule.group not in ("extensions", "authorization.k8s.io")
+    }
+    names = [key.removeprefix("count/").partition(".") for key in read_object_quota(stack)]
+    limited = {(group, name) for name, _, group in names}
+    assert limited == creatable - {("", "events")}
+
+
+def test_the_object_quota_holds_the_records_and_pods_of_many_large_jobs(stack: Deployment) -> None:
+    quota = read_object_quota(stack)
+    assert quota["count/configmaps"] >= 2 * RECORDS_MEASURED, "the quota must never keep the job controller from writing a record"
+    assert quota["count/pods"] >= LARGE_JOBS * LARGE_JOB_PODS
+
+
+@cache
+def list_kinds_of_golden_jobs() -> dict[str, Counter[str]]:
+    """Return the number of objects per kind of each job in tests/golden/jobs."""
+    return {
+        path.name: Counter(manifest["kind"] for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8")) if manifest)
+        for path in sorted((Path(__file__).parents[1] / "golden" / "jobs").glob("*.yaml"))
+    }
+
+
+@pytest.mark.parametrize("job", list_kinds_of_golden_jobs())
+def test_a_thousand_jobs_of_any_launcher_fit_into_the_object_quota(stack: Deployment, job: str) -> None:
+    limits = {key.removeprefix("count/").partition(".")[0]: limit for key, limit in read_object_quota(stack).items()}
+    for kind, count in list_kinds_of_golden_jobs()[job].items():
+        if kind != "MPIJob":  # a custom resource, which the quota does not count
+            assert limits[f"{kind.lower()}s"] >= 1000 * count, kind
+
+
+def test_pods_with_a_priority_class_of_the_system_are_refused_in_job_namespaces() -> None:
+    stack = deploy_platform(make_settings(namespaces=["research", "vision"]))
+    for namespace in ("research", "vision"):
+        spec = find_object(stack, "ResourceQuota", "no-system-priority", namespace)["spec"]
+        (term,) = spec["scopeSelector"]["matchExpressions"]
+        assert spec["hard"] == {"pods": "0"} and set(spec) == {"hard", "scopeSelector"}
+        assert (term["scopeName"], term["operator"]) == ("PriorityClass", "In")
+        assert set(term["values"]) == {"system-node-critical", "system-cluster-critical"}
+
+
+def test_no_pod_of_the_platform_in_a_job_namespace_has_a_priority_class_of_the_system() -> None:
+    stack = deploy_platform(make_settings(monitoring=True, trainer=True))
+    job_namespaces = {space.name for space in read_description(stack).namespaces}
+    assert not [namespace for namespace, _ in list_pod_specs(stack) if namespace in job_namespaces]
+
+
+def test_the_quantities_of_quotas_have_the_form_that_the_api_server_writes_back(stack: Deployment) -> None:
+    for quota in list_manifests(stack, "ResourceQuota"):
+        assert all(re.fullmatch(r"0|\d*[1-9]\d{0,2}k?", value) for value in quota["spec"]["hard"].values())
+        assert not [value for value in quota["spec"]["hard"].values() if value != "0" and value.endswith("000")]
+
+
+def test_creation_does_not_wait_until_kubernetes_has_counted_the_objects(stack: Deployment) -> None:
+    """Until then, the API server does not enforce the quota."""
+    for quota in list_manifests(stack, "ResourceQuota"):
+        assert quota["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+
+
+# --- priority
 
 
 def test_priority_classes_never_preempt_but_trigger_scale_up(stack: Deployment) -> None:

@@ -147,7 +147,8 @@ def test_node_may_write_every_object_that_the_join_service_uploads() -> None:
 
 
 def test_caller_without_node_identity_cannot_write() -> None:
-    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/notice.json"), IDENTITY["allow_node_key_exchange"])
+    request = Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/notice.json")
+    assert not allows(request, IDENTITY["allow_node_key_exchange"])
 
 
 @pytest.mark.parametrize(

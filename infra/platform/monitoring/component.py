@@ -10,6 +10,7 @@ import yaml
 from infra.monitoring import grafana, rules, scrape
 from infra.monitoring.model import ALERTMANAGER, DCGM_EXPORTER, KUBE_STATE_METRICS, NODE_EXPORTER, PROMETHEUS, Monitored, Target
 from infra.naming import COMPONENT, KUBE_SYSTEM, MONITORING_NAMESPACE, QUEUE_NAMESPACE
+from infra.platform import network_policies
 from infra.platform.monitoring import pods
 from infra.platform.pods import build_restart_annotation, create_daemon_set, create_deployment
 from infra.platform.rbac import READ, Account, build_rule
@@ -73,13 +74,18 @@ class Monitoring(pulumi.ComponentResource):
         return created
 
     def _create_policies(self) -> list[pulumi.Resource]:
-        own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, _allow_same_namespace(), self._inside)
+        # `kubectl port-forward` still works, because its connection originates inside the pod.
+        same_namespace = network_policies.build_ingress_spec({}, [{"from_": [{"pod_selector": {}}]}])
+        own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, same_namespace, self._inside)
         cluster = self._cluster
         guarded: list[Target] = [NODE_EXPORTER, *([DCGM_EXPORTER] if cluster.gpus else [])]
         guarded += [scrape.AUTOSCALER] if cluster.autoscaler else []
         policies = [
             self._create_policy(
-                f"{app.job}-metrics", app.namespace, _allow_only_prometheus(app.labels, [app.port]), self._site.options(self)
+                f"{app.job}-metrics",
+                app.namespace,
+                network_policies.build_metrics_spec(app.labels, [app.port]),
+                self._site.options(self),
             )
             for app in guarded
         ]
@@ -167,22 +173,3 @@ def _build_kube_state_metrics_rules() -> list[Any]:
     for resource in pods.RESOURCES:
         groups.setdefault(_GROUPS[resource], []).append(resource)
     return [build_rule(group, names, ["list", "watch"]) for group, names in sorted(groups.items())]
-
-
-def _allow_same_namespace() -> Any:
-    """Allow ingress only from pods of the same namespace. `kubectl port-forward` still works, because its connection
-    originates inside the pod."""
-    return {"pod_selector": {}, "policy_types": ["Ingress"], "ingress": [{"from_": [{"pod_selector": {}}]}]}
-
-
-def _allow_only_prometheus(labels: Mapping[str, str], ports: Sequence[int]) -> Any:
-    """Allow ingress to these pods only from Prometheus."""
-    source = {
-        "namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": MONITORING_NAMESPACE}},
-        "pod_selector": {"match_labels": dict(PROMETHEUS.labels)},
-    }
-    return {
-        "pod_selector": {"match_labels": dict(labels)},
-        "policy_types": ["Ingress"],
-        "ingress": [{"from_": [source], "ports": [{"port": port, "protocol": "TCP"} for port in ports]}],
-    }

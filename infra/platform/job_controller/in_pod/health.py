@@ -4,8 +4,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TypeVar
+from socket import SHUT_RDWR
+from typing import Any, TypeVar
 
 from .api import LeaseLost
 
@@ -14,6 +16,8 @@ PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 MOST_FAILURES = 10_000
 """Failures to remember. Jobs may disappear before they succeed."""
 PORT = 8080
+CONNECTION_SECONDS, MOST_CONNECTIONS = 5.0, 16
+"""Limits of the health server: how long it waits for a client, and how many connections it serves at a time."""
 SILENT_SECONDS = 120
 """Maximum time between two signs of life, long enough for a short outage of the API server."""
 
@@ -31,6 +35,41 @@ class Heart:
     @property
     def is_alive(self) -> bool:
         return time.monotonic() - self._last < self._seconds
+
+
+class HealthServer(ThreadingHTTPServer):
+    """Closes the oldest connection if there are too many, so idle clients cannot keep the kubelet out."""
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._lock = threading.Lock()
+        self._connections: dict[Any, None] = {}
+        """Open connections, oldest first."""
+        super().__init__(address, handler)
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            oldest = list(self._connections)[: max(0, len(self._connections) - MOST_CONNECTIONS + 1)]
+            for connection in oldest:
+                del self._connections[connection]
+            self._connections[request] = None
+        for connection in oldest:
+            with suppress(OSError):  # its thread may have closed it
+                connection.shutdown(SHUT_RDWR)  # ends the thread, which then closes the connection
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Do not log connections that end before the response."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class Health:
@@ -51,10 +90,12 @@ class Health:
     def is_alive(self) -> bool:
         return all(heart.is_alive for heart in (self._loop, *self._threads))
 
-    def serve_http(self, port: int = PORT) -> None:
+    def serve_http(self, port: int = PORT) -> HealthServer:
         health = self
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = CONNECTION_SECONDS
+
             def do_GET(self) -> None:
                 is_health_check = self.path == "/healthz"
                 self.send_response(404 if not is_health_check else 200 if health.is_alive else 503)
@@ -63,8 +104,9 @@ class Health:
             def log_message(self, format: str, *args: object) -> None:
                 """Do not log the kubelet's requests."""
 
-        server = ThreadingHTTPServer(("", port), Handler)
+        server = HealthServer(("", port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True, name="health").start()
+        return server
 
 
 class Guard:
