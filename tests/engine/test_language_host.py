@@ -47,10 +47,13 @@ def test_a_run_error_is_shown_without_a_traceback_but_with_the_exit_code(project
     assert "Traceback" not in preview.output
 
 
-@pytest.mark.parametrize("place", ["stop('one problem')", "pulumi.Output.from_input(1).apply(lambda _: stop('one problem'))"])
+@pytest.mark.parametrize(
+    "place",
+    ["stop_with_error('one problem')", "pulumi.Output.from_input(1).apply(lambda _: stop_with_error('one problem'))"],
+)
 def test_an_error_reported_by_the_program_is_shown_once_wherever_it_is_raised(project: Project, place: str) -> None:
     project.create(
-        f"import sys\nsys.path.append({str(ROOT)!r})\nimport pulumi\nfrom infra.config.stopping import stop\n{place}\n"
+        f"import sys\nsys.path.append({str(ROOT)!r})\nimport pulumi\nfrom infra.config.stopping import stop_with_error\n{place}\n"
     )
     preview = project.run("preview")
     assert preview.exit_code != 0

@@ -56,7 +56,7 @@ class Deployed:
 
 
 @pytest.fixture
-def deployed_cluster(skip_if_unsupported: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployed]:
+def deployed(skip_if_unsupported: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployed]:
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "user", "-f", key], check=True)
     config: dict[str, Any] = {

@@ -98,7 +98,7 @@ def test_a_changed_framework_lock_file_rebuilds_only_images_with_that_framework(
     before = {image.name: cached_path(image) for image in IMAGES}
     other = tmp_path / "chainermn.txt"
     other.write_text(recipes.Frameworks("chainermn").lock_file.read_text().replace("six==1.17.0", "six==1.18.0"))
-    usual: property = vars(recipes.Frameworks)["lock"]
+    usual: property = vars(recipes.Frameworks)["lock_file"]
     changed = property(lambda layer: other if layer.name == "chainermn" else usual.__get__(layer))
     monkeypatch.setattr(recipes.Frameworks, "lock_file", changed)
     assert {image.name for image in IMAGES if cached_path(image) != before[image.name]} == {catalogue.CHAINERMN.name}

@@ -164,6 +164,7 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("infra/facts", ("read",)),
     ("infra/checks", ("read",)),
     ("infra/program.py", ("up",)),
+    ("infra/recovery/backend_locks.py", ()),
     ("infra/recovery", ("read",)),
     ("cli/capacity", ("capacity", "read")),
     ("cli/clusters/acceptance", ("read", "daily")),
@@ -174,7 +175,7 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
 ]
 """Path prefix of modules that call AWS, and the policies of their users. The first matching prefix applies.
 
-Modules without policies call only the local AWS, as an administrator.
+Modules without policies call only the local AWS, as an administrator, or read the state in Pulumi's backend.
 """
 
 

@@ -14,16 +14,19 @@ DEPTH = 4
 PROGRAMS = {
     "cluster": "scripts/cluster",
     "_cluster": "scripts/cluster",
-    "running": "scripts/cluster",
-    "run_verb": "scripts/cluster",
-    "verb": "scripts/cluster",
+    "run_cli": "scripts/cluster",
+    "run_capacity_command": "scripts/cluster",
+    "_run_cli": "scripts/cluster",
+    "run_in_background": "scripts/cluster",
+    "run_command": "scripts/cluster",
+    "start_command": "scripts/cluster",
     "kubectl": "kubectl",
     "ssh": "ssh",
-    "mpirun": "mpirun",
+    "run_mpirun": "mpirun",
 }
 """Test helper -> program that the helper runs with the given arguments."""
 PULUMI = ("preview", "up", "refresh", "destroy")
-RUNNERS = ("run", "must", "start", "_run", "as_root")
+RUNNERS = ("run", "run_checked", "start", "_run", "run_as_root")
 """Helpers whose first argument is the program or a Pulumi command."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

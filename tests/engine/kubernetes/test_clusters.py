@@ -15,9 +15,9 @@ from testkit.waiting import wait_until
 MAP = 'k8s.core.v1.ConfigMap("settings", data={"color": "red"}, opts=opts)'
 
 
-def unreachable_kubeconfig(plane: ControlPlane) -> str:
+def unreachable_kubeconfig(control_plane: ControlPlane) -> str:
     """Return a kubeconfig for the same cluster at an address where nothing listens."""
-    return plane.kubeconfig().replace(plane.url, "https://127.0.0.1:1")
+    return control_plane.kubeconfig().replace(control_plane.url, "https://127.0.0.1:1")
 
 
 def test_a_preview_does_not_need_a_cluster_that_does_not_exist_yet(kube: KubernetesProject) -> None:
@@ -40,12 +40,12 @@ def test_a_preview_does_not_need_a_cluster_that_does_not_exist_yet(kube: Kuberne
 
 
 def test_a_deleted_cluster_is_reported_and_its_objects_can_be_dropped_from_the_state(
-    kube: KubernetesProject, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    kube: KubernetesProject, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = MAP + "\n"
     kube.settings = 'cluster_identifier="mine"'
     kube.up(program)
-    kube.use(unreachable_kubeconfig(plane))
+    kube.use(unreachable_kubeconfig(control_plane))
     up = kube.up(program + 'k8s.core.v1.ConfigMap("more", data={}, opts=opts)')
     assert not up.ok
     assert "configured Kubernetes cluster is unreachable: unable to load schema information from the API server" in up.output
@@ -62,21 +62,25 @@ def test_a_deleted_cluster_is_reported_and_its_objects_can_be_dropped_from_the_s
     assert (forgotten.ok, forgotten.changes) == (True, {"delete": 3}), forgotten.output
 
 
-def test_a_preview_works_with_a_deleted_cluster(kube: KubernetesProject, plane: ControlPlane) -> None:
-    kube.use(unreachable_kubeconfig(plane))
+def test_a_preview_works_with_a_deleted_cluster(kube: KubernetesProject, control_plane: ControlPlane) -> None:
+    kube.use(unreachable_kubeconfig(control_plane))
     preview = kube.preview(MAP)
     assert (preview.ok, preview.changes) == (True, {"create": 3}), preview.output
 
 
-def test_switching_to_another_cluster_replaces_the_provider_and_its_objects(kube: KubernetesProject, plane: ControlPlane) -> None:
+def test_switching_to_another_cluster_replaces_the_provider_and_its_objects(
+    kube: KubernetesProject, control_plane: ControlPlane
+) -> None:
     kube.up(MAP)
-    kube.use(plane.kubeconfig().replace("127.0.0.1", "localhost"))
+    kube.use(control_plane.kubeconfig().replace("127.0.0.1", "localhost"))
     preview = kube.preview()
     assert preview.changes["replace"] == 2, preview.output
 
 
-def test_the_kubeconfig_can_be_a_path_with_a_context(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(plane.kubeconfig().replace("current-context: here", "current-context: nowhere"))
+def test_the_kubeconfig_can_be_a_path_with_a_context(
+    kube: KubernetesProject, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(control_plane.kubeconfig().replace("current-context: here", "current-context: nowhere"))
     program = f"""
         other = k8s.Provider("other", kubeconfig={str(tmp_path / "config.yaml")!r}, context="here",
                              namespace={kube.objects.namespace!r})
@@ -88,7 +92,7 @@ def test_the_kubeconfig_can_be_a_path_with_a_context(kube: KubernetesProject, pl
 
 
 def test_the_exec_program_of_a_kubeconfig_gets_the_environment_of_the_engine(
-    kube: KubernetesProject, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kube: KubernetesProject, control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, calls = tmp_path / "get-token", tmp_path / "calls"
     program.write_text(
@@ -104,30 +108,34 @@ print(json.dumps({{**credential, "status": status}}))
     program.chmod(program.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("AWS_TEST_VALUE", str(tmp_path))
     entry = {"command": str(program), "apiVersion": "client.authentication.k8s.io/v1beta1", "args": ["--cluster", "here"]}
-    kube.use(plane.kubeconfig(exec={**entry, "env": [{"name": "GIVEN", "value": "yes"}]}))
+    kube.use(control_plane.kubeconfig(exec={**entry, "env": [{"name": "GIVEN", "value": "yes"}]}))
     up = kube.up(MAP)
     assert up.ok, up.output
     assert kube.up().ok
     assert calls.read_text().splitlines() == [f"{tmp_path} yes"], "it runs once, and its token is reused while it is valid"
 
 
-def test_the_error_of_a_failing_exec_program_is_shown(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_error_of_a_failing_exec_program_is_shown(
+    kube: KubernetesProject, control_plane: ControlPlane, tmp_path: Path
+) -> None:
     (tmp_path / "get-token").write_text("#!/bin/sh\necho no such profile >&2\nexit 3\n")
     (tmp_path / "get-token").chmod(0o755)
-    kube.use(plane.kubeconfig(exec={"command": str(tmp_path / "get-token")}))
+    kube.use(control_plane.kubeconfig(exec={"command": str(tmp_path / "get-token")}))
     up = kube.up(MAP)
     assert not up.ok
     assert "failed with exit code 3: no such profile" in up.output
 
 
-def test_a_forbidden_request_names_the_missing_permission(kube: KubernetesProject, plane: ControlPlane) -> None:
-    kube.use(plane.kubeconfig("stranger"))
+def test_a_forbidden_request_names_the_missing_permission(kube: KubernetesProject, control_plane: ControlPlane) -> None:
+    kube.use(control_plane.kubeconfig("stranger"))
     up = kube.up(MAP)
     assert not up.ok
     assert 'User "stranger" cannot create resource "configmaps"' in up.output
 
 
-def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject, plane: ControlPlane, objects: Objects) -> None:
+def test_a_restart_of_the_api_server_does_not_end_a_wait(
+    kube: KubernetesProject, control_plane: ControlPlane, objects: Objects
+) -> None:
     kube.write(
         """ k8s.core.v1.Pod("slow", metadata={"name": "slow"}, spec={"containers": [{"name": "a", "image": "a"}]},
         opts=opts)
@@ -135,7 +143,7 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject
     )
     with kube.project.running("up") as (process, _):
         wait_until(lambda: objects.get("pods", "slow"))
-        plane.restart_api_server()
+        control_plane.restart_api_server()
         ready = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
         objects.set_status("pods", "slow", phase="Running", conditions=ready)
         output, _ = process.communicate(timeout=120)
@@ -143,6 +151,6 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject
     assert kube.state()["slow"]["outputs"]["status"]["phase"] == "Running"
 
 
-def test_a_kubeconfig_can_be_json(kube: KubernetesProject, plane: ControlPlane) -> None:
-    kube.use(json.dumps(yaml.safe_load(plane.kubeconfig())))
+def test_a_kubeconfig_can_be_json(kube: KubernetesProject, control_plane: ControlPlane) -> None:
+    kube.use(json.dumps(yaml.safe_load(control_plane.kubeconfig())))
     assert kube.up(MAP).ok
