@@ -45,7 +45,7 @@ def test_a_deleted_cluster_is_reported_and_its_objects_can_be_dropped_from_the_s
     program = MAP + "\n"
     kube.settings = 'cluster_identifier="mine"'
     kube.up(program)
-    kube.use(unreachable_kubeconfig(control_plane))
+    kube.use_kubeconfig(unreachable_kubeconfig(control_plane))
     up = kube.up(program + 'k8s.core.v1.ConfigMap("more", data={}, opts=opts)')
     assert not up.ok
     assert "configured Kubernetes cluster is unreachable: unable to load schema information from the API server" in up.output
@@ -63,7 +63,7 @@ def test_a_deleted_cluster_is_reported_and_its_objects_can_be_dropped_from_the_s
 
 
 def test_a_preview_works_with_a_deleted_cluster(kube: KubernetesProject, control_plane: ControlPlane) -> None:
-    kube.use(unreachable_kubeconfig(control_plane))
+    kube.use_kubeconfig(unreachable_kubeconfig(control_plane))
     preview = kube.preview(MAP)
     assert (preview.ok, preview.changes) == (True, {"create": 3}), preview.output
 
@@ -72,7 +72,7 @@ def test_switching_to_another_cluster_replaces_the_provider_and_its_objects(
     kube: KubernetesProject, control_plane: ControlPlane
 ) -> None:
     kube.up(MAP)
-    kube.use(control_plane.kubeconfig().replace("127.0.0.1", "localhost"))
+    kube.use_kubeconfig(control_plane.kubeconfig().replace("127.0.0.1", "localhost"))
     preview = kube.preview()
     assert preview.changes["replace"] == 2, preview.output
 
@@ -88,7 +88,7 @@ def test_the_kubeconfig_can_be_a_path_with_a_context(
     """
     up = kube.up(program)
     assert up.ok, up.output
-    assert len(kube.objects.names("configmaps")) == 1
+    assert len(kube.objects.list_names("configmaps")) == 1
 
 
 def test_the_exec_program_of_a_kubeconfig_gets_the_environment_of_the_engine(
@@ -108,7 +108,7 @@ print(json.dumps({{**credential, "status": status}}))
     program.chmod(program.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("AWS_TEST_VALUE", str(tmp_path))
     entry = {"command": str(program), "apiVersion": "client.authentication.k8s.io/v1beta1", "args": ["--cluster", "here"]}
-    kube.use(control_plane.kubeconfig(exec={**entry, "env": [{"name": "GIVEN", "value": "yes"}]}))
+    kube.use_kubeconfig(control_plane.kubeconfig(exec={**entry, "env": [{"name": "GIVEN", "value": "yes"}]}))
     up = kube.up(MAP)
     assert up.ok, up.output
     assert kube.up().ok
@@ -120,14 +120,14 @@ def test_the_error_of_a_failing_exec_program_is_shown(
 ) -> None:
     (tmp_path / "get-token").write_text("#!/bin/sh\necho no such profile >&2\nexit 3\n")
     (tmp_path / "get-token").chmod(0o755)
-    kube.use(control_plane.kubeconfig(exec={"command": str(tmp_path / "get-token")}))
+    kube.use_kubeconfig(control_plane.kubeconfig(exec={"command": str(tmp_path / "get-token")}))
     up = kube.up(MAP)
     assert not up.ok
     assert "failed with exit code 3: no such profile" in up.output
 
 
 def test_a_forbidden_request_names_the_missing_permission(kube: KubernetesProject, control_plane: ControlPlane) -> None:
-    kube.use(control_plane.kubeconfig("stranger"))
+    kube.use_kubeconfig(control_plane.kubeconfig("stranger"))
     up = kube.up(MAP)
     assert not up.ok
     assert 'User "stranger" cannot create resource "configmaps"' in up.output
@@ -141,7 +141,7 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(
         opts=opts)
         """
     )
-    with kube.project.running("up") as (process, _):
+    with kube.project.run_in_background("up") as (process, _):
         wait_until(lambda: objects.get("pods", "slow"))
         control_plane.restart_api_server()
         ready = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
@@ -152,5 +152,5 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(
 
 
 def test_a_kubeconfig_can_be_json(kube: KubernetesProject, control_plane: ControlPlane) -> None:
-    kube.use(json.dumps(yaml.safe_load(control_plane.kubeconfig())))
+    kube.use_kubeconfig(json.dumps(yaml.safe_load(control_plane.kubeconfig())))
     assert kube.up(MAP).ok
