@@ -25,7 +25,8 @@ def command(
 ) -> int:
     """Run it only while no other Pulumi operation uses the stack. Removes the lock and records what AWS and Kubernetes created.
 
-    It asks first if the lock's process still runs on this machine, or if another machine took the lock less than 6 hours ago.
+    It asks for confirmation if the lock's process still runs on this machine, or if another machine took the lock less than
+    6 hours ago.
 
     The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
     """

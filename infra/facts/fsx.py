@@ -14,7 +14,7 @@ https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.
 """
 
 
-def file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | None:
+def read_file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | None:
     """Return the file system with this ID and the sources that its security groups admit; None if it does not exist or is
     not a Lustre file system."""
     try:

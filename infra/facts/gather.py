@@ -276,7 +276,7 @@ class _StorageFacts:
             return (efs.read_admitted_sources(clients, efs_id), read_node_security_groups()) if efs_id else None
 
         def read_lustre() -> LustreFileSystem | None:
-            file_system = fsx.file_system(clients, lustre_id) if lustre_id else None
+            file_system = fsx.read_file_system(clients, lustre_id) if lustre_id else None
             return replace(file_system, nodes_groups=read_node_security_groups()) if file_system else None
 
         self._efs = queries.start_required(Query.FILE_SYSTEM, lambda: efs.read_file_system(clients, efs_id) if efs_id else None)
@@ -288,12 +288,12 @@ class _StorageFacts:
             self._mounts = queries.start_optional(Query.MOUNT_TARGETS, read_mounts, None, subject)
         self._lustre = queries.start_required(Query.LUSTRE, read_lustre)
         self._own = queries.start_required(Query.LUSTRE, lambda: fsx.find_own_file_system(clients, own) if new else None)
-        self._key_state = queries.start_optional(
-            Query.LUSTRE_KEY, lambda: fsx.read_key_state(clients, key) if key else None, None, f"key of FSx {key}"
-        )
-        self._bucket = queries.start_optional(
-            Query.BUCKET, lambda: (fsx.read_bucket_region(clients, bucket) or "") if bucket else None, None, f"bucket {bucket}"
-        )
+        if key:
+            read_key_state = partial(fsx.read_key_state, clients, key)
+            queries.start_optional(Query.LUSTRE_KEY, read_key_state, None, f"key of FSx {key}", "lustre_key_state")
+        if bucket:
+            read_region = partial(fsx.read_bucket_region, clients, bucket)
+            queries.start_optional(Query.BUCKET, lambda: read_region() or "", None, f"bucket {bucket}", "bucket_region")
 
     def add_to_facts(self, facts: Facts) -> Facts:
         file_system, mounts, lustre = self._efs.result(), self._mounts.result(), self._lustre.result()
@@ -305,7 +305,5 @@ class _StorageFacts:
             efs={file_system.id: file_system} if file_system else {},
             lustre={lustre.id: lustre} if lustre else {},
             existing=replace(facts.existing, lustre=self._own.result()),
-            bucket_region=self._bucket.result(),
-            lustre_key_state=self._key_state.result(),
             not_found=facts.not_found | self._ids - existing,
         )

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Query(Enum):
-    """A query of `gather`. Its value: the subject of messages, and the operations that the query calls."""
+    """A query of `gather_facts`. Its value: the subject of messages, and the operations that the query calls."""
 
     INSTANCE_TYPES = "instance types", "ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings"
     ZONES = "zones", "ec2:DescribeAvailabilityZones"

@@ -56,16 +56,21 @@ def is_pulumi_running(pid: int) -> bool:
     return "pulumi" in name and rest[0] not in "ZX"
 
 
+def find_backend_folder(url: str) -> Path | None:
+    """Return the folder in which the backend with this URL keeps its files; None if the backend is not a folder."""
+    scheme, _, place = url.partition("://")
+    return Path(place.partition("?")[0]).expanduser() / ".pulumi" if scheme == "file" else None
+
+
 def read_locks(url: str, project: str, stack: str) -> list[BackendLock] | None:
     """Return the locks of a stack in the backend with this URL; None if the locks cannot be read."""
-    name = stack.rpartition("/")[2]
-    folder = f".pulumi/locks/organization/{project}/{name}"
-    scheme = urlsplit(url).scheme
+    locks = f"locks/organization/{project}/{stack.rpartition('/')[2]}"
+    folder = find_backend_folder(url)
     try:
-        if scheme == "file":
-            return [_parse_lock(text) for text in _read_folder(url, folder)]
-        if scheme == "s3":
-            return [_parse_lock(text) for text in _read_bucket(url, folder)]
+        if folder is not None:
+            return [_parse_lock(file.read_text(encoding="utf-8")) for file in sorted((folder / locks).glob("*.json"))]
+        if urlsplit(url).scheme == "s3":
+            return [_parse_lock(text) for text in _read_bucket(url, f".pulumi/{locks}")]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return None
@@ -75,12 +80,6 @@ def _parse_lock(text: str) -> BackendLock:
     content = json.loads(text)
     taken = datetime.fromisoformat(_FRACTION.sub(r"\1", content["timestamp"]))
     return BackendLock(str(content["username"]), str(content["hostname"]), int(content["pid"]), taken.astimezone(UTC))
-
-
-def _read_folder(url: str, folder: str) -> Iterator[str]:
-    place = Path(url.removeprefix("file://").partition("?")[0]).expanduser()
-    for file in sorted((place / folder).glob("*.json")):
-        yield file.read_text(encoding="utf-8")
 
 
 def _read_bucket(url: str, folder: str) -> Iterator[str]:

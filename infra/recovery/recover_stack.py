@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from infra.inventory.lookups import Client, Remnant
+from infra.recovery.backend_locks import find_backend_folder
 from infra.recovery.pending_operations import (
     Operation,
     Report,
@@ -195,10 +196,9 @@ def _find_region(state: State) -> str:
 def repair_backend(url: str, project: str, stack: str) -> None:
     """Mend a backend in a folder, whose files a killed engine can leave truncated: restore the state file from its backup,
     and delete truncated attributes files. Do nothing for other backends."""
-    scheme, _, place = url.partition("://")
-    if scheme != "file":
+    folder = find_backend_folder(url)
+    if folder is None:
         return
-    folder = Path(place.partition("?")[0]).expanduser() / ".pulumi"
     state = folder / "stacks" / project / f"{stack.rpartition('/')[2]}.json"
     backup = state.with_name(f"{state.name}.bak")
     # `pulumi stack rm` renames the state file to the backup: a missing file is not a truncated one.

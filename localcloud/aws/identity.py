@@ -208,7 +208,7 @@ def _unknown_key_error(call: Call) -> AwsError:
 
 
 def _wrong_signature_error(call: Call) -> AwsError:
-    """Return AWS's error for a wrong signature, with the sources of `_unknown_key_error`."""
+    """Return AWS's error for a wrong signature. The sources are those of `_unknown_key_error`."""
     protocol = call.service_model.protocol
     text = "The request signature we calculated does not match the signature you provided."
     if protocol == "ec2":
