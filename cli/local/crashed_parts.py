@@ -30,7 +30,7 @@ The largest set comes first, because `check_providers` uses the first match.
 
 
 def make_home_option(cloud: "LocalCloud") -> str:
-    """Return the option that selects this local cloud; empty for the default one."""
+    """Return the command-line option that selects this local cloud; empty for the default one."""
     return "" if cloud.folder == DEFAULT_HOME else f" --home {shlex.quote(str(cloud.folder))}"
 
 

@@ -1,4 +1,4 @@
-"""Checks built from the rules in `infra.validation`, which also stop `pulumi up`: one per topic of rules."""
+"""Checks built from the rules in `infra.validation`, which also stop `pulumi up`: one check per topic of rules."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

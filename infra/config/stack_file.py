@@ -38,7 +38,7 @@ class RawStack:
 
     @property
     def target_kind(self) -> str:
-        """Value of `target.kind`; empty if it is missing or has another type than text."""
+        """Value of `target.kind`; empty if it is missing or is not text."""
         return _read_target_kind(self.values)
 
 

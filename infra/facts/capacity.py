@@ -49,7 +49,7 @@ class Wanted:
 
     @property
     def block_durations(self) -> tuple[int, ...]:
-        """Durations of Capacity Blocks to query: the requested one, or else the next longer and the next shorter."""
+        """Durations of Capacity Blocks to query: the requested one, or else the next longer and the next shorter one."""
         longer = [hours for hours in DURATIONS if hours >= self.hours][:1]
         shorter = [hours for hours in DURATIONS if hours < self.hours][-1:] if longer != [self.hours] else []
         return (*longer, *shorter)
@@ -68,7 +68,7 @@ class BlockOffering:
     end: datetime
     hours: Decimal
     fee: Decimal | None
-    """Price of the whole block; None if AWS reports none."""
+    """Price of the whole block; None if AWS reports no price."""
     asked_hours: int
     """Duration, in hours, in the query that returned this offering."""
     currency: str = "USD"
@@ -107,7 +107,7 @@ class Found:
 
 
 Progress = Callable[[int, int], None]
-"""Called with the number of Regions that have answered and the total number."""
+"""Called with the number of Regions that have answered, and with the total number of Regions."""
 
 
 def list_enabled_regions(home: str) -> tuple[str, ...]:

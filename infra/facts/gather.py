@@ -52,7 +52,8 @@ class _Queries:
     def start_optional(
         self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str = "", field: str = ""
     ) -> "Future[Answer]":
-        """Start a query whose failure leaves the default. `subject` names what it reads, if the query's own does not."""
+        """Start an optional query; if it fails, the field keeps its default. `subject` names what the query reads, if
+        the query's own subject does not."""
         return self._start_query(field, self._run_optional_query, kind, call, default, subject or kind.subject)
 
     def _start_query(self, field: str, run: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
@@ -256,7 +257,7 @@ _Mounts = tuple[efs.Admitted, frozenset[str]]
 
 
 class _StorageFacts:
-    """Queries about the file systems of a stack, and what the stack file names for new ones."""
+    """Queries about the file systems of a stack, and about what the stack file names for new ones."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
         storage, naming = settings.storage, Naming(settings.stack)
@@ -281,7 +282,7 @@ class _StorageFacts:
 
         self._efs = queries.start_required(Query.FILE_SYSTEM, lambda: efs.read_file_system(clients, efs_id) if efs_id else None)
         if isinstance(storage.efs, ExistingEfs) and storage.efs.add_ingress_rule:
-            # Required: without the result, `up` would delete the rules that the stack has added to these groups.
+            # This query is required: without its result, `up` would delete the rules that the stack has added to these groups.
             self._mounts = queries.start_required(Query.MOUNT_TARGETS, read_mounts)
         else:
             subject = f"security groups of {efs_id}'s mount targets"

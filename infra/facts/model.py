@@ -92,7 +92,7 @@ class FileSystem:
 
 @dataclass(frozen=True, kw_only=True)
 class LustreFileSystem(FileSystem):
-    """An FSx for Lustre file system, whose servers are in one zone: from there, they serve nodes in all zones."""
+    """An FSx for Lustre file system, whose servers are in one zone: from that zone, they serve nodes in all zones."""
 
     subnet_id: str
     size_gib: int
@@ -110,7 +110,7 @@ class EbsKey:
 
     arn: str
     state: str
-    """Its state in KMS, such as `Enabled`; `NotFound` if it does not exist."""
+    """State of the key in KMS, such as `Enabled`; `NotFound` if it does not exist."""
     role: str
     """ARN of Auto Scaling's service-linked role, which launches the nodes."""
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class EndpointService:
     name: str
     """Full name, such as `com.amazonaws.us-west-2.ecr.api`. Its prefix depends on the partition and on the service."""
     zones: frozenset[str]
-    """Names of the zones in which it offers endpoints."""
+    """Names of the zones in which the service offers endpoints."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class ExistingPool:
     """Names of all zones in which the pool's nodes may run."""
     subnet_ids: frozenset[str] = frozenset()
     instance_type: str | None = None
-    """None if only the launch template specifies the type."""
+    """Instance type; None if only the launch template specifies it."""
     placement: str | None = None
     """Value that `placementGroup: auto` resolved to when the pool was created; None if no tag records it."""
     failed: bool = False
@@ -191,7 +191,7 @@ class AddonVersions:
 
 @dataclass(frozen=True)
 class Existing:
-    """Existing resources of this stack. Planning keeps the choices that were made when the resources were created."""
+    """Existing resources of this stack. Planning keeps the choices that were made when these resources were created."""
 
     cluster_version: str | None = None
     zones: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ class Existing:
     addon_versions: Mapping[str, str] = field(default_factory=dict)
     """Installed EKS add-on -> its version."""
     has_leftover_logs: bool = False
-    """True if there is no cluster, but EKS has recreated the log group of a deleted cluster of this name."""
+    """True if there is no cluster, but EKS has recreated the log group of a deleted cluster with this name."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class Facts:
     endpoint_services: Mapping[str, EndpointService] | None = None
     """Services that offer interface endpoints, such as `ecr.api`; None if they are not needed or could not be read."""
     ebs_key: EbsKey | None = None
-    """The account's default key for EBS; None if it is AWS's own key or could not be read."""
+    """The account's default key for EBS; None if it is an AWS managed key or could not be read."""
     in_use: Mapping[str, int] = field(default_factory=dict)
     """EC2 service quota code -> vCPUs used by reservations and by instances outside the stack."""
     prices: Prices | None = None

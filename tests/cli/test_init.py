@@ -235,7 +235,7 @@ def test_a_value_given_by_a_flag_is_not_prompted_for(stacks_folder: Path) -> Non
 
     flags = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
     assert dialog.run_dialog("mine", stacks_folder, flags, yes=False, offline=True, ask=ask) == 0
-    assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or none"]
+    assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or `none`"]
 
 
 REFUSED = [

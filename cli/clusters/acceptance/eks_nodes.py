@@ -96,7 +96,7 @@ def check_devices(
         for node in select_ready_nodes(pool, nodes):
             check_node_devices(notes, pool, node)
     if not select_ready_nodes(smoke, nodes):
-        notes.fail(f"pool {smoke.name} has no ready node, although a job just ran there")
+        notes.fail(f"pool {smoke.name} has no ready node, although a job has just run there")
 
 
 def check_node_devices(notes: Notebook, pool: PoolDescription, node: Object) -> None:

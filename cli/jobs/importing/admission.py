@@ -27,7 +27,7 @@ BASELINE_CAPABILITIES: Final = frozenset(
 )
 """https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline"""
 SECCOMP: Final = ("RuntimeDefault", "Localhost")
-IMPORT: Final = "`import` turns it into a job file that complies."
+IMPORT: Final = "`import` turns the manifest into a job file that complies."
 
 
 def find_pod_specs(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:

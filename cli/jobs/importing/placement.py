@@ -40,7 +40,8 @@ def _check_queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | 
 
 
 def find_largest_pools(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
-    """Return resource -> (name in messages, largest amount on any node, parser of amounts, formatter of amounts)."""
+    """Return a mapping from resources to (name in messages, largest amount on any node, parser of amounts, formatter
+    of amounts)."""
     pools = cluster.pools
     return {
         GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in pools), default=0), int, str),

@@ -15,7 +15,7 @@ FLAGS: Final = (
 """Shell patterns for long options that never use the next word as their value."""
 _LONG_FLAG: Final = re.compile("|".join(flag.replace("*", ".*") for flag in FLAGS))
 _SHORT_FLAG: Final = re.compile(r"-[lvuQkEHIKOsZbX].*")
-"""Short options without a value. slurm_mpi.sh and slurm_torchrun.sh contain the same letters."""
+"""Short options without a value. slurm_mpi.sh and slurm_torchrun.sh contain the same list of letters."""
 SHORT: Final[Mapping[str, str]] = {
     **{"N": "nodes", "n": "ntasks", "J": "job-name", "p": "partition", "t": "time", "c": "cpus-per-task", "o": "output"},
     **{"e": "error", "w": "nodelist", "x": "exclude", "G": "gpus", "A": "account", "D": "chdir", "C": "constraint"},

@@ -103,7 +103,7 @@ def _list_answers(examined: Examined[Settings, Facts], planned: Bill | None) -> 
 
 
 def _add_block_times(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
-    """Add to the reservation check when the nodes of each Capacity Block start, or how much time they have left.
+    """Add to the reservation check when the nodes of each Capacity Block start, or how much time is left until they are drained.
 
     Times are relative to AWS's clock.
     """
