@@ -41,8 +41,7 @@ have kernel 6.12."""
 # v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. v0.19.0 to v0.19.2 gave
 # containers with GPUs every InfiniBand device by default, which breaks EFA: NVIDIA/k8s-device-plugin#1692.
 NVIDIA_DEVICE_PLUGIN: Final = "v0.19.3"
-MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
-# v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
+MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07; v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
 # these versions was tested. docs/guides/upgrade.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
 KUEUE: Final = "v0.16.1"
 # Kueue is built against these versions. Trainer v2.2.0 renamed podTemplateOverrides, the field that Kueue
@@ -56,7 +55,7 @@ EFA_DEVICE_PLUGIN: Final = "v0.5.21-eksbuild.13"
 # without Docker Hub's rate limits. The tag was seen on Docker Hub with digest
 # sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285 (2026-09-08); NOT VERIFIED in the mirror.
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.13.15-slim-trixie"
-AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # seen in a public Dockerfile, with digest
+AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # found in a public Dockerfile, with digest
 """Image of the Job that runs `chown` on a new Lustre file system."""
 
 # Images of `platform.monitoring`, seen in manifests and image lists of public clusters in 2026; NOT VERIFIED in an account.
@@ -64,15 +63,15 @@ PROMETHEUS: Final = "v3.13.1"  # v3.14.0 is newer
 ALERTMANAGER: Final = "v0.34.1"
 KUBE_STATE_METRICS: Final = "v2.18.0"
 NODE_EXPORTER: Final = "v1.12.1"
-DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # this project never ran it, because it needs a GPU
+DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # this project has never run it, because it needs a GPU
 MONITORING_NOT_VERIFIED: Final = MappingProxyType(
     {
-        "Prometheus, Alertmanager, kube-state-metrics and node-exporter": "seen in image lists of public clusters, 2026-11-23; "
-        "not pulled",
-        f"NVIDIA's DCGM exporter {DCGM_EXPORTER}": "seen in public programs, 2026-11-23; never run, because it needs a GPU",
+        "Prometheus, Alertmanager, kube-state-metrics and node-exporter": "found in image lists of public clusters, "
+        "2026-11-23; not pulled",
+        f"NVIDIA's DCGM exporter {DCGM_EXPORTER}": "found in public programs, 2026-11-23; never run, because it needs a GPU",
     }
 )
-"""Images of `platform.monitoring` that nobody ran -> where their versions were seen. `validate` prints these entries."""
+"""Maps images of `platform.monitoring` that nobody has run to the places where their versions were found. `validate` prints these entries."""
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {
@@ -129,7 +128,7 @@ def _pin_kueue_crd(kind: str, sha256: str) -> Pinned:
 
 
 # Kueue's Git tag does not contain the single-file manifest, only its parts. The program fetches the long parts from the
-# tag. `infra.platform.queue` adds what `config/default` would add.
+# tag. `infra.platform.queue` adds the parts that `config/default` would add.
 KUEUE_CRDS: Final = (
     _pin_kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),
     _pin_kueue_crd("clusterqueues", "df80f55b9d52e5f2f5ac85fdb817bc4a275b2dc23f409ad4080b336bfbce7d68"),

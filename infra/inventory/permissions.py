@@ -134,5 +134,5 @@ def _list_key_permissions(inventory: Inventory, names: Mapping[str, str], contex
 
 
 def find_arn_template(action: str) -> str:
-    """Return the template of the ARN on which an action is simulated."""
+    """Return the ARN template of the resource on which an action is simulated."""
     return next(arn for pattern, arn in ARNS.items() if re.fullmatch(pattern, action))

@@ -60,7 +60,7 @@ def count_prefix_words(command: Sequence[str]) -> int:
 
 
 def find_mpi_starter(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that a command starts with; None if it starts with another program."""
+    """Return the name of the MPI program that a command starts with; None if it is not an MPI program."""
     words = command[count_prefix_words(command) :]
     return name if words and (name := _base_name(words[0])) in MPI_STARTERS else None
 

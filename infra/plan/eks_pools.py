@@ -36,10 +36,10 @@ from infra.settings.targets import SystemPool
 
 SYSTEM_ROOT_VOLUME_GIB = 50
 HUGE_PAGES_MIB = HUGE_PAGES * 2
-"""Memory that huge pages of 2 MiB take on each node with EFA."""
+"""Memory that 2 MiB huge pages occupy on each node with EFA."""
 
 USABLE_DISK = 0.85
-"""Share of a node's disk that pods can use. The kubelet keeps 10 % free, and images use part of the rest."""
+"""Share of a node's disk that pods can use. The kubelet keeps 10% free, and images use part of the rest."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _build_pool_spec(pool: Pool, instance: InstanceType, settings: Settings, fac
 def _list_repair_overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride, ...]:
     """Return the faults that EKS must not repair.
 
-    The job controller moves all jobs off a node with a broken GPU at once, and the autoscaler then removes the node. If
+    The job controller moves all jobs off a node with a broken GPU immediately, and the autoscaler then removes the node. If
     nothing would remove the node, EKS repairs it after its usual wait.
     """
     platform = settings.platform

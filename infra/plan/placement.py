@@ -1,6 +1,6 @@
 """Zones of the VPC, the control plane and the pools; sizes and placement groups of the pools. Pure.
 
-Explicit settings take precedence, then what the stack already uses, then what AWS offers now.
+Explicit settings take precedence, then come the values that the stack already uses, then those that AWS offers now.
 """
 
 from infra.facts.instance_types import InstanceType
@@ -28,7 +28,7 @@ def _choose_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Choose existing zones first, then zones that pools are bound to, then zones that offer the most of the stack's
     instance types.
 
-    Among existing zones, those of the control plane come first, because the control plane cannot leave them.
+    Among existing zones, those of the control plane come first, because the control plane cannot move to other zones.
     """
     count = settings.network.zone_count
     limit = count or MAXIMUM_ZONES
@@ -74,7 +74,7 @@ def list_system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 def group_subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
     """Return the subnets of an existing VPC. In each zone, subnets in use come first, so that reordering or adding
-    subnets moves no nodes."""
+    subnets does not move nodes."""
     used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
     subnets = sorted((facts.subnets[key] for key in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
     zones = list_vpc_zones(settings, facts)

@@ -1,4 +1,4 @@
-"""Volumes of all jobs: in each job namespace one volume for each shared file system of the cluster."""
+"""Volumes of all jobs: in each job namespace, one volume for each shared file system of the cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

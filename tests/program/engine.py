@@ -73,7 +73,7 @@ class Resource:
     inputs: Mapping[str, Any]
     state: Mapping[str, Any]
     parents: tuple[str, ...]
-    """Types of its ancestors, from the outermost to the parent."""
+    """Types of the resource's ancestors, from the outermost to the parent."""
     dependencies: frozenset[str]
     """URNs of the resources that it depends on."""
     ignored_changes: tuple[str, ...]

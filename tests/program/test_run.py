@@ -127,7 +127,7 @@ def test_a_preview_only_reports_the_log_group_left_by_eks(monkeypatch: pytest.Mo
         calls.clear()
         under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
         assert logs.describe_log_groups(logGroupNamePrefix=CONTROL_PLANE_LOGS)["logGroups"] and calls.count_writes() == {}
-    assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} after the deletion of the last cluster; `pulumi up` replaces it"]
+    assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} left over from the last deleted cluster; `pulumi up` replaces it"]
 
 
 @pytest.mark.parametrize("retention_days", [None, 365])

@@ -56,7 +56,8 @@ class Peers:
         self._s3.put_object(Bucket=self._bucket, Key=place, Body=key.encode(), ContentType="text/plain")
 
     def workers(self, keys: "dict[str, str]") -> "dict[str, str]":
-        """Return the name and public key of each worker, in order. Empty until the keys of all workers are known."""
+        """Return the name and public key of each worker, in the order of the workers. Empty until the keys of all
+        workers are known."""
         return {pod: keys[pod] for pod in self._workers} if keys.keys() >= set(self._workers) else {}
 
     def keys(self) -> "dict[str, str]":
@@ -94,7 +95,7 @@ def format_authorized_keys(keys: "dict[str, str]") -> str:
 def format_known_hosts(workers: "dict[str, str]") -> str:
     """Return the known_hosts file, which is the same in all pods of a job.
 
-    The launcher compares it with its own to find out whether a worker knows all other workers.
+    The launcher compares this file with its own to find out whether a worker knows all other workers.
     """
     return "".join(f"[{name}]:{PORT},[{name}.*]:{PORT} {key}\n" for name, key in workers.items())
 
@@ -112,8 +113,8 @@ def write_if_changed(file: Path, text: str) -> bool:
 def generate_and_upload_key(peers: Peers, folder: Path, pod: str) -> None:
     """Generate the key pair and upload the public key.
 
-    The pair already exists if only the container was restarted, and is then kept. Retries for PATIENCE_SECONDS,
-    then raises boto3's last error.
+    The pair already exists if only the container was restarted, and is then kept. Retries for PATIENCE_SECONDS, then
+    raises the last error from boto3.
     """
     private = folder / "id_rsa"
     if not private.exists():
@@ -187,7 +188,7 @@ def main(verb: str, namespace: str, job: str, workers: int, folder: Path) -> Non
     try:
         generate_and_upload_key(peers, folder, pod)
     except FileNotFoundError:
-        exit_with_error(UNUSABLE_IMAGE, f"the image has no ssh-keygen, which makes the keys; {WHAT_AN_IMAGE_HAS}")
+        exit_with_error(UNUSABLE_IMAGE, f"the image has no ssh-keygen, which generates the keys; {WHAT_AN_IMAGE_HAS}")
     except _list_aws_errors() as error:
         why = f"cannot write the pod's public key to s3://{bucket}: {error}"
         exit_with_error(1, f"{why}. Check that the add-on eks-pod-identity-agent is running")
