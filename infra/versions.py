@@ -41,7 +41,9 @@ have kernel 6.12."""
 # v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. v0.19.0 to v0.19.2 gave
 # containers with GPUs every InfiniBand device by default, which breaks EFA: NVIDIA/k8s-device-plugin#1692.
 NVIDIA_DEVICE_PLUGIN: Final = "v0.19.3"
-MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07; v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
+# The newest release as of 2026-07.
+MPI_OPERATOR: Final = "v0.8.2"
+# v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
 # these versions was tested. docs/guides/upgrade.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
 KUEUE: Final = "v0.16.1"
 # Kueue is built against these versions. Trainer v2.2.0 renamed podTemplateOverrides, the field that Kueue
@@ -71,12 +73,14 @@ MONITORING_NOT_VERIFIED: Final = MappingProxyType(
         f"NVIDIA's DCGM exporter {DCGM_EXPORTER}": "found in public programs, 2026-11-23; never run, because it needs a GPU",
     }
 )
-"""Maps images of `platform.monitoring` that nobody has run to the places where their versions were found. `validate` prints these entries."""
+"""Maps images of `platform.monitoring` that nobody has run to the places where their versions were found. `validate`
+prints these entries."""
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {
-        "1.33": "v1.33.0",  # the first release of this minor version
-        # The newest patch releases of kubernetes/autoscaler as of 2026-08. Only 1.35.2 was run, built from its source.
+        # v1.33.0 is the first release of its minor version. The others are the newest patch releases of
+        # kubernetes/autoscaler as of 2026-08. Only 1.35.2 was run, built from its source.
+        "1.33": "v1.33.0",
         "1.34": "v1.34.5",
         "1.35": "v1.35.2",
         "1.36": "v1.36.1",

@@ -61,8 +61,8 @@ class Fault:
     hang: Annotated[int | None, typer.Option(help="Stop this rank of a job, as if it were waiting forever.", min=0)] = None
     slow: Annotated[int | None, typer.Option(help="Let this rank of a job run only a fifth of the time.", min=0)] = None
     restore: Annotated[
-        bool, typer.Option("--restore", help="Restart the kubelet and reconnect the network link, or let the ranks of a "
-        "job continue.")
+        bool,
+        typer.Option("--restore", help="Restart the kubelet and reconnect the network link, or let the ranks of a job continue."),
     ] = False
 
 

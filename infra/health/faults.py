@@ -49,8 +49,8 @@ class Decision:
     """Action that EKS's node auto repair takes if the node group has no override."""
 
     def for_existing_cluster(self) -> "Decision":
-        """Return the decision for an existing cluster: the controller takes nodes out of service, and administrators repair them.
-        """
+        """Return the decision for an existing cluster: the controller takes nodes out of service, and administrators
+        repair them."""
         return Decision(
             self.owner if self.owner == "nobody" else "controller", "cordon" if self.takes_node_out else "none", "none"
         )

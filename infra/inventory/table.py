@@ -50,7 +50,8 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 }
 
 TABLE: Final[Mapping[str, Entry]] = {**network.ENTRIES, **storage.ENTRIES, **ENTRIES, **compute.ENTRIES}
-"""Maps a resource type to its entry. `tests/program/test_every_stack.py` fails if a stack registers a type that is not covered."""
+"""Maps a resource type to its entry. `tests/program/test_every_stack.py` fails if a stack registers a type that is
+not covered."""
 
 KUBERNETES: Final = "kubernetes:"
 """Prefix of the types of Kubernetes objects. They cost nothing and need no AWS permission, and so do Pulumi's providers.

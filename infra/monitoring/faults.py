@@ -30,8 +30,10 @@ _NAMED: Final = {
     HEALTH_CODE: "DCGM's health check of a GPU failed. The code is in the node's condition.",
 }
 _CONDITIONS: Final = {
-    faults.READY: ("NodeNotReady", "The kubelet has not reported for 50 seconds: the kubelet, the network or the instance "
-    "has failed."),
+    faults.READY: (
+        "NodeNotReady",
+        "The kubelet has not reported for 50 seconds: the kubelet, the network or the instance has failed.",
+    ),
     "NetworkingReady": ("NodeNetworkingNotReady", "An interface, a route or the VPC CNI of the node does not work."),
     "KernelReady": ("NodeKernelNotReady", "The node's kernel has a fault, or can start no more processes."),
     "StorageReady": ("NodeStorageNotReady", "A disk of the node does not answer, or I/O takes too long."),

@@ -35,8 +35,7 @@ class NewFileSystem(FileSystem):
     """A file system that the stack creates."""
 
     wrong_variant = (
-        "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove "
-        "this setting."
+        "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove this setting."
     )
 
 

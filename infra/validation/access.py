@@ -102,8 +102,8 @@ def check_private_cidrs(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, network)
         elif any(network.overlaps(block) for block in _UNUSABLE) and network.prefixlen > 0:
             yield Problem(
-                where, f"{format_value(text)} contains addresses that cannot belong to another machine. Use one such as "
-                "10.8.0.0/16."
+                where,
+                f"{format_value(text)} contains addresses that cannot belong to another machine. Use one such as 10.8.0.0/16.",
             )
         elif network.prefixlen > 0 and network.is_global:
             fix = "Internet addresses belong in publicCidrs."

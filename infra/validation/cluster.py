@@ -56,8 +56,7 @@ def check_standard_support(settings: Settings, today: date) -> Iterator[Problem]
         )
     else:
         effect = (
-            "After that date, AWS upgrades the control plane or bills extended support, depending on the cluster's "
-            "upgrade policy"
+            "After that date, AWS upgrades the control plane or bills extended support, depending on the cluster's upgrade policy"
         )
         yield create_warning(_WHERE, f"EKS's standard support for {version} ends on {end}. {effect}. {newer}.")
 

@@ -141,7 +141,11 @@ def check_ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if facts.ami is None:
         ami_id = target.ami_id or facts.existing.ami_id
         if ami_id:
-            fix = "Share the AMI with this account, use another AMI, or remove the setting." if target.ami_id else "Use another AMI."
+            fix = (
+                "Share the AMI with this account, use another AMI, or remove the setting."
+                if target.ami_id
+                else "Use another AMI."
+            )
             yield Problem(where, f"{format_value(ami_id)} was not found in {format_account(facts)}. {fix}")
         elif head:
             tags = f"{AMI_TAG}=ec2 and {OPENMPI_TAG}={target.openmpi}"

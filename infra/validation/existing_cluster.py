@@ -84,8 +84,9 @@ def check_infiniband(settings: ExistingSettings) -> Iterator[Problem]:
             fix = "Set platform.transport: infiniband, or remove it."
             yield create_warning(where, f"has no effect, because platform.transport is tcp. {fix}")
     if is_infiniband and not any(pool.rdma_resource or pool.gpus_per_node for pool in settings.pools):
-        yield Problem("platform.transport", "is infiniband, but no pool has an rdmaResource. Add an rdmaResource to a "
-        "pool, or use tcp.")
+        yield Problem(
+            "platform.transport", "is infiniband, but no pool has an rdmaResource. Add an rdmaResource to a pool, or use tcp."
+        )
 
 
 @register_rule(target=EXISTING)
@@ -142,8 +143,9 @@ def check_system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> Itera
         return
     selected = facts.find_nodes(selector)
     if not facts.nodes:
-        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join nodes to the cluster "
-        "(docs/guides/on-premises.md).")
+        yield Problem(
+            where, f"the cluster at {facts.server} has no nodes. Join nodes to the cluster (docs/guides/on-premises.md)."
+        )
     elif not selected:
         yield Problem(where, f"no node has {_describe_labels(selector)}. Label a node, or remove the key.")
     else:

@@ -200,8 +200,9 @@ def check_architectures(settings: Settings, facts: Facts) -> Iterator[Problem]:
             "Launchers run on the system nodes with the job's image, so every MPI job needs an image that also "
             "contains arm64 programs."
         )
-        yield _warn_about_arm64(settings.target.head_path, system, f"{runs} Use a type such as m7i.large, unless your "
-        "images contain arm64 programs.")
+        yield _warn_about_arm64(
+            settings.target.head_path, system, f"{runs} Use a type such as m7i.large, unless your images contain arm64 programs."
+        )
     for path, _, instance_type in list_pools_with_types(settings, facts):
         if instance_type.architecture == "arm64":
             fix = (

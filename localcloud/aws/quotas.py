@@ -89,7 +89,7 @@ def quota_value(code: str) -> float:
 
 
 def set_values(values: dict[str, float]) -> None:
-    """Set the account's quotas (code -> value) until the next reset."""
+    """Set the account's quotas until the next reset; `values` maps quota codes to values."""
     if unknown := sorted(set(values) - set(BY_CODE)):
         raise ValueError(f"unknown quota codes: {', '.join(unknown)}. Known: {', '.join(sorted(BY_CODE))}")
     _set.update({code: float(value) for code, value in values.items()})

@@ -50,12 +50,12 @@ DISTRIBUTIONS = {
     "py_spy": "py-spy",
     "cuda_headers": "nvidia-cuda-runtime-cu12",
 }
-"""Key of a wheel -> its name on PyPI, if the name differs from the key."""
+"""Maps the key of a wheel to its name on PyPI, if the name differs from the key."""
 _MAKING = ".making-"
 
 
 def cache_folder() -> Path:
-    """Return the cache folder for images. It is outside the repository."""
+    """Return the cache folder for images. The folder is outside the repository."""
     return tools.cache_folder().parent / "images"
 
 

@@ -1,7 +1,7 @@
-"""Admin client of the API server. It connects from inside the cluster's network namespace, so private endpoints work
+"""Admin client of the API server. The client connects from inside the cluster's network namespace, so private endpoints work
 too.
 
-It reuses connections: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands of
+The client reuses connections: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands of
 requests.
 """
 
@@ -84,8 +84,7 @@ class Api:
         self._is_closed = False
 
     def close(self) -> None:
-        """Close idle connections, which would keep the network namespace alive. Connections are not reused after
-        that."""
+        """Close idle connections, which would keep the network namespace alive. A closed client does not reuse connections."""
         self._is_closed = True
         while (connection := self._take_idle_connection()) is not None:
             connection.close()

@@ -16,8 +16,7 @@ from infra.platform.job_controller.in_pod.phases import Phase
 
 VERSION: Final = 1
 NO_GPU_METRICS: Final = (
-    "GPU utilization: there is no data source. The table shows the GPUs that jobs hold, not how busy "
-    "they are."
+    "GPU utilization: there is no data source. The table shows the GPUs that jobs hold, not how busy they are."
 )
 
 

@@ -93,8 +93,9 @@ def read_script(draft: Draft, text: str) -> list[Note]:
     script = f"{shims.replace('@flags@', flags)}{body}\n"
     draft.set("command", [*shell, "-c", script], f"the script runs as before: {where}")
     if is_torch:
-        notes.append(Note("script", "changed", "the whole script runs on every worker; Slurm runs commands without srun "
-        "on one node"))
+        notes.append(
+            Note("script", "changed", "the whole script runs on every worker; Slurm runs commands without srun on one node")
+        )
     return [*notes, *find_ignored_srun_options(text, sizes, is_torch=is_torch), *find_host_queries(text, is_torch=is_torch)]
 
 

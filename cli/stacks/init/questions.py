@@ -94,8 +94,8 @@ def propose_nothing(draft: Draft) -> Proposal:
 
 
 def propose_own_cidr(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
-    """Propose the caller's public address as a /32. `undetected`: describes the consequences if the address cannot be detected.
-    """
+    """Propose the caller's public address as a /32. `undetected`: describes the consequences if the address cannot be
+    detected."""
 
     def propose(draft: Draft) -> Proposal:
         if draft.offline:

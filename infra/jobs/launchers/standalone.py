@@ -53,8 +53,9 @@ class StandaloneLauncher(MpiLauncher):
             yield Problem("keyExchange", f"volume needs a writable volume, but the job has none. {fix}")
         if job.key_exchange == "volume" and job.clean_pod_policy == "None":
             fix = "Use Running, or keyExchange: secret."
-            yield Problem("cleanPodPolicy", "None leaves the key on the volume, because the remaining workers need the "
-            f"key. {fix}")
+            yield Problem(
+                "cleanPodPolicy", f"None leaves the key on the volume, because the remaining workers need the key. {fix}"
+            )
 
     def check_size(self, placed: PlacedJob) -> Iterator[Problem]:
         least = 2 * key_exchange.FOLLOWER_MEMORY_MIB

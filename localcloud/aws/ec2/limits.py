@@ -39,7 +39,7 @@ generation."""
 
 
 def vcpu_quota_code(name: str, market: str) -> str | None:
-    """Return the code of the vCPU quota of an instance type; None if AWS lists none.
+    """Return the code of the vCPU quota of an instance type; None if AWS lists no quota for the type.
 
     >>> pools = ("g5.xlarge", "on-demand"), ("p4d.24xlarge", "spot"), ("p5.48xlarge", "capacity-block")
     >>> [vcpu_quota_code(*pool) for pool in pools]
@@ -75,7 +75,7 @@ def check_vcpu_quota(
 
 
 def _count_used_vcpus(backend: Any, code: str) -> int:
-    """Return the vCPUs that count against the quota. They belong to running instances outside reservations, and to all
+    """Return the vCPUs that count against the quota. These vCPUs belong to running instances outside reservations, and to all
     On-Demand Capacity Reservations, used or unused."""
     reserved = [item for item in all_reservations(backend) if item.kind == "default" and item.state == "active"]
     vcpus = sum(

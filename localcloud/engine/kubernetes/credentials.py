@@ -20,7 +20,7 @@ OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
 
 
 class NoCredential(Exception):
-    """The credential plugin failed. The message contains its output."""
+    """The credential plugin failed. The message contains the output of the credential plugin."""
 
 
 @dataclass(frozen=True)

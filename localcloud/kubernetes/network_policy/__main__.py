@@ -1,7 +1,7 @@
 """Network policy agent of one cluster; runs until SIGTERM: `python -m localcloud.kubernetes.network_policy --help`.
 
-It runs in the cluster's network namespace and enters the namespaces of the nodes to replace their rules. On SIGTERM it
-removes all rules, as the agent on EKS does when network policies are disabled.
+The agent runs in the cluster's network namespace and enters the namespaces of the nodes to replace their rules. On
+SIGTERM, the agent removes all rules, as the agent on EKS does when network policies are disabled.
 """
 
 import argparse

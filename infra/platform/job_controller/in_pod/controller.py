@@ -116,7 +116,9 @@ class Controller:
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
-        self._perform_actions(job, workers.decide_cleanup(job), now)  # these actions need no record, which may be impossible to write
+        self._perform_actions(
+            job, workers.decide_cleanup(job), now
+        )  # these actions need no record, which may be impossible to write
         if before is not None and is_finished(before) and all(worker["to"] for worker in before["workers"]):
             self._following.forget_job(job.uid)
             return

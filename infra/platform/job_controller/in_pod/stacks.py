@@ -23,7 +23,8 @@ WAIT_SECONDS = 24
 """How long the ranks of a hanging job are kept for the dump. They get 5 seconds to exit, and must
 end within 30 seconds of detecting the hang."""
 EXEC_SECONDS, AT_ONCE, PODS = 16, 16, 64
-"""Time limit per pod in seconds, number of pods queried at once, and maximum number of pods: any further pods hang in the same way."""
+"""Time limit per pod in seconds, number of pods queried at once, and maximum number of pods: any further pods hang in
+the same way."""
 ENOUGH_SECONDS = 18
 """After this time, the dump leaves out pods that have not answered. The controller checks every 5 seconds."""
 GROUPS, LINES, CHARACTERS = 8, 24, 160
