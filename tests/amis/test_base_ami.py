@@ -159,8 +159,8 @@ def test_failed_gdrcopy_build_names_the_setting_that_skips_it(
 
 
 def test_the_pinned_gdrcopy_compiles_for_the_kernels_of_the_base_amis() -> None:
-    """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md lists for 2.5.2: "Fix build errors on recent kernels
-    (v6.15+)"."""
+    """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md lists for version 2.5.2: "Fix build errors on recent
+    kernels (v6.15+)"."""
     assert tuple(map(int, read_pinned_versions()["gdrcopy_version"].split("."))) >= (2, 5, 2)
 
 

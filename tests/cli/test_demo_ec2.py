@@ -21,7 +21,7 @@ from localcloud.instance import LocalCloud
 from tests.cli.checkout import Checkout, restore_sigint
 from tests.hosts.cluster import find_leftovers, list_namespaces
 
-pytestmark = pytest.mark.xdist_group("packer")  # same group as the AMI tests, to reuse the Open MPI that they compile
+pytestmark = pytest.mark.xdist_group("packer")  # in the same group as the AMI tests, to reuse the Open MPI that they compile
 
 STEPS = [
     "start the local cloud",

@@ -48,7 +48,7 @@ esac
 
 @dataclass
 class Machine:
-    """A folder with stub programs. It is the only folder on PATH."""
+    """A folder with stub programs. This folder is the only one on PATH."""
 
     folder: Path
 

@@ -87,7 +87,7 @@ def write_stack_file(folder: Path, stack: str = "mine", *, offline: bool = False
 
 def make_flags(**answers: str) -> dict[str, str]:
     """Return flags in the form in which the command line passes them to `init`. For AWS targets, add a Region and set
-    `allow` to `none`, unless `told` sets these flags.
+    `allow` to `none`, unless the test sets these flags.
     """
     aws = {} if answers.get("target") == "existing" else dict(FOR_AWS)
     if answers.get("ssh_key") == "":
@@ -369,7 +369,7 @@ def test_only_the_question_with_an_invalid_answer_is_asked_again(
 
 
 def test_each_storage_choice_prompts_only_for_its_own_fields(stacks_folder: Path, kubeconfig_path: str) -> None:
-    """After `init` rejects an NFS server, it repeats only that question. It does not ask for a storage class."""
+    """After `init` rejects an NFS server, it repeats only that question. `init` does not ask for a storage class."""
     prompts = {question.prompt: question.name for question in FORMS["existing"].questions}
     answers = iter(["-bad-:/export", "10.0.0.5:/export"])
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""`init` proposes the caller's public address, and explains what happens without one."""
+"""`init` proposes the caller's public address, and explains the consequences if there is none."""
 
 import threading
 from collections.abc import Callable, Iterator

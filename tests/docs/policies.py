@@ -19,7 +19,7 @@ from infra.naming import PROJECT, STACK_TAG
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """Actions that share a statement, and what the statement is limited to."""
+    """Actions that share a statement, and the limits of the statement."""
 
     sid: str
     actions: str

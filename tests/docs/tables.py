@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-import localcloud.engine.aws.resources  # noqa: F401  registers the resource handlers
+import localcloud.engine.aws.resources  # noqa: F401 the import registers the resource handlers
 from cli import exit_codes
 from cli.main import render_verb_table as verbs
 from cli.stacks.settings import render_settings_table

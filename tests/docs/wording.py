@@ -1,4 +1,4 @@
-"""Find phrases that are never right in technical English. `python -m tests.docs.wording` counts them.
+"""Find phrases that are never correct in technical English. `python -m tests.docs.wording` counts them.
 
 PHRASES must contain only phrases that have no legitimate use. For everything else, `python -m
 tests.docs.sample_sentences` draws sentences that a reader judges.

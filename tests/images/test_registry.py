@@ -36,7 +36,7 @@ TAGS = {"docker.io/test/small": ("1",), "docker.io/test/broken": ("1",), "regist
 
 
 class Served:
-    """A registry on a free port. Records which images it builds and what it logs."""
+    """A registry on a free port. Records the images that the registry builds, and its log messages."""
 
     def __init__(self) -> None:
         self.built: list[str] = []

@@ -105,7 +105,7 @@ class Rack:
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
         columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
         listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
-        if listed.code:  # a kind was deleted after `api-resources` listed it
+        if listed.code:  # a kind may have been deleted after `api-resources` listed it
             return {listed.err}
         return {" ".join(line.split()) for line in listed.out.splitlines()} | {
             f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"

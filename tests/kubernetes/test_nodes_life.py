@@ -1,4 +1,4 @@
-"""Nodes join the cluster, and are drained, replaced or lost. They leave nothing behind on this machine."""
+"""Nodes join the cluster, and are drained, replaced or lost. The nodes leave nothing behind on this machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""A purchase is sent at most once, and what happened is reported even if AWS's answer is lost."""
+"""A purchase is sent at most once, and its outcome is reported even if AWS's answer is lost."""
 
 import json
 import re
@@ -33,7 +33,7 @@ START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 
 
 class Ec2(ThreadingHTTPServer):
-    """EC2 that carries out a purchase, and then answers in another way than it should."""
+    """EC2 that carries out a purchase, but then answers in an unexpected way."""
 
     daemon_threads = True
 
@@ -251,7 +251,7 @@ HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repea
 
 
 def list_untokened_operations() -> dict[str, str]:
-    """Return boto3 method -> service of all operations that create something and have no idempotency token."""
+    """Return a mapping from boto3 methods to services, for all operations that create something and have no idempotency token."""
     session, methods = botocore.session.get_session(), {}
     for service in ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "service-quotas", "ssm"):
         model = session.get_service_model(service)

@@ -42,7 +42,7 @@ SESSION = (
 
 
 def list_instance_roles(stack: Deployment) -> dict[str, list[Policy]]:
-    """Return the name of each role of EC2 instances -> all its policies."""
+    """Map the name of each role of EC2 instances to all of its policies."""
     return {
         role.name: [
             *(json.loads(policy.inputs["policy"]) for policy in stack.find_resources(engine.ROLE_POLICY, f"{role.name}-")),

@@ -1,7 +1,7 @@
-"""What NCCL, nccl-tests, PyTorch and the GPU driver printed on a machine with an H100.
+"""Output of NCCL, nccl-tests, PyTorch and the GPU driver, as printed on a machine with an H100.
 
-Recorded on 2026-11-26 with `bench/gpu/one_gpu.py`: two ranks with different host names shared one GPU. NCCL 2.28.9,
-nccl-tests 2.19.6, PyTorch 2.11, driver 580.159.04.
+Recorded on 2026-11-26 with `bench/gpu/one_gpu.py`: two ranks with different host names shared one GPU. The versions
+were NCCL 2.28.9, nccl-tests 2.19.6, PyTorch 2.11 and driver 580.159.04.
 """
 
 TCP = """\

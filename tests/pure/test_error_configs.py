@@ -116,5 +116,5 @@ def test_full_config_files_cover_every_setting() -> None:
         read_stack(CONFIGS / "Pulumi.full-ec2.yaml").values
     )
     alternatives = {"vpcId", "subnetIds", "fileSystemId", "addIngressRule", "imageRepository", "file"}
-    only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}  # infra.validation.jobs: `pulumi up` sends no folders
+    only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}  # infra.validation.jobs: `pulumi up` does not send folders
     assert list_settable_fields(Settings) - full == alternatives | only_existing_clusters | rejected

@@ -97,7 +97,7 @@ def test_no_statement_allows_a_wildcard_action(name: str) -> None:
 
 
 def test_wildcard_kms_actions_match_cloudwatch_logs_documentation() -> None:
-    """In a key policy, the resource `*` means the key that the policy is attached to.
+    """In a key policy, the resource `*` means the key to which the policy is attached.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
     """

@@ -35,7 +35,7 @@ def make_job_state(name: str = "simulate", phase: str = "Running", **more: Any) 
 
 
 def make_worker(hours: tuple[float, float | None], node: str = "n1", gpus: int = 8, **more: Any) -> dict[str, Any]:
-    """Return a worker's entry in a job record. `hours` are its start and end, counted from START."""
+    """Return a worker's entry in a job record. `hours` are the worker's start and end, counted from START."""
     start, end = (None if hour is None else (START + hour * HOUR).isoformat() for hour in hours)
     about = {"type": "p4d.24xlarge", "zone": "us-west-2a", "capacity": "ON_DEMAND", "pool": "train"}
     return {"uid": f"{node}-{start}", "node": node, "gpus": gpus, "from": start, "to": end, **about, **more}

@@ -85,7 +85,7 @@ def list_text_paths(document: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def poison(document: Any, path: Path_) -> Any:
-    """Return a copy of the document with hostile text in one place."""
+    """Return a copy of the document with malicious text in one place."""
     if not path:
         return document + HOSTILE
     first, *rest = path
@@ -245,7 +245,7 @@ CAPTURED = ({"capture_output"}, {"stdout", "stderr"})
 
 
 def list_bypasses(tree: ast.AST) -> Iterator[str]:
-    """Yield what a module uses that can reach a terminal without the filter."""
+    """Yield the functions used in a module that can write to a terminal without the filter."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(attr="buffer" | "__stdout__" | "__stderr__" | "write_unfiltered" as name):

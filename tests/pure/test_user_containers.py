@@ -36,7 +36,7 @@ def list_containers(launcher: str, storage: Storage | None = None, **more: Any) 
 
 
 def find_user_containers(launcher: str, storage: Storage | None = None, **more: Any) -> dict[str, Container]:
-    """Return the containers that run the user's words, and the workers, whose sshd starts ranks, by name."""
+    """Return the containers that run the user's commands, and the workers, whose sshd starts ranks, by name."""
     return {
         container["name"]: (metadata, pod, container)
         for metadata, pod, container in list_containers(launcher, storage, **more)

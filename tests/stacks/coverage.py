@@ -62,7 +62,7 @@ def _list_settings(value: Any, path: str = "") -> Iterator[str]:
 
 
 def list_resource_types(name: str) -> Iterator[str]:
-    """Yield AWS resource types, each after the types of its parents, e.g. gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
+    """Yield AWS resource types, each after the types of its parents, such as gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
     for line in (URNS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         chain = line.partition("::")[0]
         if chain.rpartition("$")[2].startswith("aws:"):

@@ -32,7 +32,7 @@ def read_settings(stack: LocalStack) -> Values:
 
 
 def apply_changes(values: Values, changes: Mapping[str, Any]) -> Values:
-    """Return a copy of the settings with new values at the given paths, e.g. `pools[0].maxSize`."""
+    """Return a copy of the settings with new values at the given paths, such as `pools[0].maxSize`."""
     changed = copy.deepcopy(values)
     for path, value in changes.items():
         *way, last = [int(step) if step.isdecimal() else step for step in re.findall(r"[^.\[\]]+", path)]

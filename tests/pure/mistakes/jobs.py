@@ -15,7 +15,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"rankPrefix": True, "command": ["mpirun", "-np", "2", "a"]},
         "rankPrefix: has no effect, because the command starts the ranks. Remove it, or add --tag-output to the command.",
     ),
-    # more than the pool can ever hold
+    # more workers than the pool can ever hold
     (
         {"workers": 3},
         "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node. Use at most 2, or raise the "
