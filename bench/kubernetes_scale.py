@@ -45,13 +45,13 @@ class Seen:
     ready: set[str] = field(default_factory=set)
     highest_node_count: int = 0
     bound: dict[str, set[str]] = field(default_factory=dict)
-    """Job -> workers that have been bound to a node."""
+    """Maps a job to the workers that have been bound to a node."""
     whole: dict[str, float] = field(default_factory=dict)
-    """Job -> time at which all its workers were bound."""
+    """Maps a job to the time at which all its workers were bound."""
     over: dict[str, float] = field(default_factory=dict)
-    """Job -> time at which it succeeded."""
+    """Maps a job to the time at which it succeeded."""
     queued: dict[str, str] = field(default_factory=dict)
-    """Job -> time at which it entered the queue, as recorded by the API server."""
+    """Maps a job to the time at which it entered the queue, as recorded by the API server."""
     admitted: dict[str, str] = field(default_factory=dict)
     """Job -> time at which Kueue reserved quota for it, as recorded by Kueue. Kueue writes the status of several jobs at
     the same time, so events can arrive in another order."""

@@ -1,6 +1,6 @@
 """Poll until other processes reach a state. On a timeout, `wait_until` and `wait_while` raise tenacity's RetryError.
 
-The pause between two polls is as long as a poll takes on average. So polls that start a program leave half of a core to
+The pause between two polls is as long as a poll takes on average. Therefore polls that start a program leave half of a core to
 the processes that they wait for.
 """
 

@@ -136,5 +136,5 @@ def test_demo_without_hosts_reports_the_reason(
     assert ec2_demo.Ec2Demo.show(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS
-    assert steps[0]["detail"] == "EC2 instances are only API records here: hosts need root"
+    assert steps[0]["detail"] == "EC2 instances exist only as API records: hosts need root"
     assert [step["step"] for step in steps if not step["skipped"]] == [STEPS[0], STEPS[-1]]

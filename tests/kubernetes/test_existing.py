@@ -232,7 +232,7 @@ def check_pool_mismatches(rack: Rack) -> None:
         lambda: rack.find_problems(admin, both), lambda problems: len(problems) == 1 and problems[0].startswith("pools[1]"), 60
     )
     assert problem.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
-    assert "offers no GPU: the device plugin there finds none. Check the driver there with `nvidia-smi`" in problem
+    assert "offers no GPUs: the device plugin there finds none. Check the driver there with `nvidia-smi`" in problem
     refused = stack.run("up")
     assert not refused.ok and not refused.changed and problem in " ".join(refused.errors), refused.output[-4000:]
 

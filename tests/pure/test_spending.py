@@ -193,5 +193,5 @@ def test_since_option_accepts_a_period_or_a_date(text: str, start: datetime | ti
 
 
 def test_invalid_since_option_is_refused_with_examples() -> None:
-    with pytest.raises(CommandError, match=r"yesterday is no period and no date\. Use 12h, 7d, 2w, or 2026-11-01"):
+    with pytest.raises(CommandError, match=r"yesterday is neither a period nor a date\. Use 12h, 7d, 2w, or 2026-11-01"):
         parse_since("yesterday")

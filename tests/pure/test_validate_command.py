@@ -77,7 +77,7 @@ def test_problems_are_printed_one_per_line(stacks_folder: Path, capsys: pytest.C
 WARNS = FINE.replace("privateCidrs: [10.8.0.0/16]", "publicCidrs: [203.0.113.7/32]")
 WARNING = (
     '"203.0.113.7/32" is reserved for documentation (RFC 5737): EKS refuses it. Use your own (shown by '
-    'https://checkip.amazonaws.com).'
+    "https://checkip.amazonaws.com)."
 )
 
 

@@ -5,11 +5,11 @@ The checks are in boot order: nodeadm, the kubelet's registration, then the imag
 DaemonSets.
 
 - nodeadm waits for ec2:DescribeInstances: awslabs/amazon-eks-ami@054479d:nodeadm/internal/api/status.go. nodeadm calls
-no EKS API, because the user data contains all details of the cluster. - Policies of the node role:
-https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html - Access entries:
-https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html - Endpoints:
-https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html. Without an ecr.api endpoint, nodes do not
-become Ready: https://github.com/awsdocs/amazon-eks-user-guide/issues/110
+  no EKS API, because the user data contains all details of the cluster.
+- Policies of the node role: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
+- Access entries: https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
+- Endpoints: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html. Without an ecr.api endpoint, nodes
+  do not become Ready: https://github.com/awsdocs/amazon-eks-user-guide/issues/110
 - publicAccessCidrs that do not include the nodes:
   https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2149
 
