@@ -148,7 +148,8 @@ def test_up_without_permission_to_delete_the_leftover_log_group_prints_the_comma
     with pytest.raises(Stopped) as error:
         program.run_program()
     assert str(error.value) == (
-        f"{CONTROL_PLANE_LOGS} is left over from a deleted cluster, but arn:aws:iam::123456789012:user/local-engineer may not call "
+        f"{CONTROL_PLANE_LOGS} is left over from a deleted cluster, but arn:aws:iam::123456789012:user/local-engineer "
+        "may not call "
         f"logs:DeleteLogGroup. Allow it, or run: aws logs delete-log-group --region us-west-2 --log-group-name "
         f"{CONTROL_PLANE_LOGS}"
     )

@@ -58,7 +58,8 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
     "everybody": (
         ec2_settings(**ssh_values(cidrs=["0.0.0.0/0"])),
         [
-            'target.ssh.cidrs[0]: "0.0.0.0/0" covers the whole internet. List your own addresses, or remove this CIDR and use Session Manager.",
+            'target.ssh.cidrs[0]: "0.0.0.0/0" covers the whole internet. List your own addresses, or remove this CIDR '
+            "and use Session Manager.",
         ],
     ),
     "SSH into an existing network": (
@@ -86,7 +87,8 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
     "whole internet as two CIDR blocks": (
         ec2_settings(**ssh_values(cidrs=["0.0.0.0/1", "128.0.0.0/1"])),
         [
-            "target.ssh.cidrs: the entries together cover the whole internet. List your own addresses, or remove this CIDR and use Session Manager."
+            "target.ssh.cidrs: the entries together cover the whole internet. List your own addresses, or remove this CIDR "
+            "and use Session Manager."
         ],
     ),
     "key that ends in a newline": (ec2_settings(target={"ssh": {"publicKeys": [f"{KEY}\n"]}}), []),
@@ -134,7 +136,8 @@ def test_account_without_an_ami_is_reported_with_the_guide_to_build_one() -> Non
 def test_error_names_deleted_ami() -> None:
     settings = ec2_settings(target={"amiId": "ami-0123456789abcdef0"})
     assert find_problems(settings, replace(account_facts(settings), ami=None)) == [
-        'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012. Share the AMI with this account, use another AMI, or remove the setting."
+        'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012. Share the AMI '
+        "with this account, use another AMI, or remove the setting."
     ]
 
 
@@ -193,7 +196,8 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"capacity": BLOCK, "maxSize": 3},
         {"kind": "capacity-block", "state": "scheduled"},
         [
-            f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled. Create the cluster once the reservation is active, or choose another type: the head node then only launches jobs."
+            f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled. Create the cluster once '
+            "the reservation is active, or choose another type: the head node then only launches jobs."
         ],
     ),
 }

@@ -15,7 +15,8 @@ from tests.pure.world import (
 )
 
 ENDS_SOON = (
-    "warning: target.kubernetesVersion: EKS's standard support for 1.34 ends on 2026-12-02. After that date, AWS upgrades the control plane "
+    "warning: target.kubernetesVersion: EKS's standard support for 1.34 ends on 2026-12-02. After that date, AWS "
+    "upgrades the control plane "
     'or bills extended support, depending on the cluster\'s upgrade policy. Set "1.35".'
 )
 ONLY_RUNNING = (
@@ -106,7 +107,9 @@ CASES: dict[str, FactsCase] = {
         [],
         {"today": date(2027, 1, 26)},
         [
-            "warning: target.kubernetesVersion: EKS's standard support for 1.35 ends on 2027-03-27. After that date, AWS upgrades the control plane or bills extended support, depending on the cluster\'s upgrade policy. Set "1.36".'
+            "warning: target.kubernetesVersion: EKS's standard support for 1.35 ends on 2027-03-27. After that date, AWS "
+            "upgrades the control plane or bills extended support, depending on the "
+            'cluster\'s upgrade policy. Set "1.36".'
         ],
     ),
     "running cluster on the day after its standard support": (

@@ -49,7 +49,8 @@ CASES: dict[str, FactsCase] = {
         [pool(instance_type="p5.48xlarge", maxSize=16)],
         existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 1, instance_type="p5.48xlarge", placement="apart")),
         [
-            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto does not put its nodes into a cluster placement group, and EFA between nodes is slower. Set your own cluster placement group (rolls the "
+            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto does not put its nodes "
+            "into a cluster placement group, and EFA between nodes is slower. Set your own cluster placement group (rolls the "
             "nodes), or rename the pool (replaces it)."
         ],
     ),
@@ -199,7 +200,8 @@ CASES: dict[str, FactsCase] = {
         [pool(instance_type="p5.48xlarge", placementGroup="mine", capacity=ODCR)],
         {"placement_groups": {"mine": "cluster"}, **reservation_facts()},
         [
-            'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation determines where the instances run."
+            'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation determines '
+            "where the instances run."
         ],
     ),
     "reservation created in a placement group": (

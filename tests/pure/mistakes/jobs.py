@@ -233,7 +233,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"workingDir": "code"}, 'workingDir: "code" is not an absolute path. Use one such as /shared/code.'),
     (
         {"workingDir": "/shared/code", "workdir": "."},
-        "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends. Remove one, or let the command start with `cd` to the other folder.",
+        "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends. Remove one, or let the "
+        "command start with `cd` to the other folder.",
     ),
     ({"setupDeadlineSeconds": 0}, "setupDeadlineSeconds: 0 is too small. Use at least 1."),
     ({"maxRestarts": -1}, "maxRestarts: -1 is too small. Use at least 0."),
