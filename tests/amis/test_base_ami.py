@@ -49,7 +49,8 @@ CHECKS = {
     "check-nccl.sh": ("NCCL libnccl.so.2", "rm /usr/local/cuda/lib64/libnccl.so.2", "libnccl.so.2 is neither"),
     "check-gdrcopy.sh": ("gdrdrv 2.5.2", "rm /stubs/gdrdrv", "GDRCopy is incomplete"),
 }
-"""Check script -> (output if the check passes, command that removes the checked part, error after that command)."""
+"""Maps a check script to its output if the check passes, a command that removes the checked part, and the error after
+that command."""
 
 
 @pytest.fixture(scope="module", params=["lib", "lib64"])

@@ -181,7 +181,7 @@ def test_init_suggests_labels_gpus_and_nodes_from_the_cluster(
 PUBLIC_ADDRESSES = st.ip_addresses(v=4).filter(
     lambda address: address.is_global and not address.is_multicast and address not in IPv4Network("192.0.0.0/24")
 )
-"""Addresses that EKS accepts: not in a block that the IANA has reserved, although Python calls some of them global."""
+"""Addresses that EKS accepts: they are not in a block that IANA has reserved, even if Python calls the block global."""
 
 
 @settings(max_examples=40)

@@ -52,7 +52,7 @@ SCOPES: Final = (
     Scope("Repositories", r"ecr:\w+", f"arn:aws:ecr:*:*:repository/{PROJECT}-*"),
     Scope("Other", r".*"),
 )
-"""The first scope whose pattern matches an action counts."""
+"""The first scope whose pattern matches an action applies."""
 
 CHECKS: Final = {
     *("autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeScalingActivities", "ec2:DescribeAvailabilityZones"),

@@ -55,7 +55,7 @@ SETTINGS: Final = {
         "WorkingDir": "/workspace",
     },
 }
-"""Recipe -> container settings of the recipe's base image."""
+"""Maps a recipe to the container settings of its base image."""
 
 AMAZON_LINUX: Final = (
     *("binutils", "ca-certificates", "diffutils", "findutils", "gawk", "gcc", "gcc-c++", "make", "openssh-clients"),

@@ -32,7 +32,7 @@ ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "on
 
 
 TAGS = {"docker.io/test/small": ("1",), "docker.io/test/broken": ("1",), "registry.example.com/any/tag": ("v2", "v3")}
-"""Image -> tags that the image's registry has published."""
+"""Maps an image to the tags that its registry has published."""
 
 
 class Served:

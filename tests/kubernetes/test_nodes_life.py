@@ -164,7 +164,7 @@ def test_a_new_template_version_replaces_every_node_and_respects_disruption_budg
             resourceVersion=start["metadata"]["resourceVersion"],
         )
         available = [event["object"]["status"].get("availableReplicas", 0) for event in events]
-    assert set(available) == {1, 2}, "one pod moved at a time, and only while the other one was available"
+    assert set(available) == {1, 2}, "one pod was moved at a time, and only while the other one was available"
     after = {node["spec"]["providerID"] for node in pool.nodes()}
     assert len(after) == 2 and not before & after
     assert [is_ready(node) for node in pool.list_real_nodes()] == [True, True], (

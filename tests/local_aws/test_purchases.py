@@ -246,7 +246,7 @@ def test_a_purchase_is_reported_even_if_the_stack_file_cannot_be_written(stack: 
 ROOT = Path(__file__).parents[2]
 PAID = re.compile(r"(purchase|create|run|allocate|request|accept|register|start|copy|provision|restore|import|put)_\w+")
 ONCE = {"purchase_capacity_block": "ec2_once"}
-"""Calls that create something, have no client token, and are sent by the program itself -> the client that sends them."""
+"""Maps calls that create something, have no client token and are sent by the program itself to the client that sends them."""
 HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repeats have no effect"}
 
 

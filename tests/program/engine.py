@@ -75,13 +75,13 @@ class Resource:
     parents: tuple[str, ...]
     """Types of the resource's ancestors, from the outermost to the parent."""
     dependencies: frozenset[str]
-    """URNs of the resources that it depends on."""
+    """URNs of the resources on which the resource depends."""
     ignored_changes: tuple[str, ...]
     protected: bool
     delete_before_replace: bool
     custom: bool
     provider: str = ""
-    """URN and ID of its provider; empty for the default provider."""
+    """URN and ID of the resource's provider; empty for the default provider."""
     has_replacement_trigger: bool = False
     replacement_trigger: str = ""
     """Value of the replacement trigger, if it is a known string."""

@@ -34,7 +34,7 @@ class Server:
         self.lease: Object | None = None
         self.writes = 0
         self.skews: dict[str, float] = {}
-        """Controller -> by how much its wall clock is fast."""
+        """Maps a controller to the number of seconds by which its wall clock is fast."""
         self.before_write: Callable[[], object] = lambda: None
         self.after_write: Callable[[], object] = lambda: None
 
@@ -107,7 +107,7 @@ def test_standby_leads_when_it_has_seen_no_renewal_for_the_lease_duration(server
     first, second = make_election(server, "one"), make_election(server, "two", 5e6)
     assert leads(first)
     server.now = 7
-    assert not leads(second), "it sees the Lease for the first time, however old its renewal says that it is"
+    assert not leads(second), "the controller sees the Lease for the first time, no matter how old its renewal time is"
     server.now = 7 + LEASE_SECONDS - 0.001
     assert not leads(second)
     server.now = 7 + LEASE_SECONDS
@@ -280,7 +280,7 @@ class Step:
     answer_pause: float
     lost: str
     meanwhile: str
-    """Whether the next step happens while the request, or its answer, is on its way."""
+    """Whether the next step happens while the request or its response is in transit."""
     releases: bool
 
 

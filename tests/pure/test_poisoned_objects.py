@@ -252,7 +252,7 @@ def test_unreadable_namespace_does_not_stop_others(kind: str, answer: bytes) -> 
     world.start()
     assert RESTART_OF_B in world.run(2)
     assert not any(parse_namespace(write) == "team-a" for write in world.server.changes), (
-        "nobody acts on objects that are not known"
+        "the controller does not act on unknown objects"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 Touched = Mapping[str, tuple[str, ...]]
-"""Operation -> patterns of resource names, without the cluster name as prefix."""
+"""Maps an operation to patterns of resource names, without the cluster name as prefix."""
 NOTHING: Touched = {}
 
 

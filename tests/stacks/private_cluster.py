@@ -35,7 +35,7 @@ READS = {
     "eks": "list_clusters",
     "sts": "get_caller_identity",
 }
-"""Service -> boto3 method of a read-only operation."""
+"""Maps a service to the boto3 method of a read-only operation."""
 READ_ACTIONS = ("autoscaling:DescribeAutoScalingGroups", "elasticfilesystem:DescribeFileSystems", "eks:ListClusters")
 _numbers = itertools.count(1)
 
