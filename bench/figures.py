@@ -119,7 +119,7 @@ FIGURES: Mapping[str, Figure] = {
         _plot_scale,
     ),
 }
-"""Name of a benchmark -> figure. The benchmark's JSON file is named NAME.json."""
+"""Maps the name of each benchmark to its figure. The benchmark's JSON file is named NAME.json."""
 
 
 def draw_plots(folder: Path = FOLDER) -> dict[str, str]:

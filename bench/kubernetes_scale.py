@@ -29,7 +29,7 @@ NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
 time.
 """
 ANY_QUOTA = {"L-417A185B": 1e6, "L-DF5E4CA3": 1e6, "L-BD136A63": 1e6, "L-7A658B76": 1e6}
-"""Quota code -> a value that allows any number of nodes. Quotas: vCPUs of P instances, network interfaces, nodes per
+"""Maps each quota code to a value that allows any number of nodes. Quotas: vCPUs of P instances, network interfaces, nodes per
 group, TiB of gp3 volumes.
 """
 LIMIT_SECONDS = 1500.0
@@ -40,7 +40,7 @@ class Seen:
     """Cluster state collected from watches. Events arrive in the API server's order."""
 
     sizes: dict[str, int]
-    """Job -> number of workers."""
+    """Maps each job to its number of workers."""
     nodes: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     highest_node_count: int = 0
@@ -53,8 +53,8 @@ class Seen:
     queued: dict[str, str] = field(default_factory=dict)
     """Maps a job to the time at which it entered the queue, as recorded by the API server."""
     admitted: dict[str, str] = field(default_factory=dict)
-    """Job -> time at which Kueue reserved quota for it, as recorded by Kueue. Kueue writes the status of several jobs at
-    the same time, so events can arrive in another order."""
+    """Maps each job to the time at which Kueue reserved quota for it, as recorded by Kueue. Kueue writes the status of
+    several jobs at the same time, so events can arrive in another order."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def handle_node_event(self, kind: str, node: Object, _: float) -> None:

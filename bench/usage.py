@@ -29,7 +29,7 @@ IN_PYTHON = {
 }
 """Maps a part of a Python program's command line to the name of the program. The first match wins."""
 Cpu = dict[str, float]
-"""Program -> CPU time in seconds."""
+"""Maps each program to its CPU time in seconds."""
 
 
 class Peaks(threading.Thread):

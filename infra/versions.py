@@ -8,7 +8,7 @@ from typing import Final
 STANDARD_SUPPORT_ENDS: Final = MappingProxyType(
     {"1.33": date(2026, 7, 29), "1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27), "1.36": None}
 )
-"""Kubernetes version -> the last day of EKS's standard support; None if no date was found. After it, AWS bills extended
+"""Maps each Kubernetes version to the last day of EKS's standard support; None if no date was found. After it, AWS bills extended
 support, or upgrades the control plane, as the cluster's upgrade policy says:
 https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-28 (through endoflife.date)"""
 LIVE_KUBERNETES_VERSIONS: Final = tuple(STANDARD_SUPPORT_ENDS)

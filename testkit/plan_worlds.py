@@ -226,8 +226,8 @@ REASONS: Final[Mapping[str, str]] = {
     "service-linked roles": r"ServiceLinkedRole|AccessDenied|not authorized|UnauthorizedOperation",
     "permissions": r"AccessDenied|UnauthorizedOperation|not authorized|AuthorizationError",
 }
-"""Check of `plan` -> pattern of the error that `up` reports for the same reason. For a check that is not listed, the
-error must contain the check's own sentence."""
+"""Maps each check of `plan` to the pattern of the error that `up` reports for the same reason. For a check that is not
+listed, the error must contain the check's own sentence."""
 NO_CAPACITY: Final = r"InsufficientInstanceCapacity|UnfulfillableCapacity|no Spot capacity|sufficient \S+ capacity"
 """Pattern of capacity errors. AWS does not report available capacity in advance, so `plan` cannot predict these errors.
 """

@@ -174,7 +174,7 @@ class _Failures:
         self._report = report
         self._seen: set[str] = set()
         self._reasons: dict[str, str] = {}
-        """Instance -> last reported reason why it has not joined yet."""
+        """Maps each instance to the last reported reason why it has not joined yet."""
         self._is_first_check = True
         self._failed_workers = 0
 

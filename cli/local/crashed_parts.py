@@ -23,7 +23,7 @@ OFFICIAL: Final[Mapping[str, frozenset[str]]] = {
     "official-kubernetes": frozenset({"kubernetes"}),
     "emulated": frozenset(),
 }
-"""Value of `local start --providers` -> resource providers for which it uses official plugins.
+"""Maps each value of `local start --providers` to the resource providers for which it uses official plugins.
 
 The largest set comes first, because `check_providers` uses the first match.
 """

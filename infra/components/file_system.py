@@ -22,7 +22,7 @@ class FileSystemArgs:
     account: Account
     vpc_id: pulumi.Input[str]
     subnets: Mapping[str, Sequence[pulumi.Input[str]]]
-    """Zone -> private subnets."""
+    """Maps each zone to its private subnets."""
     nodes: pulumi.Input[str]
     """Security group of the nodes."""
 

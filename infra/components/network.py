@@ -20,7 +20,7 @@ class Subnets:
 
     vpc_id: pulumi.Input[str]
     private_subnets: Mapping[str, Sequence[pulumi.Input[str]]]
-    """Zone -> subnets for nodes."""
+    """Maps each zone to the subnets for nodes."""
     public_subnets: Mapping[str, Sequence[pulumi.Input[str]]] = field(default_factory=dict)
     reachable_cidrs: Sequence[str] = (ANYWHERE,)
     """Addresses that nodes can reach: all addresses if the network has a route to the internet, otherwise only the VPC."""

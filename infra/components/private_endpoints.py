@@ -19,7 +19,7 @@ class PrivateEndpointsArgs:
     client_security_group_id: pulumi.Input[str]
     client_cidrs: Sequence[str]
     services: Mapping[str, str]
-    """Service, such as `ecr.api` -> full name of its endpoint service."""
+    """Maps each service, such as `ecr.api`, to the full name of its endpoint service."""
 
 
 class PrivateEndpoints(pulumi.ComponentResource):

@@ -82,15 +82,15 @@ class RegionCapacity:
     zones: tuple[str, ...] = ()
     """Zones that offer the type."""
     zone_names: Mapping[str, str] = field(default_factory=dict)
-    """ID of a zone -> its name; read only for Spot."""
+    """Maps each zone ID to the name of the zone; read only for Spot."""
     reservations: tuple[CapacityReservation, ...] = ()
     blocks: tuple[BlockOffering, ...] = ()
     largest_block: int | None = None
     """Number of nodes in the largest block on offer, if all blocks have fewer nodes than requested."""
     spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
-    """Zone -> price per instance-hour."""
+    """Maps each zone to the price per instance-hour."""
     spot_scores: Mapping[str, int] = field(default_factory=dict)
-    """Zone -> placement score, 1 to 10."""
+    """Maps each zone to its placement score, 1 to 10."""
     refusals: tuple[str, ...] = ()
     """Queries that the Region rejected, with the reason."""
 
@@ -102,7 +102,7 @@ class Found:
     gpus: int
     """Number of GPUs of the instance type; 0 if it is unknown."""
     on_demand: Mapping[str, Decimal]
-    """Region -> on-demand price per hour."""
+    """Maps each Region to the on-demand price per hour."""
     price_source: str
 
 
@@ -239,7 +239,7 @@ def _convert_offering(region: str, described: Mapping[str, Any], asked_hours: in
 
 
 Scores = tuple[Mapping[str, int], str]
-"""Zone ID -> placement score in one Region, and the reason why the Region has none."""
+"""Maps each zone ID to the placement score in one Region, and the reason why the Region has none."""
 
 
 def _read_placement_scores(

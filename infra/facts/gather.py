@@ -67,7 +67,7 @@ class _Queries:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Field of `Facts` -> result of its query."""
+        """Maps each field of `Facts` to the result of its query."""
         return {field: value for field, future in self._fields.items() if (value := future.result()) is not None}
 
     @property

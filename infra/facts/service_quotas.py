@@ -43,7 +43,7 @@ _SPOT: Final = {
 
 
 _LETTERS: Final = {"gr": "g", "vt": "g", "im": "i", "is": "i"}
-"""Leading letters of instance types -> the family whose quota they count against."""
+"""Maps the leading letters of instance types to the family whose quota they count against."""
 
 
 def find_vcpu_quota(type_name: str, *, spot: bool) -> Quota | None:

@@ -43,8 +43,8 @@ ARNS: Final[Mapping[str, str]] = {
     r"ecr:.*": "arn:{partition}:ecr:{region}:{account}:repository/{cluster}/mpi",
     r".*": "*",
 }
-"""Pattern of actions -> a resource that the stack could have, on which the actions are simulated; the first match counts.
-AWS names the resources of the other services only when it creates them."""
+"""Maps each pattern of actions to a resource that the stack could have, on which the actions are simulated; the first
+match counts. AWS names the resources of the other services only when it creates them."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ OBJECT_LIMITS: Final = {
         1000,
     ),
 }
-"""Kind -> objects in a job namespace. A script of one user cannot fill the API server's database, which all teams share.
+"""Maps each kind to the maximum number of objects in a job namespace. A script of one user cannot fill the API server's
+database, which all teams share.
 
 Custom resources have no limit: Kubernetes counts a new kind only up to five minutes after its definition was installed, and
 would reject its objects until then."""

@@ -19,8 +19,8 @@ _OTHER_CREDENTIALS = {
     ("sts", "AssumeRoleWithSAML"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
     ("sts", "AssumeRoleWithWebIdentity"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
 }
-"""Operation that AWS serves unsigned because the request contains other credentials -> code, message and status of the
-error."""
+"""Maps each operation that AWS serves unsigned because the request contains other credentials, to the code, message and
+status of the error."""
 
 
 def authenticate(call: Call) -> None:

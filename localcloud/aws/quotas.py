@@ -66,7 +66,7 @@ AccountKind = Literal["established", "new"]
 _kind: AccountKind = "established"
 
 _set: dict[str, float] = {}
-"""Quota code -> value set by the user, for all regions.
+"""Maps each quota code to the value set by the user, for all regions.
 
 The values are kept outside moto's state, because quotas are not resources.
 """

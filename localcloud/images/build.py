@@ -39,7 +39,7 @@ from localcloud.tools import build as tools
 from localcloud.tools.build import BuildError, Report, hold_lock
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Linux machine name -> OCI architecture."""
+"""Maps each Linux machine name to the OCI architecture."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "py_spy", "cuda_headers")
 """Keys of the wheels that the versions file in `amis/` pins with `<key>_version` and `<key>_wheel_sha256`."""
 JOIN_PACKAGES = Frameworks("boto3").lock_file

@@ -107,7 +107,7 @@ LOST = {
     "configure-mpi-hosts": "rm /opt/mpi/etc/*-mca-params.conf",
     "install-first-boot-check": "rm /etc/systemd/system/*/gpumpi-first-boot.service",
 }
-"""Step -> command that undoes it."""
+"""Maps each step to the command that undoes it."""
 
 
 @pytest.mark.parametrize("step", LOST)

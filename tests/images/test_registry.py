@@ -43,7 +43,8 @@ class Served:
         self.said: list[str] = []
         self.registry = Registry(self.said.append, self._ensure_image, self._refuse)
         self.blocked: dict[str, str] = {}
-        """Repository, or `<repository> layer` for its layers -> reason why clients cannot reach the upstream registry.
+        """Maps each repository, or `<repository> layer` for its layers, to the reason why clients cannot reach the
+        upstream registry.
         """
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -18,7 +18,7 @@ LIFECYCLE: Final = {
     "full-ec2": "EC2 cluster with every setting: public SSH, AMI, user, Spot workers, a head node that runs ranks",
     "full": "EKS with every setting: admins, protection, EFS, all capacity kinds (On-Demand, Spot, both ODCR, capacity block)",
 }
-"""Stack -> the features that it covers. Together these stacks use every feature of all stack files; the other stacks
+"""Maps each stack to the features that it covers. Together these stacks use every feature of all stack files; the other stacks
 are only previewed.
 """
 IN_KUBERNETES: Final = ("platform", "jobs")

@@ -24,7 +24,7 @@ class Bill:
 
     region: str
     instances: Mapping[str, int]
-    """Instance type -> number of instances."""
+    """Maps each instance type to the number of instances."""
     eks: bool
 
     @cached_property

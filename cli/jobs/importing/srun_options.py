@@ -21,7 +21,7 @@ SHORT: Final[Mapping[str, str]] = {
     **{"e": "error", "w": "nodelist", "x": "exclude", "G": "gpus", "A": "account", "D": "chdir", "C": "constraint"},
     **{"a": "array", "d": "dependency", "q": "qos"},
 }
-"""Short option of sbatch -> long name. Except for -q, which is a flag, srun's options have the same names."""
+"""Maps each short option of sbatch to its long name. Except for -q, which is a flag, srun's options have the same names."""
 _LONG: Final = {**SHORT, "l": "label", "K": "kill-on-bad-exit", "q": "q"}
 _SRUN: Final = re.compile(r"(?:^|[\s;&|(`!])(?:/\S*/)?srun(?=\s)")
 _WORD: Final = re.compile(

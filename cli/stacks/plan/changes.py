@@ -34,7 +34,7 @@ class Change:
 @dataclass(frozen=True)
 class Changes:
     counts: Mapping[str, int]
-    """Operation -> number of resources."""
+    """Maps each operation to the number of resources."""
     notable: Sequence[Change] = ()
     not_previewed: str = ""
     """Reason why there is no preview."""

@@ -49,7 +49,7 @@ class Peers:
         self._namespace, self._job = namespace, job
         self._workers = [f"{job}-worker-{number}" for number in range(workers)]
         self._read: dict[str, tuple[str, str]] = {}
-        """Name of an object that was read -> its ETag and content."""
+        """Maps the name of each object that was read to its ETag and content."""
 
     def publish(self, pod: str, key: str) -> None:
         place = f"jobs/{self._namespace}/{pod}/{OBJECT}"

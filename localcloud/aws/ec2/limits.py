@@ -23,7 +23,7 @@ _ON_DEMAND = {
     **{"p": "L-417A185B", "inf": "L-1945791B", "trn": "L-2C3B7624", "hpc": "L-F7808C92"},
     **{"f": "L-74FC7D96", "dl": "L-6E869C2A", "x": "L-7295265B", "u": "L-43DA4232"},
 }
-"""Leading letters of an instance type -> code of the quota for its On-Demand vCPUs.
+"""Maps the leading letters of an instance type to the code of the quota for its On-Demand vCPUs.
 
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 """

@@ -77,7 +77,7 @@ class Addon:
 class AccessEntry:
     record: Record
     policies: dict[str, Record] = field(default_factory=dict)
-    """Policy ARN -> access policy association."""
+    """Maps each policy ARN to the access policy association."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ _EC2_TYPES = {
     **{"igw": "internet-gateway", "nat": "natgateway", "eipalloc": "elastic-ip", "vpce": "vpc-endpoint", "fl": "vpc-flow-log"},
     **{"acl": "network-acl", "cr": "capacity-reservation", "dopt": "dhcp-options", "key": "key-pair", "pg": "placement-group"},
 }
-"""ID prefix -> resource type: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
+"""Maps each ID prefix to the resource type: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
 
 
 def find_arns(call: Call, action: str) -> tuple[str | None, ...]:

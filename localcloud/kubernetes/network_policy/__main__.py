@@ -68,8 +68,8 @@ class Agent:
         self._namespaces: Cache[Any] = Cache(api, "/api/v1/namespaces", parse_labels, self._changed)
         self._policies: Cache[Any] = Cache(api, "/apis/networking.k8s.io/v1/networkpolicies", parse_policy, self._changed)
         self._applied: dict[str, tuple[int, str]] = {}
-        """Name of a node's network namespace -> the namespace's inode and rules. The inode shows whether the namespace
-        was recreated."""
+        """Maps the name of each node's network namespace to the namespace's inode and rules. The inode shows whether
+        the namespace was recreated."""
 
     def end(self) -> None:
         self._ending = True

@@ -48,7 +48,7 @@ class Logind:
         self._listener.bind(str(path))
         self._listener.listen()
         self._clients: dict[socket.socket, list[int]] = {}
-        """Client connection -> one pipe per inhibitor of the client. Once the client closes its end of a pipe, that
+        """Maps each client connection to one pipe per inhibitor of the client. Once the client closes its end of a pipe, that
         inhibitor no longer delays the shutdown."""
         self._lock = threading.Lock()
         threading.Thread(target=self._accept_connections, name=f"logind {path}", daemon=True).start()

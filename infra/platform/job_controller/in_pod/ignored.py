@@ -24,7 +24,7 @@ class IgnoredDocuments:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._reported: dict[str, set[str]] = {}
-        """Namespace -> names of the events about documents that still exist."""
+        """Maps each namespace to the names of the events about documents that still exist."""
 
     def report(self, namespace: str, jobs: Iterable[ManagedJob], records: Iterable[Object], now: str) -> None:
         reports = {report.name: report for report in (*_report_annotations(jobs), *_report_records(records))}

@@ -38,7 +38,7 @@ COMMAND, VERSION = "Process ", "Python v"
 """Between these lines, py-spy prints the command of a rank, which may contain secrets."""
 MAIN = 'Thread "MainThread"'
 STOPPED = {"T": "stopped", "t": "stopped by a debugger", "D": "waits for a disk or a device", "Z": "has ended"}
-"""State of a process -> its meaning for a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
+"""Maps each state of a process to its meaning for a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
 PATH, MAIN_MODULE = re.compile(r"\((.+):\d+\)"), "<module> ("
 
 

@@ -24,7 +24,7 @@ _CREATION_CODES = (
     ("security group", "Ec2SecurityGroupNotFound"),
     ("subnet ID", "Ec2SubnetNotFound"),
 )
-"""Part of Auto Scaling's error message -> EKS issue code.
+"""Maps each part of Auto Scaling's error message to the EKS issue code.
 
 All other errors have the issue code Ec2LaunchTemplateInvalidConfiguration.
 """
