@@ -231,7 +231,7 @@ class LocalCloud:
             endpoint_url=url,
             aws_access_key_id=key.access_key_id,
             aws_secret_access_key=key.secret_access_key,
-            config=Config(proxies={}),  # the local AWS runs on this machine
+            config=Config(proxies={}),  # use no proxy: the local AWS runs on this machine
         )
 
     @property

@@ -99,7 +99,7 @@ def try_purchase(clients: Clients, offering: BlockOffering, order: str) -> Any:
         if error.response["ResponseMetadata"].get("HTTPStatusCode", _SERVER_ERRORS) < _SERVER_ERRORS:
             raise
         raise OutcomeUnknown(format_error(error)) from None
-    except (Exception, KeyboardInterrupt) as error:  # a timeout, a lost connection, a truncated response
+    except (Exception, KeyboardInterrupt) as error:  # for example a timeout, a lost connection or a truncated response
         raise OutcomeUnknown(format_error(error) or "interrupted") from None
 
 

@@ -160,7 +160,7 @@ class Cluster:
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (line.decode(errors="replace") for line in lines)
         except urllib3.exceptions.HTTPError:
-            return  # the caller checks whether the container is still running
+            return  # the connection broke; the caller checks whether the container is still running
         finally:
             answer.release_conn()
         if rest:

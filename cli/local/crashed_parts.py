@@ -13,7 +13,7 @@ from cli.installation import CLONE
 from cli.installation import program_name as program
 
 if TYPE_CHECKING:
-    from localcloud.instance import LocalCloud  # not in the wheel, and slow to import
+    from localcloud.instance import LocalCloud  # the wheel does not contain this package, which is also slow to import
 
 DEFAULT_HOME: Final = (CLONE or Path()) / ".local" / "cloud"
 BACKEND: Final = "PULUMI_BACKEND_URL"

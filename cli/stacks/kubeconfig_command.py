@@ -60,7 +60,7 @@ def merge_kubeconfigs(file: Path, config: dict[str, Any]) -> dict[str, Any]:
         before, (_, duplicates) = kubeconfig_files.read_kubeconfig(file), yaml_text.read_document(file)
     except kubeconfig_files.Unusable as error:
         raise CommandError(f"--output: {error}. Choose another file.", REFUSED) from None
-    if duplicates:  # only the last value would be kept
+    if duplicates:  # merging would keep only the last of the duplicate values
         where, what = format_path(duplicates[0].path), duplicates[0].message
         raise CommandError(f"--output: {file}: {where} {what}, or choose another file.", REFUSED)
     merged = {**config, **before, "current-context": config["current-context"]}

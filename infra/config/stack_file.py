@@ -31,7 +31,7 @@ class RawStack:
     """Value of `aws:region`. Empty for an existing cluster. In AWS stacks, also empty if the key is missing, which is
     reported as a problem."""
     values: Mapping[str, object]
-    """Values of the keys in namespace `gpumpi`, without the namespace."""
+    """Maps each key in the namespace `gpumpi`, without that prefix, to its value."""
     problems: tuple[Problem, ...] = ()
     is_readable: bool = True
     """Whether the file could be read. If not, only the problem with reading the file is reported."""

@@ -25,7 +25,7 @@ taints."""
 
 @dataclass(frozen=True)
 class Node:
-    """Properties of a node that the platform and jobs depend on."""
+    """Properties of a node on which the platform and jobs depend."""
 
     name: str
     labels: Mapping[str, str]

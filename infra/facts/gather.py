@@ -193,7 +193,7 @@ def list_platform_manifests(platform: CommonPlatformSettings) -> tuple[Pinned, .
 
 
 def _query_account(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> None:
-    """Query the parts of the account in this Region that the settings depend on."""
+    """Query the parts of the account in this Region on which the settings depend."""
     partition, mirror = caller.arn.split(":")[1], settings.platform.manifest_mirror
     queries.start_required(Query.ZONES, lambda: ec2.list_zones(clients), "zones")
     queries.start_required(Query.MANIFESTS, lambda: manifests.load_manifests(list_stack_manifests(settings), mirror), "manifests")

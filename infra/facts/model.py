@@ -136,7 +136,7 @@ class Ami:
     architecture: Architecture
     root_device: str
     source: str = ""
-    """Name of the AMI that it was built from; empty for AMIs that were not built from amis/."""
+    """Name of the AMI from which it was built; empty for AMIs that were not built from amis/."""
 
 
 @dataclass(frozen=True)

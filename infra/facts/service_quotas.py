@@ -1,4 +1,4 @@
-"""Service quotas that rules compare with: EC2 vCPUs by instance type, and EKS node groups per cluster."""
+"""Service quotas with which rules compare a stack's needs: EC2 vCPUs by instance type, and EKS node groups per cluster."""
 
 import re
 from dataclasses import dataclass

@@ -64,7 +64,7 @@ def list_resources(settings: Settings, facts: Facts) -> Inventory:
 
 
 def _list_registered_resources(settings: Settings, facts: Facts) -> Inventory:
-    from infra.clusters import ec2, eks  # load the Pulumi SDK of AWS, which takes a second
+    from infra.clusters import ec2, eks  # imported here because Pulumi's AWS SDK takes a second to load
 
     def build_stack() -> None:
         if settings.is_eks:

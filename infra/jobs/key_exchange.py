@@ -31,7 +31,7 @@ _WRITABLE: Final[Manifest] = {"name": _VOLUME, "mountPath": KEYS}
 
 def generate_key_pair() -> KeyPair:
     """Generate a key pair that only the pods of one job use."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s to import
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # imported here because it takes 0.1 s
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
     key = Ed25519PrivateKey.generate()

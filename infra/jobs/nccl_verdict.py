@@ -2,7 +2,7 @@
 
 Published bandwidth thresholds are listed by instance type, and some of them are out of reach for any machine. This
 module computes the minimum from the line rate, which EC2 reports as NetworkPerformance. tests/pure/test_nccl_floor.py
-compares the minimum with all published results that we know of.
+compares the minimum with all published results known to us.
 """
 
 import re

@@ -37,7 +37,7 @@ def parse_millicores(text: str) -> int:
 
 def _parse_quantity(text: str) -> Decimal:
     """Raises ValueError."""
-    from kubernetes.utils import parse_quantity  # takes 0.5 s to import, and most commands parse no quantity
+    from kubernetes.utils import parse_quantity  # imported here because it takes 0.5 s, and most commands parse no quantity
 
     if not text.isascii() or any(character.isspace() or character == "_" for character in text):
         raise ValueError(text)

@@ -22,7 +22,7 @@ _SOFTWARE = re.compile(
     r"/opt(/(amazon|aws|cni|conda|containerd|dlami|gdrcopy|gpumpi|hpcx|intel|mpi|nccl-tests|nvidia|ucx|venv"
     r"|(cuda|mpich|openmpi)[^/]*)(/.*)?)?"
 )
-"""/opt and the folders in /opt that AMIs, AWS's and NVIDIA's images, and the provisioners in amis/ install into."""
+"""/opt, and the folders in /opt where AMIs, images of AWS and NVIDIA, and the provisioners in amis/ install software."""
 _PLAIN = re.compile(r"(/[A-Za-z0-9_.-]+)+/?")
 
 

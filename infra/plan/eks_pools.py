@@ -158,7 +158,7 @@ def _list_node_resources(instance: InstanceType, interfaces: Sequence[Interface]
 
 
 def _compute_disk_size(instance: InstanceType, root_volume_gib: int, *, striped: bool = False) -> str:
-    """Return the size of the disk that pods write to: the striped local disks if there are any, otherwise the root
+    """Return the size of the disk to which pods write: the striped local disks if there are any, otherwise the root
     volume.
     """
     if striped and instance.instance_store_gb:
@@ -189,7 +189,7 @@ def _choose_capacity_type(capacity: Capacity) -> CapacityType:
 
 
 def find_reservation(capacity: Capacity) -> ReservationTarget | None:
-    """Return the capacity reservation that a pool's nodes are launched into, if any."""
+    """Return the capacity reservation into which a pool's nodes are launched, if any."""
     match capacity:
         case TargetedOdcr():
             return ReservationTarget(capacity.reservation_id, capacity.resource_group_arn)

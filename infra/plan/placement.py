@@ -25,7 +25,7 @@ def list_vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def _choose_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Choose existing zones first, then zones that pools are bound to, then zones that offer the most of the stack's
+    """Choose existing zones first, then zones to which pools are bound, then zones that offer the most of the stack's
     instance types.
 
     Among existing zones, those of the control plane come first, because the control plane cannot move to other zones.
@@ -57,7 +57,7 @@ def _rank_zones(settings: Settings, facts: Facts, zones: list[str]) -> list[str]
 
 
 def list_control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones that the cluster was created in. EKS can neither add nor remove zones later.
+    """Return the zones in which the cluster was created. EKS can neither add nor remove zones later.
 
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
     """
@@ -97,7 +97,7 @@ def choose_nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def find_bound_zone(pool: Pool, facts: Facts) -> str | None:
-    """Return the zone that a pool is bound to: the zone in the settings, the existing pool's zone, or the reservation's
+    """Return the zone to which a pool is bound: the zone in the settings, the existing pool's zone, or the reservation's
     zone."""
     if pool.zone is not None:
         return pool.zone

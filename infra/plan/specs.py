@@ -80,7 +80,7 @@ class NodePoolSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
-    # recorded for the next `pulumi up`
+    # recorded, so that the next `pulumi up` makes the same decision
     placement: str | None = None
     """Value to which `placementGroup: auto` resolved; None for other settings."""
     # updates and repair

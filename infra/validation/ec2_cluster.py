@@ -81,7 +81,7 @@ def _is_public_key(text: str) -> bool:
     """True if the text is exactly one valid line of a `.pub` file. The user data script writes the text to
     authorized_keys."""
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to import, and only needed here
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to import, and needed only here
 
     if len(text.splitlines()) != 1:
         return False

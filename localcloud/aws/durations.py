@@ -148,7 +148,7 @@ now: Callable[[], float] = time.monotonic
 """Clock function. Tests replace it."""
 _factor = 0.0
 _only: frozenset[str] = frozenset()
-"""Kinds of durations that the factor applies to; empty means all."""
+"""Kinds of durations to which the factor applies; empty means all."""
 _pending: list[_Transition] = []
 _lock = threading.RLock()
 _before: list[Callable[[], None]] = []

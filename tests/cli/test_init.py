@@ -74,7 +74,7 @@ def kubeconfig_path(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[None]:
-    """A local AWS with quotas and the AMI that EC2 clusters search for."""
+    """A local AWS with quotas and the AMI that EC2 clusters use."""
     with MotoMocks("us-west-2"):
         prerequisites.create_prerequisites("us-west-2", {"target": {"kind": "ec2"}})
         yield

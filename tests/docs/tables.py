@@ -39,7 +39,7 @@ def _render_image_names(image: Image) -> str:
 
 
 def render_images() -> str:
-    lines = ["| image | content | emulates upstream's |", "|---|---|---|"]
+    lines = ["| image | content | emulates the upstream image |", "|---|---|---|"]
     lines += [f"| {_render_image_names(image)} | {image.content} | {'yes' if image.stands_in else 'no'} |" for image in IMAGES]
     return "\n".join(lines) + "\n"
 

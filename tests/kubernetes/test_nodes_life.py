@@ -58,7 +58,7 @@ def test_a_node_group_scales_from_zero_and_back_to_zero(lifecycle_cluster: Runni
     assert list_node_resources(lifecycle_cluster) == []
     pool.scale(2)
     assert len(pool.list_real_nodes()) == 2
-    assert list_node_resources(lifecycle_cluster), "running nodes have the traces that the test looks for"
+    assert list_node_resources(lifecycle_cluster), "check that running nodes have the traces that the test looks for"
     assert [is_ready(node) for node in pool.nodes()] == [True, True]
     pool.scale(0)
     wait_while(lambda: list_node_resources(lifecycle_cluster), bool)

@@ -1,4 +1,4 @@
-"""Fields of jobs that the job controller relies on, and the start of jobs after `setup`."""
+"""Fields of jobs on which the job controller relies, and the start of jobs after `setup`."""
 
 import ast
 import json

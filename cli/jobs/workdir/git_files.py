@@ -56,7 +56,7 @@ def list_files(root: Path) -> Iterator[str]:
         if not _is_inside_folder(root, name):
             continue
         path = root / name
-        if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
+        if path.is_dir() and not path.is_symlink():  # `name` is a submodule or a nested repository
             yield from (f"{name.rstrip('/')}/{inner}" for inner in list_files(path))
         else:
             yield name

@@ -168,7 +168,7 @@ def read_logs_on_volume(cluster: Cluster, namespace: str, job: str) -> dict[str,
     for record in sorted(records, key=lambda record: str(record["metadata"]["creationTimestamp"]), reverse=True):
         try:
             placed, folder = read_record(record, cluster.description(), namespace)
-        except JobRefused:  # not a record of a folder
+        except JobRefused:  # the ConfigMap does not record a folder
             continue
         with run_helper_job(cluster, files.build_waiting_job(placed, _generate_id())) as where:
             ran = pod_streams.run_command(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])

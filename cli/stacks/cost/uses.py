@@ -108,7 +108,7 @@ def _estimate_uses(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
 
 
 def compute_node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, now: datetime) -> list[Decimal]:
-    """Return the node hours that each worker is charged for. `gpus` maps instance types to GPUs per node.
+    """Return the node hours for which each worker is charged. `gpus` maps instance types to GPUs per node.
 
     A worker is charged for its share of the node's GPUs. On a node without GPUs, concurrent workers are charged equal shares. CPU
     requests do not determine the shares, because they are only minimums and do not show how much CPU time each worker uses. A

@@ -1,7 +1,7 @@
 """Exchange the SSH keys of a job's pods through an S3 bucket. Private keys never leave their pod.
 
 Each pod generates its own key pair, uploads the public key under its own name, and downloads the public keys of the
-job's other pods. The object's name shows which pod a key belongs to: IAM lets a pod write only under its own name, and
+job's other pods. The object's name shows to which pod a key belongs: IAM lets a pod write only under its own name, and
 no two pods in a namespace have the same name at the same time.
 
 Arguments: a verb, the namespace, the job, the number of workers, and the directory of the key files.
@@ -150,7 +150,7 @@ def keep_keys_updated(peers: Peers, folder: Path, pod: str) -> None:
             if time.monotonic() - published > AGAIN_SECONDS:
                 peers.publish(pod, read_public_key(folder))
                 published = time.monotonic()
-        except _list_aws_errors() as error:  # keep the keys that are known
+        except _list_aws_errors() as error:  # keep the keys that were read before
             print(f"cannot read the bucket: {error}", file=sys.stderr, flush=True)
         time.sleep(SOON_SECONDS if time.monotonic() - changed < BUSY_SECONDS else LATER_SECONDS)
 

@@ -54,7 +54,7 @@ class Lines:
             if full:
                 return
             if self._read > self._limit:
-                part, size = b"gpumpi: more of this log is not kept", 100
+                part, size = b"gpumpi: the rest of this log is not kept", 100
             elif self._bytes + size > WAITING_BYTES:
                 self._dropped += 1
                 return

@@ -1,4 +1,4 @@
-"""ARNs of the resources that a request refers to.
+"""ARNs of the resources to which a request refers.
 
 `resource_types.yaml` lists the resource types. Before a resource exists, AWS checks an ARN that contains the resource's
 name, or `*` in place of its ID.

@@ -37,7 +37,7 @@ class Kind:
 
 
 def parse(token: str) -> Kind:
-    """Return the kind that a type token stands for. Raises NotServed."""
+    """Return the kind for which a type token stands. Raises NotServed."""
     module, _, kind = token.removeprefix(PACKAGE).rpartition(":")
     if not token.startswith(PACKAGE) or not module or not kind:
         raise NotServed(f"the local Kubernetes provider does not support the resource type {token}")

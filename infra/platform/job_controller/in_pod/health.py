@@ -57,7 +57,7 @@ class HealthServer(ThreadingHTTPServer):
                 del self._connections[connection]
             self._connections[request] = None
         for connection in oldest:
-            with suppress(OSError):  # its thread may have closed it
+            with suppress(OSError):  # the thread may already have closed the connection
                 connection.shutdown(SHUT_RDWR)  # ends the thread, which then closes the connection
         super().process_request(request, client_address)
 

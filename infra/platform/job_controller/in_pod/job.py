@@ -183,7 +183,7 @@ class ManagedJob:
 
     @property
     def pool(self) -> str:
-        """Name of the pool that the workers run on; empty if unknown."""
+        """Name of the pool on whose nodes the workers run; empty if unknown."""
         spec = self.main["spec"]
         if self.is_mpi_job:
             owner = spec["mpiReplicaSpecs"].get("Worker", {})

@@ -227,5 +227,5 @@ class Stacks:
     def _run_in_pod(self, namespace: str, pod: str, command: Sequence[str]) -> str:
         try:
             return pod_exec.run_in_pod(self.api.copy(), namespace, pod, "worker", command, EXEC_SECONDS)
-        except Exception as error:  # whatever one pod answers, the answers of the other pods count
+        except Exception as error:  # an invalid answer of one pod must not discard the answers of the other pods
             return f"{UNKNOWN}{pod}: {error}"
