@@ -181,7 +181,7 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[float]:
-        """Measure a block. Yield its start time."""
+        """Measure the duration of the `with` block. Yield its start time."""
         started, before = time.time(), self.usage.cpu()
         yield started
         self.record_seconds(name, started)

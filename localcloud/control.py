@@ -1,4 +1,4 @@
-"""Client of the local AWS's control API (`/local-cloud/...`, see localcloud/aws/control.py)."""
+"""Client for the local AWS's control API (`/local-cloud/...`, see localcloud/aws/control.py)."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Verdict of the smoke job's NCCL level, from each rank's NCCL log and from the result table of nccl-tests. Pure.
+"""Verdict of the smoke job's NCCL level, from each rank's NCCL log and from the result table of nccl-tests. Performs no I/O.
 
 Published bandwidth thresholds are listed by instance type, and some of them are out of reach for any machine. This
 module computes the minimum from the line rate, which EC2 reports as NetworkPerformance. tests/pure/test_nccl_floor.py

@@ -1,4 +1,4 @@
-"""Verdict of the smoke job: checks, from the ranks' reports, where and how the ranks ran. Pure.
+"""Verdict of the smoke job: checks, from the ranks' reports, where and how the ranks ran. Performs no I/O.
 
 The same source runs inside the job (so that the job itself fails) and in the CLI. The source requires only Python 3.8.
 """

@@ -1,5 +1,5 @@
 """Description of a cluster for jobs: for an EKS cluster, from settings and pools; for an existing cluster, from
-settings and its nodes. Pure."""
+settings and its nodes. Performs no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal

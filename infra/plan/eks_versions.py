@@ -1,4 +1,4 @@
-"""EKS add-ons of a stack and their versions, and the upgrade policy of its Kubernetes version. Pure."""
+"""EKS add-ons of a stack and their versions, and the upgrade policy of its Kubernetes version. Performs no I/O."""
 
 from typing import Literal
 

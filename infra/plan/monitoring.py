@@ -1,4 +1,4 @@
-"""Decide which parts of a cluster are monitored by Prometheus. Pure."""
+"""Decide which parts of a cluster are monitored by Prometheus. Performs no I/O."""
 
 from infra.cost import prices
 from infra.jobs.cluster import ClusterDescription

@@ -1,5 +1,5 @@
 """What a node of an EKS cluster offers to pods: the maximum number of pods, and the CPU and memory that job pods can
-request. Pure.
+request. Performs no I/O.
 
 The VPC CNI gives each pod an address from an interface on the default network card. Interfaces on other cards are for
 EFA. The estimates of CPU and memory are deliberately low, because a job that requests more than a node has would wait

@@ -1,4 +1,4 @@
-"""Zones of the VPC, the control plane and the pools; sizes and placement groups of the pools. Pure.
+"""Zones of the VPC, the control plane and the pools; sizes and placement groups of the pools. Performs no I/O.
 
 Explicit settings take precedence, then come the values that the stack already uses, then those that AWS offers now.
 """

@@ -1,4 +1,4 @@
-"""Decisions about shared file systems: location, encryption key, and the security groups that admit nodes. Pure."""
+"""Decisions about shared file systems: location, encryption key, and the security groups that admit nodes. Performs no I/O."""
 
 from collections.abc import Iterator, Mapping
 

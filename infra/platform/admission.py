@@ -1,4 +1,4 @@
-"""Kueue's configuration, and quotas derived from the pools. Pure."""
+"""Kueue's configuration, and quotas derived from the pools. Performs no I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -72,7 +72,7 @@ class _Connection(http.client.HTTPSConnection):
 
 
 class Api:
-    """Client of one cluster's API server. Thread-safe."""
+    """Client for one cluster's API server. Thread-safe."""
 
     def __init__(self, url: str, namespace: str | None, authority: Certificate, own: Certificate) -> None:
         self._host, self._port = urlsplit(url).hostname or "", urlsplit(url).port or 443

@@ -1,4 +1,4 @@
-"""Auto Scaling groups launch the desired number of instances, spread over zones, from the launch template."""
+"""Auto Scaling groups launch the desired number of instances, spread across zones, from the launch template."""
 
 import json
 from typing import Any

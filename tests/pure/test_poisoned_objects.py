@@ -108,7 +108,7 @@ def corrupted_texts(document: Any) -> st.SearchStrategy[str]:
 
 @cache
 def list_expected_requests() -> set[Request]:
-    """Return the requests about team-b and the nodes without invalid objects."""
+    """Return the requests about team-b and the nodes if no object is invalid."""
     world = World()
     world.start()
     sent = {request for request in world.run(2) if parse_namespace(request) != "team-a"}

@@ -40,7 +40,7 @@ def find_contradiction(notice: Notice, member: Member) -> str:
 
 
 class Bucket:
-    """Client of the key bucket. The client reads only changed objects, so most rounds cost one listing."""
+    """Client for the key bucket. The client reads only changed objects, so most rounds cost one listing."""
 
     def __init__(self, s3: Any, name: str) -> None:
         self._s3 = s3

@@ -1,4 +1,4 @@
-"""Divide the time of a job into six parts, based on the job's record. Pure.
+"""Divide the time of a job into six parts, based on the job's record. Performs no I/O.
 
 If the record contains steps (`progress` of the job), the steps determine the part of each moment:
 

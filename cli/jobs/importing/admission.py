@@ -44,7 +44,7 @@ def find_pod_specs(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[
 
 
 def find_violations(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
-    """Return the violations of a Pod Security level in a manifest. Pure."""
+    """Return the violations of a Pod Security level in a manifest. Performs no I/O."""
     reasons = []
     for path, spec in find_pod_specs(manifest):
         reasons += [Problem(format_path((*path, *where)), f"{text} {IMPORT}") for where, text in find_pod_violations(spec, level)]

@@ -18,7 +18,7 @@ these labels.
 
 
 def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace: NamespaceDescription | None) -> list[Problem]:
-    """Return the problems, with their paths. Pure."""
+    """Return the problems, with their paths. Performs no I/O."""
     problems = [Problem(format_path(path), text) for path, text in _check_queue(manifest, namespace)]
     for path, spec in find_pod_specs(manifest):
         reasons = list(check_resource_sizes(spec, cluster)) or [

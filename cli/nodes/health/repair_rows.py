@@ -1,5 +1,5 @@
 """Describe the job controller's actions on a node, and the next step, based on the node's annotation and the
-controller's journal. Pure.
+controller's journal. Performs no I/O.
 """
 
 from collections.abc import Mapping

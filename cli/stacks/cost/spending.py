@@ -1,4 +1,4 @@
-"""Spending so far: instance-seconds times prices, per pool, cost center, namespace and job. Pure."""
+"""Spending so far: instance-seconds times prices, per pool, cost center, namespace and job. Performs no I/O."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

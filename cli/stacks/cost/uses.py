@@ -1,5 +1,5 @@
 """Find the nodes that jobs used. The data comes from the job controller's records or, for jobs without a record, from
-the jobs' objects. Pure.
+the jobs' objects. Performs no I/O.
 """
 
 from collections import defaultdict

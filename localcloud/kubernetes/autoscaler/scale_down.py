@@ -1,4 +1,4 @@
-"""Finds unneeded nodes. Pure.
+"""Finds unneeded nodes. Performs no I/O.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#how-does-scale-down-work
 """

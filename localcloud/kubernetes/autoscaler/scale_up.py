@@ -1,4 +1,4 @@
-"""Plans how many nodes each group adds for unschedulable pods, and explains why a pod stays pending. Pure."""
+"""Plans how many nodes each group adds for unschedulable pods, and explains why a pod stays pending. Performs no I/O."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

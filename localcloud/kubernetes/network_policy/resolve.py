@@ -1,4 +1,4 @@
-"""Resolves network policies into the connections that each isolated pod may open or accept. Pure.
+"""Resolves network policies into the connections that each isolated pod may open or accept. Performs no I/O.
 
 Peers are resolved as EKS's controller does it:
 https://github.com/aws/amazon-network-policy-controller-k8s/blob/03e22b5/pkg/resolvers/endpoints.go

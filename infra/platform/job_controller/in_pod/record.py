@@ -1,7 +1,8 @@
 """The record of a job: one versioned JSON document in a ConfigMap of the job's namespace. It outlives the job.
 
-Each concern adds its own keys, and keeps unknown keys, which a newer controller may have written. Users of the namespace
-can write records, so the controller and the command line ignore any document that does not have the structure of a record.
+Each part of the controller adds its own keys, and keeps unknown keys, which a newer controller may have written. Users of
+the namespace can write records, so the controller and the command line ignore any document that does not have the structure
+of a record.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Determines which nodes of a node group are due for EKS's node auto repair. Pure.
+"""Determines which nodes of a node group are due for EKS's node auto repair. Performs no I/O.
 
 https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 """
