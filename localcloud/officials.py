@@ -34,7 +34,7 @@ class NotInstalled(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """An official program that works."""
+    """An installed official program that was run successfully."""
 
     name: str
     path: Path

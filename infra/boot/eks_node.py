@@ -49,8 +49,8 @@ def build_node_config(
     """Return a NodeConfig with only the settings that differ from EKS's defaults. `cluster`, `labels` and `taints` are
     needed only with a custom AMI."""
     spec: dict[str, object] = {}
-    # This must be a flag: EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration file. Flags
-    # take precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
+    # The limit must be a flag of the kubelet: EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration
+    # file. Flags take precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
     # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
     flags = [] if max_pods is None else [f"--max-pods={max_pods}"]
     if cluster is not None:

@@ -89,7 +89,7 @@ def run_nccl_test(program: str, largest: str) -> "tuple[str, str]":
 
 
 def find_error_line(output: str) -> str:
-    """Return the line with NCCL's or CUDA's error. Without such a line, return the last one."""
+    """Return the line with NCCL's or CUDA's error, or the last line if no line contains an error."""
     lines = output.strip().splitlines() or [""]
     return next((line for line in lines if FAILURE.search(line)), lines[-1]).strip()[:300]
 

@@ -35,7 +35,7 @@ def apply_rules(nft: Path, namespace: str, commands: str) -> None:
 
 
 def find_obstacle(nft: Path) -> str:
-    """Check in a temporary network namespace that the kernel accepts our rules. Return the reason if the kernel does not."""
+    """Check in a temporary network namespace that the kernel accepts our rules. Return the reason if it rejects them."""
     try:
         _run_nft([*_IN_NEW_NAMESPACE, str(nft)], rules.render_rules({_OWN: _SAMPLE}))
     except NftError as error:

@@ -130,7 +130,7 @@ def is_finished(record: Record) -> bool:
 
 
 def enter_phase(record: Record, phase: Phase, when: str) -> None:
-    """Begin a phase, at the earliest when the current phase began."""
+    """Begin a phase. If `when` is before the start of the current phase, the new phase begins at that start."""
     last = record["phases"][-1]
     if last["phase"] == phase:
         return
