@@ -100,7 +100,7 @@ def _complete_image_name(draft: Draft) -> None:
 def _note_shell_variables(draft: Draft) -> list[Note]:
     defined = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
     names = variables.find_shell_variables(draft.values.get("command", ()), defined)
-    text = "the shell in the pod expands {}, but nothing sets the variable. For a template variable, add --set"
+    text = "the shell in the pod expands variables that nothing sets: {}. For a template variable, add --set"
     return [Note("command", "kept", text.format(", ".join(names)))] if names else []
 
 
