@@ -36,7 +36,7 @@ _accepted: dict[tuple[str, str, str], State] = {}
 """Service, account and region -> state when `accept` was called."""
 
 
-def leftovers() -> list[Leftover]:
+def list_leftovers() -> list[Leftover]:
     """Return every resource that a client created and did not delete. A fresh account has none."""
     return [
         _build_leftover(service, account, region, *item)

@@ -36,7 +36,7 @@ class Maker:
 
     def make_task(self, manifest: Mapping[str, Any]) -> Task:
         urn = f"urn:pulumi:dev::tiny::kubernetes::{manifest['metadata']['name']}"
-        return Task(self.cluster, Kind.of(manifest), urn, ResourceLog(None, urn), self.gone.is_set)
+        return Task(self.cluster, Kind.from_manifest(manifest), urn, ResourceLog(None, urn), self.gone.is_set)
 
     def create(self, api_version: str, kind: str, seconds: float = 60.0, **parts: Any) -> "Future[Outcome]":
         """Start creating an object `web` of the given kind."""
