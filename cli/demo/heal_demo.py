@@ -56,7 +56,7 @@ class HealDemo(EksDemo):
         self.step("build the images", self.make_images)
         self.step("start the local cloud", self.start)
         self.step("create", self.create)
-        self.step("check the nodes", self.nodes)
+        self.step("check the nodes", self.check_nodes)
         self.step("start a job", self.start_job)
         self.step("break the GPU of its node", self.break_gpu)
         self.step("take the node out of service", self.wait_for_cordon)

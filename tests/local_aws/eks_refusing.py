@@ -32,7 +32,7 @@ class Refusing(World):
             ec2.create_network_interface(SubnetId=subnet, SecondaryPrivateIpAddressCount=7)
         self.foreign_group = self.security_group(self.foreign_vpc, "foreign")
         self.bare_role = self.create_role("bare", make_trust_policy("lambda.amazonaws.com"))
-        self.cluster(version="1.34", deletionProtection=True, encryptionConfig=[self.encryption(self.key())])
+        self.cluster(version="1.34", deletionProtection=True, encryptionConfig=[self.build_encryption(self.key())])
         self.cluster("legacy", accessConfig={"authenticationMode": "CONFIG_MAP"})
         self.cluster("old", version="1.31")
         self.user_template = self.template("plain", EbsOptimized=True)

@@ -38,7 +38,7 @@ class Machine:
     """Kubernetes version of the AMI; None if it is not an EKS AMI."""
     type: InstanceType
     efa_interfaces: int
-    compute_maximum_pods: int
+    maximum_pods: int
     user_data: UserData
 
     @property
