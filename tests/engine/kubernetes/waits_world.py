@@ -44,7 +44,7 @@ class Maker:
         manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
         return self.pool.submit(lifecycle.create, self.make_task(manifest), manifest, {}, seconds)
 
-    def reasons(self, api_version: str, kind: str, **parts: Any) -> list[str]:
+    def collect_unready_reasons(self, api_version: str, kind: str, **parts: Any) -> list[str]:
         """Return the reasons why an object did not become ready in time."""
         with pytest.raises(InitializationFailed) as failure:
             self.create(api_version, kind, NEVER_LONG, **parts).result(30)
