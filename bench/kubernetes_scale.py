@@ -156,7 +156,7 @@ def main() -> None:
     about = describe_machine()
     with run_cluster(STACK, arguments.cloud, nodes="cpu=1,gpu=0") as shell:
         result = measure_scaling(
-            Bench.of(shell), arguments.nodes, worker_counts_by_job(arguments.big, arguments.jobs, arguments.small)
+            Bench.from_shell(shell), arguments.nodes, worker_counts_by_job(arguments.big, arguments.jobs, arguments.small)
         )
     if arguments.json:
         print(json.dumps({**about, **result}, indent=1))

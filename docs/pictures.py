@@ -38,7 +38,7 @@ from cli.jobs.state import JobState, Phase
 from cli.stacks.plan.changes import Changes
 from cli.stacks.plan.plan_report import Report
 from cli.stacks.plan.plan_screen import render_report as plan_screen
-from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.checks.model import Answer, build_negative_answer, build_unknown_answer
 from infra.config import stack_file
 from infra.config.parse import parse_model
 from infra.cost.prices import read_snapshot
@@ -139,8 +139,8 @@ def draw_plan() -> str:
     )
     answers = (
         *(Answer(check, "yes") for check in ("stack file", "instance types and zones", "existing VPC", "EKS clusters")),
-        answer_no("vCPU quotas", quota),
-        answer_unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
+        build_negative_answer("vCPU quotas", quota),
+        build_unknown_answer("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
     )
     heading = "gpumpi-mine: EKS cluster, Kubernetes 1.35, in us-west-2; account 123456789012"
     cost = compute_bill(settings, None, read_snapshot(raw.region))

@@ -20,7 +20,7 @@ from infra.config.stack_file import RawStack
 from infra.config.stopping import stop_with_error
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import Facts, FactsError
-from infra.kubernetes.reachability import Check, assume_usable, wait_until_usable
+from infra.kubernetes.reachability import Check, skip_connection_check, wait_until_usable
 from infra.naming import Naming
 from infra.preflight import Examined, examine_aws_stack, examine_existing_stack
 from infra.settings.stack import Settings
@@ -43,7 +43,7 @@ def run_program() -> None:
         pulumi.export(name, value)
 
 
-def build_aws_cluster(settings: Settings, facts: Facts, *, check: Check = assume_usable) -> Mapping[str, object]:
+def build_aws_cluster(settings: Settings, facts: Facts, *, check: Check = skip_connection_check) -> Mapping[str, object]:
     """Register every resource of an AWS stack and return its outputs."""
     return eks.build(settings, facts, check) if settings.is_eks else ec2.build(settings, facts)
 

@@ -111,7 +111,7 @@ class LocalStack:
         outputs: dict[str, Any] = json.loads(text)
         return outputs
 
-    def export(self) -> dict[str, Any]:
+    def export_state(self) -> dict[str, Any]:
         """Return the stack's state."""
         state: dict[str, Any] = json.loads(self._run_pulumi("stack", "export", "--stack", self.name))
         return state
@@ -145,7 +145,7 @@ class LocalStack:
         `watch` every second."""
         started = time.monotonic()
         with (
-            self.started(verb, *extra) as (process, events),
+            self.start_operation(verb, *extra) as (process, events),
             _poll_in_background(watch, events, started),
             _forward_interrupts(process),
         ):
@@ -155,7 +155,7 @@ class LocalStack:
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), output)
 
     @contextmanager
-    def started(self, verb: Verb, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
+    def start_operation(self, verb: Verb, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
         """Start a Pulumi operation and yield its process and events, for callers that interrupt the operation."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
         options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]

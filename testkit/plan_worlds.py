@@ -109,7 +109,7 @@ class World:
         for name, zone in self.scarce:
             scarcity.add_scarcity(name, zone)
         if self.denied:
-            organization.deny(self.denied)
+            organization.deny_action(self.denied)
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _draw_reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, num
     """Draw a reservation that usually fits the pool."""
     is_block = market == "capacity-block"
     name = pool["instanceType"] if draw(st.integers(0, 5)) else "p5.48xlarge"
-    zones = instance_types.offered_zones(REGION)[name]
+    zones = instance_types.find_offered_zones(REGION)[name]
     pool_zone = pool.get("zone")
     zone = pool_zone if pool_zone in zones and draw(st.integers(0, 3)) else draw(st.sampled_from(zones))
     size = draw(st.sampled_from([pool["maxSize"], pool["maxSize"], 1]))
@@ -195,7 +195,7 @@ def _draw_reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, num
 
 def _list_scarce_capacity(pools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     name = str(pools[0]["instanceType"])
-    return tuple((name, zone) for zone in instance_types.offered_zones(REGION).get(name, ()))
+    return tuple((name, zone) for zone in instance_types.find_offered_zones(REGION).get(name, ()))
 
 
 # --- plan and up --------------------------------------------------------------------------------------------------------

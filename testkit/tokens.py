@@ -20,14 +20,14 @@ def add_token(kubeconfig: Path, environment: Mapping[str, str]) -> Path:
     copy = kubeconfig.with_name(f"{kubeconfig.name}.token")
     if copy.exists() and time.time() - copy.stat().st_mtime < REUSE_SECONDS:
         return copy
-    access = Kubeconfig.load(str(kubeconfig)).access()
+    access = Kubeconfig.load(str(kubeconfig)).read_access()
     if access.exec is None:
         return kubeconfig
     credentials = Credentials(access, environment)
     credentials.discard_token()  # a cached token might expire during the next command
     config = yaml.safe_load(kubeconfig.read_text())
     (entry,) = config["users"]
-    entry["user"] = {"token": str(credentials.header()).removeprefix("Bearer ")}
+    entry["user"] = {"token": str(credentials.build_header()).removeprefix("Bearer ")}
     copy.touch(mode=0o600)
     copy.write_text(yaml.safe_dump(config))
     return copy

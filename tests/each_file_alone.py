@@ -31,7 +31,7 @@ PRELOADED: Final = "ignore::pytest.PytestAssertRewriteWarning"
 NOTHING_SELECTED: Final = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def fingerprint(file: Path) -> str:
+def hash_test_code(file: Path) -> str:
     """Return a hash of the file and of all test code that it imports."""
     digest = hashlib.sha256()
     for module in sorted(_find_dependencies(file)):
@@ -95,7 +95,7 @@ def main() -> int:
     skipped = 0
     for number, file in enumerate(files, 1):
         print(f"{number} of {len(files)}: {file.relative_to(ROOT)}", file=sys.stderr, flush=True)
-        record = PASSED / fingerprint(file)
+        record = PASSED / hash_test_code(file)
         if record.exists() and not arguments.again:
             skipped += 1
         elif run_tests(file):

@@ -178,7 +178,7 @@ def show_order(offering: BlockOffering, edit: purchase.Edit) -> None:
     period = f"{format_time(offering.start)} to {format_time(offering.end)} UTC ({offering.hours:g} hours)"
     print(f"{offering.count} x {offering.instance_type} in {offering.zone}, {period}")
     print(f"price: {format_usd(offering.fee)} {offering.currency}, paid now; a Capacity Block cannot be cancelled")
-    print(edit.difference())
+    print(edit.render_diff())
 
 
 def show_next_step(stack: str, offering: BlockOffering, edit: purchase.Edit, identifier: str, state: str) -> None:

@@ -56,10 +56,10 @@ def list_choices(search: Found) -> list[Choice]:
     prices last.
     """
     rows = [row for region in search.regions for row in list_region_choices(search, region)]
-    return sorted(rows, key=_sort_key)
+    return sorted(rows, key=_build_sort_key)
 
 
-def _sort_key(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
+def _build_sort_key(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
     start = row.start.isoformat() if row.start else ""
     return (not row.fits, row.total is None, row.total or Decimal(), ORDER.index(row.kind), start, row.zone)
 

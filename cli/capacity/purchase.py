@@ -40,7 +40,7 @@ class Edit:
     pool: str
     is_eks: bool
 
-    def difference(self) -> str:
+    def render_diff(self) -> str:
         lines = difflib.unified_diff(
             self.before.splitlines(), self.after.splitlines(), self.path.name, self.path.name, lineterm=""
         )

@@ -205,7 +205,7 @@ class Cluster:
         if self._is_checked:
             return
         crashed_parts.check_control_plane_runs(self.server)
-        if unready := self._connection.unready():
+        if unready := self._connection.list_failing_checks():
             parts, fix = ", ".join(unready), crashed_parts.suggest_restart(self.server)
             raise CommandError(f"the API server at {self.server} is not ready: {parts}{fix}", UNREACHABLE)
         self._is_checked = True

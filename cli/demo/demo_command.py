@@ -25,4 +25,4 @@ def command(
     if ec2 and heal:
         raise CommandError("--heal: an EC2 cluster has no job controller. Use either --ec2 or --heal", USAGE)
     demo: type[Steps] = Ec2Demo if ec2 else HealDemo if heal else EksDemo
-    return demo.show(verbose=verbose, as_json=as_json)
+    return demo.run_and_report(verbose=verbose, as_json=as_json)

@@ -147,7 +147,7 @@ class DeployedEc2Cluster:
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
-    def notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
+    def read_notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
         """Return what a node published under its S3 prefix (address, keys and slots), where only that node may write;
         None if it has not published anything yet.
         """
@@ -158,11 +158,11 @@ class DeployedEc2Cluster:
         notice: Mapping[str, Any] = json.loads(text)
         return notice if notice.get("address") == node.address else None
 
-    def boot_logs(self) -> Iterator[BootLog]:
+    def read_boot_logs(self) -> Iterator[BootLog]:
         """Yield the logs of nodes that could not join, oldest first."""
         return self._read_uploads("boot.log")
 
-    def waiting(self) -> Iterator[BootLog]:
+    def read_waiting_reasons(self) -> Iterator[BootLog]:
         """Yield the reasons why nodes have not joined yet or were slow to join, oldest first."""
         return self._read_uploads("waiting.txt")
 

@@ -87,7 +87,7 @@ def connect_to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = No
             raise CommandError(f"{name} is not on PATH; {fix}")
     check_key_file_exists(identity)
     node = cluster.head_node()
-    notice = cluster.notice(node)
+    notice = cluster.read_notice(node)
     if notice is None:
         fix = f"`{program()} wait -s {cluster.stack}` waits for it and shows why it fails"
         raise CommandError(f"the head node {node.id} has not published its host key yet; {fix}", UNREACHABLE)

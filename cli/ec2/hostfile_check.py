@@ -49,7 +49,7 @@ def read_expected_slots(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -
 
     The hostfile follows the rules of `ssh_files.hostfile` in the join service.
     """
-    notices = {node: cluster.notice(node) for node in nodes}
+    notices = {node: cluster.read_notice(node) for node in nodes}
     joined = {node: notice for node, notice in notices.items() if notice is not None}
     alone = not any(notice["slots"] for notice in joined.values())
     slots = {

@@ -163,7 +163,7 @@ def find_hostfile_difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, lo
 def _read_snapshot(cluster: DeployedEc2Cluster) -> Snapshot:
     group, nodes = cluster.group(), cluster.nodes()
     head_node = next((node for node in nodes if node.is_head_node), None)
-    joined = head_node is not None and head_node.state == "running" and cluster.notice(head_node) is not None
+    joined = head_node is not None and head_node.state == "running" and cluster.read_notice(head_node) is not None
     return Snapshot(group, nodes, joined)
 
 
@@ -184,7 +184,7 @@ class _Failures:
         At the first call, ignore the boot logs of instances that no longer exist.
         """
         existing = {node.id for node in snapshot.nodes}
-        for boot_log in cluster.boot_logs():
+        for boot_log in cluster.read_boot_logs():
             if boot_log.instance_id in self._seen:
                 continue
             self._seen.add(boot_log.instance_id)
@@ -196,7 +196,7 @@ class _Failures:
             self._failed_workers += 1
             if self._failed_workers == MAX_FAILED_WORKERS:
                 raise CommandError(f"{MAX_FAILED_WORKERS} workers could not join; their logs are above", FAILED)
-        for waiting in cluster.waiting():
+        for waiting in cluster.read_waiting_reasons():
             if waiting.instance_id in existing and not self._is_already_reported(waiting):
                 self._report(f"{waiting.instance_id} has not joined yet ({waiting.written}): {waiting.text.strip()}")
         for id, message in cluster.failed_launches().items():

@@ -7,7 +7,7 @@ from cli.aws_queries import query_aws_for_job
 from cli.errors import NotFound
 from infra.facts.clients import Clients, is_error
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.storage import log_stream_prefix
+from infra.jobs.storage import build_log_stream_prefix
 
 
 def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
@@ -16,7 +16,7 @@ def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[s
     Raises NotFound if there are none, and CommandError if AWS rejects the query.
     """
     region, group = described.region, described.log_group
-    streams = log_stream_prefix(namespace, job)
+    streams = build_log_stream_prefix(namespace, job)
     return query_aws_for_job(
         region, lambda: find_last_run(Clients(region).logs, group, streams), "logs", f"the log group {group}"
     )

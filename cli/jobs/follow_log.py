@@ -153,14 +153,14 @@ class Follower:
     def _read_state(self) -> JobState:
         """Return the job. Retries while the API server is unavailable."""
 
-        def note_retry(attempt: RetryCallState) -> None:
+        def report_retry(attempt: RetryCallState) -> None:
             self._print_note(f"{attempt.outcome.exception() if attempt.outcome else ''}; retrying")
 
         retrying = Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, CommandError) and error.code == UNREACHABLE),
             stop=stop_after_delay(API_SERVER_SECONDS),
             wait=wait_fixed(EVERY_SECONDS),
-            before_sleep=note_retry,
+            before_sleep=report_retry,
             reraise=True,
         )
         return retrying(objects.find_job, self.cluster, self.name, self.namespace)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from infra.checks.model import Answer, answer_unknown
+from infra.checks.model import Answer, build_unknown_answer
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.facts.queries import Query
@@ -25,11 +25,11 @@ def check_topics(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
         if topic in (Topic.STACK_FILE, Topic.BUDGET):
             continue  # `check_budget` compares the budget with the bill, even without data from AWS
         if facts is None:
-            yield answer_unknown(topic, examined.not_queried or "AWS was not queried")
+            yield build_unknown_answer(topic, examined.not_queried or "AWS was not queried")
             continue
         unread = sorted(sentence for query in queries for sentence in facts.unchecked.get(query, ()))
         answer = _summarize_topic(topic, reported[topic])
-        yield answer_unknown(topic, *unread) if unread and answer.verdict == "yes" else answer
+        yield build_unknown_answer(topic, *unread) if unread and answer.verdict == "yes" else answer
 
 
 def check_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:

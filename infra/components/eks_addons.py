@@ -135,5 +135,5 @@ class EksAddons(pulumi.ComponentResource):
     def addons(self) -> Sequence[pulumi.Resource]:
         return list(self._addons.values())
 
-    def named(self, name: str) -> pulumi.Resource:
+    def find_addon(self, name: str) -> pulumi.Resource:
         return self._addons[name]

@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 PARALLEL = 4
 
 
-def read_today() -> date:
+def get_current_date() -> date:
     """Return the date to compare with the end of support for Kubernetes versions. Tests must not depend on the day on
     which they run, so GPUMPI_TODAY, such as 2026-11-28, replaces the date. Raises SettingsError if the variable is
     not a date."""

@@ -167,7 +167,7 @@ class _Writer:
             for resource in self._inventory.list_by_type(token):
                 for charge in entry.charges(resource):
                     unit = replace(charge, counts=ALWAYS_ONE)
-                    charges[unit] = charges.get(unit, Counts.constant(0)).add(charge.counts)
+                    charges[unit] = charges.get(unit, Counts.from_constant(0)).add(charge.counts)
         for charge, counts in charges.items():
             yield self._build_charge_line(charge, counts)
         for cluster in self._inventory.list_by_type(CLUSTER):
@@ -222,7 +222,7 @@ class _Writer:
         heads = [read_launched_nodes(head, self._inventory) for head in self._inventory.list_by_type(HEAD_NODE)]
         in_reservation = sum(head.instance_type == pool.instance_type for head in heads)
         unused = Counts(*(max(0, reservation.total - elsewhere - number - in_reservation) for number in counts))
-        if unused != Counts.constant(0):
+        if unused != Counts.from_constant(0):
             usd, unknown = price.usd if price else None, f"the price of {pool.instance_type} in {self._settings.region}"
             yield Line(f"unused {pool.instance_type} in {reservation.id}", pool.name, unused, usd, price, unknown=unknown)
 

@@ -21,7 +21,7 @@ class Counts(NamedTuple):
     maximum: int
 
     @classmethod
-    def constant(cls, number: int) -> "Counts":
+    def from_constant(cls, number: int) -> "Counts":
         return cls(number, number, number)
 
     @classmethod
@@ -34,7 +34,7 @@ class Counts(NamedTuple):
         return Counts(*(own + added for own, added in zip(self, counts, strict=True)))
 
 
-ALWAYS_ONE: Final = Counts.constant(1)
+ALWAYS_ONE: Final = Counts.from_constant(1)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class KeyUse:
     """Service through which the request reaches KMS, such as `fsx`."""
 
 
-def count_one(resource: Resource) -> int:
+def count_as_one(resource: Resource) -> int:
     return 1
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from infra.facts.account_limits import ROLES
 from infra.facts.model import Facts
 from infra.inventory import compute, network, storage
-from infra.inventory.entry import Charge, Entry, count_one
+from infra.inventory.entry import Charge, Entry, count_as_one
 from infra.inventory.lookups import (
     create_describe_lookup,
     create_list_lookup,
@@ -30,7 +30,7 @@ def _role_exists(role: Resource, facts: Facts) -> bool | None:
 
 ENTRIES: Final[Mapping[str, Entry]] = {
     "aws:iam/role:Role": Entry(
-        units={ROLES: count_one}, exists=_role_exists, lookup=create_describe_lookup("iam", "get_role", "", "RoleName=name")
+        units={ROLES: count_as_one}, exists=_role_exists, lookup=create_describe_lookup("iam", "get_role", "", "RoleName=name")
     ),
     "aws:iam/rolePolicy:RolePolicy": Entry(
         lookup=create_describe_lookup("iam", "get_role_policy", "", "RoleName=role", "PolicyName=name")

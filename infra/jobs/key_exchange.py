@@ -52,7 +52,7 @@ def build_pod_parts(placed: PlacedJob, role: Role) -> PodParts:
     volume = {"name": _VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": format_mib(1)}}
     if job.key_exchange == "volume":
         user = "launcher" if role == "launcher" else ""  # the names of launcher pods differ
-        command = build_shell_command("keys_on_volume.sh", _key_directory(placed), KEYS, user)
+        command = build_shell_command("keys_on_volume.sh", _get_key_directory(placed), KEYS, user)
         containers, script = (build_helper_container(placed, "keys", command, mounts=[_WRITABLE]),), read_source("keys_in_use.sh")
         return PodParts(script=script, mounts=(mount,), volumes=(volume,), init_containers=containers)
     return PodParts(mounts=(mount,), volumes=(volume,), init_containers=_build_bucket_containers(placed))
@@ -103,6 +103,6 @@ def build_secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
     }
 
 
-def _key_directory(placed: PlacedJob) -> str:
+def _get_key_directory(placed: PlacedJob) -> str:
     """Return the directory of the key pair on the job's volume. The directory exists only while the job runs."""
     return f"{find_writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.name}"

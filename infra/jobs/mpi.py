@@ -66,7 +66,7 @@ def build_launcher_variables(
 
 def build_rank_variables(implementation: MpiImplementation, pool: PoolDescription) -> Mapping[str, str]:
     """Return additional environment variables for the ranks, which the launcher must forward by name."""
-    common, transport = rank_environment.rank_variables(pool), pool.transport
+    common, transport = rank_environment.build_variables(pool), pool.transport
     match implementation:
         case "OpenMPI":  # Open MPI forwards its own variables
             return {**common, **(_UCX_WITHOUT_TCP if transport == "infiniband" else {})}

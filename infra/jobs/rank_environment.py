@@ -35,7 +35,7 @@ _SOCKETS: Final[Mapping[str, str]] = {
 }
 
 
-def rank_variables(pool: PoolDescription) -> dict[str, str]:
+def build_variables(pool: PoolDescription) -> dict[str, str]:
     """Return the variables of ranks on this pool. Users may override each of them in `env`."""
     return {**_SOCKETS, **_build_nccl_variables(pool), **CACHES}
 

@@ -67,7 +67,7 @@ def build_smoke_job(
     )
 
 
-def compute_expected(
+def compute_expected_results(
     job: Job,
     cluster: ClusterDescription,
     transport: Transport | None = None,
@@ -107,7 +107,7 @@ def build_nccl_job(job: Job, cluster: ClusterDescription) -> Job:
     return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": dict(NCCL_LOG)})
 
 
-def compute_nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:
+def compute_expected_nccl_results(job: Job, cluster: ClusterDescription) -> NcclExpected:
     """Return the results that NCCL must reach on this job's pool."""
     placed = place_job(job, cluster)
     pool, ranks = placed.pool, job.workers * placed.size.slots

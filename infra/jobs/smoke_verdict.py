@@ -64,7 +64,7 @@ def build_check(name: str, failures: Sequence[str], detail: str) -> Check:
     return Check(name, FAILED, "; ".join(failures), tuple(failures)) if failures else Check(name, PASSED, detail)
 
 
-def checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
+def run_checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
     """Return the checks of the level. If no rank reported, report only that failure."""
     rows: dict[str, Callable[[Sequence[Report], Expected], Check]] = {
         "ranks": _check_ranks,
@@ -86,7 +86,7 @@ def checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
 
 def list_failures(reports: Sequence[Report], expected: Expected) -> list[str]:
     """Return one sentence per deviation from the expected results; an empty list if there are no deviations."""
-    return [sentence for check in checks(reports, expected) for sentence in check.failures]
+    return [sentence for check in run_checks(reports, expected) for sentence in check.failures]
 
 
 def _check_ranks(reports: Sequence[Report], expected: Expected) -> Check:

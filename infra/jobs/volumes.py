@@ -62,14 +62,14 @@ def find_mount_path(mount: Mount, namespace: NamespaceDescription) -> str:
 def build_pod_volumes(job: Job, namespace: NamespaceDescription) -> list[dict[str, Any]]:
     """Return the volumes of a pod."""
     claims = dict.fromkeys(_find_claim_name(mount, namespace) for mount in list_mounts(job, namespace))
-    return [{"name": _volume_name(claim), "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    return [{"name": _build_volume_name(claim), "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
 
 
 def build_container_mounts(job: Job, namespace: NamespaceDescription) -> list[dict[str, Any]]:
     """Return the mounts of a container."""
     return [
         {
-            "name": _volume_name(_find_claim_name(mount, namespace)),
+            "name": _build_volume_name(_find_claim_name(mount, namespace)),
             "mountPath": find_mount_path(mount, namespace),
             **({"readOnly": True} if mount.read_only else {}),
         }
@@ -81,7 +81,7 @@ def _find_claim_name(mount: Mount, namespace: NamespaceDescription) -> str:
     return next((volume.claim for volume in namespace.volumes if volume.name == mount.name), mount.name)
 
 
-def _volume_name(claim: str) -> str:
+def _build_volume_name(claim: str) -> str:
     return f"{PROJECT}-{claim}"[:63].rstrip("-.").replace(".", "-")
 
 

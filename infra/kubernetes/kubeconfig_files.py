@@ -44,7 +44,7 @@ class Merged:
     """Name of the current context; empty if no file sets one."""
     entries: Mapping[str, dict[str, Entry]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
 
-    def context(self, name: str | None) -> str:
+    def resolve_context(self, name: str | None) -> str:
         """Return the name of a context, by default of the current one. Raises Unusable if the context does not exist."""
         names = list(self.entries["contexts"])
         if name is not None and name not in names:
@@ -73,7 +73,7 @@ class Merged:
             parts[kind] = name, self.entries[kind][name]
         return parts
 
-    def only(self, context: str) -> dict[str, Any]:
+    def extract_context(self, context: str) -> dict[str, Any]:
         """Return a kubeconfig with only this context and its parts, and with absolute paths. Raises Unusable."""
         parts = self.find_parts(context)
         lists: dict[str, Any] = {kind: [] for kind in _KINDS}

@@ -45,7 +45,7 @@ Check = Callable[[ApiServer], None]
 """Raises Stopped if this program cannot use the API server."""
 
 
-def assume_usable(server: ApiServer) -> None:
+def skip_connection_check(server: ApiServer) -> None:
     """Check nothing. For tests, which have no API server."""
 
 

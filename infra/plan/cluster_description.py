@@ -20,7 +20,7 @@ MINIMUM_SHARE: Final = 0.5
 less."""
 
 
-def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
+def describe_eks_cluster(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
     """Describe an EKS cluster."""
     platform = settings.platform
     markets = {pool.name: pool.capacity.kind for pool in settings.pools}

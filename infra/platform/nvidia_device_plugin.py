@@ -24,7 +24,7 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NvidiaDevicePlugin", name, None, opts)
-        (daemon_set,) = objects.select_by_kind(site.manifests.of(NVIDIA_MANIFEST), "DaemonSet")
+        (daemon_set,) = objects.select_by_kind(site.manifests.get_objects(NVIDIA_MANIFEST), "DaemonSet")
         daemon_set["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
         self._adapt_pod(daemon_set["spec"]["template"]["spec"], site)
         objects.register_object(name, daemon_set, site.options(self))

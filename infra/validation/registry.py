@@ -78,7 +78,7 @@ class Rule:
         return frozenset(signature(self.check).parameters)
 
     @property
-    def order(self) -> tuple[object, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """Sort key: rules about the stack file alone, for all AWS stacks, come first."""
         module, line = self.check.__module__, self.check.__code__.co_firstlineno
         return "facts" in self.parameters, list(Topic).index(self.topic), self.targets != AWS, module, line
@@ -109,7 +109,7 @@ def list_rules() -> tuple[Rule, ...]:
     package = __name__.rpartition(".")[0]
     for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
         import_module(module.name)
-    return tuple(sorted(_RULES, key=lambda each: each.order))
+    return tuple(sorted(_RULES, key=lambda each: each.sort_key))
 
 
 def select_rules(settings: AnyStack) -> Iterator[Rule]:

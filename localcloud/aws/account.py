@@ -66,7 +66,7 @@ def _add_default_user() -> None:
             self.attach_user_policy(ADMINISTRATOR_ACCESS, USER_NAME)
             if not quotas.is_new_account():
                 for service in service_linked_roles.NAMES:
-                    service_linked_roles.create(self, service)
+                    service_linked_roles.create_role(self, service)
 
     models.IAMBackend.__init__ = init_with_default_user  # type: ignore[method-assign]
 

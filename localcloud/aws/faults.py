@@ -53,14 +53,14 @@ class Fault:
 _faults: list[Fault] = []
 
 
-def add(fault: Fault) -> Fault:
+def add_fault(fault: Fault) -> Fault:
     with _lock:
         _faults.append(fault)
     return fault
 
 
 @patching.on_reset
-def clear() -> None:
+def clear_faults() -> None:
     with _lock:
         _faults.clear()
 

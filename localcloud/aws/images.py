@@ -139,7 +139,7 @@ def _list_images() -> Iterator[Image]:
 IMAGES: tuple[Image, ...] = tuple(_list_images())
 
 
-def kubernetes_version(region: str, image_id: str) -> str | None:
+def find_kubernetes_version(region: str, image_id: str) -> str | None:
     """Return the Kubernetes version of an EKS AMI; None for other AMIs."""
     return next((image.kubernetes for image in IMAGES if image.id(region) == image_id), None)
 

@@ -82,7 +82,7 @@ def is_new_account() -> bool:
     return _kind == "new"
 
 
-def quota_value(code: str) -> float:
+def get_quota_value(code: str) -> float:
     """Return the value of a quota in this account."""
     quota = BY_CODE[code]
     return _set.get(code, quota.default if is_new_account() else quota.granted)

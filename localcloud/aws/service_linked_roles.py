@@ -21,22 +21,22 @@ NAMES = {
 SPOT = "spot.amazonaws.com"
 
 
-def role_path(service: str) -> str:
+def build_role_path(service: str) -> str:
     return f"/aws-service-role/{service}/"
 
 
-def exists(iam: Any, service: str) -> bool:
+def role_exists(iam: Any, service: str) -> bool:
     return any(role.name == NAMES[service] for role in iam.roles.values())
 
 
 def ensure_role_exists(account: str, service: str) -> None:
     """Create the role of a service if it does not exist, as AWS does on first use."""
     iam = backend_of("iam", account, "us-east-1")
-    if not exists(iam, service):
-        create(iam, service)
+    if not role_exists(iam, service):
+        create_role(iam, service)
 
 
-def create(iam: Any, service: str) -> None:
+def create_role(iam: Any, service: str) -> None:
     trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    iam.create_role(NAMES[service], document, role_path(service), None, "", [], "3600", None)
+    iam.create_role(NAMES[service], document, build_role_path(service), None, "", [], "3600", None)

@@ -62,7 +62,11 @@ def main() -> int:
         )
     if dead := mending.list_crashed_processes(cloud):
         return _show_error(engine, f"not running: {', '.join(dead)}. Restart with: scripts/cluster local start --home {folder}")
-    if dry_run == "false" and capability.examine().real_nodes and not preflight.examine_aws_stack(raw, offline=True).problems:
+    if (
+        dry_run == "false"
+        and capability.check_machine().real_nodes
+        and not preflight.examine_aws_stack(raw, offline=True).problems
+    ):
         # Otherwise, the registry would build the images only when nodes pull them, which can take longer than the ten minutes
         # that Pulumi waits for pods.
         try:

@@ -63,7 +63,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         if not code:
             program = [
                 str(_find_interpreter(request.info)),
-                str(language_exec.cached_script_path()),
+                str(language_exec.get_cached_script_path()),
                 *self._build_arguments(request),
             ]
             code = self._run_program(program, environment, context)

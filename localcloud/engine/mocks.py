@@ -3,7 +3,7 @@
 with MotoMocks("us-west-2") as mocks:
     pulumi.runtime.set_mocks(mocks, project="gpumpi", stack="test")
     ...run the program...
-mocks.created("aws:ec2/vpc:Vpc")
+mocks.list_created("aws:ec2/vpc:Vpc")
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class MotoMocks(Mocks):
         self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
         self._exit.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
         mock_random.seed(0)
-        _event_loop().set_exception_handler(_report_loop_error)
+        _get_event_loop().set_exception_handler(_report_loop_error)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,7 +96,7 @@ class MotoMocks(Mocks):
             self._closed = True
             self._exit.close()
 
-    def created(self, token: str) -> list[Created]:
+    def list_created(self, token: str) -> list[Created]:
         """Return all resources of a type, in order of registration."""
         return [resource for resource in self.resources if resource.token == token]
 
@@ -137,7 +137,7 @@ class MotoMocks(Mocks):
         self._names[args.typ, args.name] += 1
         seed = f"{args.typ} {args.name} {self._names[args.typ, args.name]}".encode()
         try:
-            id, state = self._objects.make(args.typ, args.name, inputs, seed)
+            id, state = self._objects.record_object(args.typ, args.name, inputs, seed)
         except kubernetes_mocks.ObjectRefused as error:
             raise MockFailed(str(error)) from error
         return None if self.preview else id, state
@@ -157,7 +157,7 @@ class MotoMocks(Mocks):
         return state
 
 
-def _event_loop() -> asyncio.AbstractEventLoop:
+def _get_event_loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of this thread, in which Pulumi registers resources.
 
     Create an event loop if the thread has none, for example after `asyncio.run`.
@@ -180,7 +180,7 @@ def _report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 
 def _cancel_tasks() -> None:
-    loop = _event_loop()
+    loop = _get_event_loop()
     while tasks := asyncio.all_tasks(loop):
         for task in tasks:
             task.cancel()

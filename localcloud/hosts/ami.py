@@ -80,7 +80,7 @@ def build_environment_variables(cloud: LocalCloud, region: str, report: Report, 
     }
     return {
         **cloud.process_environment(),
-        "PATH": f"{tools.ensure(PACKER, report).parent}{os.pathsep}{cloud.environment()['PATH']}",
+        "PATH": f"{tools.ensure_tool(PACKER, report).parent}{os.pathsep}{cloud.environment()['PATH']}",
         "PACKER_PLUGIN_PATH": str(ensure_packer_plugins(report)),
         "PACKER_CONFIG_DIR": str(cache / "packer"),
         "CHECKPOINT_DISABLE": "1",
@@ -204,11 +204,11 @@ def _cancel_build(packer: "subprocess.Popen[str]") -> None:
 
 def ensure_packer_plugins(report: Report) -> Path:
     """Return a folder for PACKER_PLUGIN_PATH with the plugin version that the templates require."""
-    plugin = tools.ensure(PACKER_AMAZON, report)
+    plugin = tools.ensure_tool(PACKER_AMAZON, report)
     folder = plugin.parents[1] / "packer"
     with hold_lock(folder):
         if not (folder / PLUGIN).exists():
-            command = [str(tools.ensure(PACKER, report)), "plugins", "install", "--path", str(plugin), PLUGIN]
+            command = [str(tools.ensure_tool(PACKER, report)), "plugins", "install", "--path", str(plugin), PLUGIN]
             own = {"PACKER_PLUGIN_PATH": str(folder), "PACKER_CONFIG_DIR": str(folder), "CHECKPOINT_DISABLE": "1"}
             done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
             if done.returncode:

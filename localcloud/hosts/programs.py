@@ -25,8 +25,8 @@ def prepare_programs(report: Report) -> Programs:
     """Download and build everything that is not cached. Raises BuildError or ImageError."""
     roots.ensure_node_layer(report)
     return Programs(
-        nspawn=debian.ensure(debian.NSPAWN, report) / "systemd-nspawn",
-        dnsmasq=debian.ensure(debian.DNSMASQ, report) / "dnsmasq",
+        nspawn=debian.ensure_package(debian.NSPAWN, report) / "systemd-nspawn",
+        dnsmasq=debian.ensure_package(debian.DNSMASQ, report) / "dnsmasq",
         bare=roots.ensure_bare_root(report),
         node=partial(roots.ensure_node_layer, report),
     )

@@ -59,7 +59,11 @@ class Image:
         """Tags that clients can pull. For an image of this project, the only entry is the tag or tag pattern in the
         image's name."""
         repository, _, tag = self.name.rpartition(":")
-        return (tag,) if self.is_own else tuple(listed for listed in published.image_tags(repository) if fnmatchcase(listed, tag))
+        return (
+            (tag,)
+            if self.is_own
+            else tuple(listed for listed in published.load_image_tags(repository) if fnmatchcase(listed, tag))
+        )
 
     @property
     def slug(self) -> str:

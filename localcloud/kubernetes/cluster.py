@@ -148,7 +148,7 @@ class Cluster:
         path.write_text(format_kubeconfig(self.name, self.control_plane.url, self.pki.certificate.file, file, certificate))
         return path
 
-    def part(self, kind: type[P]) -> P:
+    def get_part(self, kind: type[P]) -> P:
         """Return the cluster's instance of the given part class."""
         return next(part for part in self._parts if isinstance(part, kind))
 
@@ -229,12 +229,12 @@ class Cluster:
             return self._problem
         if not self._thread.is_alive():
             return f"the thread of cluster {self.name} has ended"
-        crash = next((crash for crash in self.supervisor.crashes() if crash.name in SHARED_DAEMONS), None)
+        crash = next((crash for crash in self.supervisor.list_crashes() if crash.name in SHARED_DAEMONS), None)
         return str(crash) if crash is not None else ""
 
     def state(self) -> ClusterState:
         endpoint = self.endpoint if self._phase == "ready" else ""
-        running, crashes = self.supervisor.running(), self.supervisor.crashes()
+        running, crashes = self.supervisor.list_running_servers(), self.supervisor.list_crashes()
         policies = next((part.status for part in self._parts if isinstance(part, NetworkPolicies)), "")
         where = (self.name, self.region, self._phase, endpoint, self.namespace)
         return ClusterState(*where, self._problem, policies, running, crashes, self._repairs)
@@ -276,14 +276,14 @@ class Cluster:
         self._serve_control_api()
         self._parts = [part(self) for part in PARTS]
         for part in self._parts:
-            part.network()
+            part.on_network_created()
         self._update_loopback_proxy()
-        self.control_plane.start([option for part in self._parts for option in part.options()])
+        self.control_plane.start([option for part in self._parts for option in part.list_api_server_flags()])
         if self.namespace:
-            dns.start(self)
+            dns.start_dns(self)
         for part in self._parts:
-            part.ready()
-        self._enter("ready")
+            part.on_api_server_ready()
+        self._enter_phase("ready")
 
     def _make_network(self, namespace: str) -> None:
         self.ledger.add("namespace", namespace)
@@ -349,19 +349,19 @@ class Cluster:
             self.publish()
 
     def _list_crashed_processes(self, *only: str) -> list[str]:
-        names = [crash.name for crash in self.supervisor.crashes() if not only or crash.name in only]
+        names = [crash.name for crash in self.supervisor.list_crashes() if not only or crash.name in only]
         log.info("cluster %s: crashed processes to restart: %s", self.id, ", ".join(names) or "none")
         return names
 
     def _stop_and_remove(self) -> None:
-        self._enter("stopping")
+        self._enter_phase("stopping")
         for part in reversed(self._parts):
             try:
                 part.stop()
             except Exception:
                 log.exception("%s of cluster %s failed to stop", type(part).__name__, self.id)
         try:
-            self.ledger.clean()
+            self.ledger.clean_up()
             for close in reversed(self._closers):
                 close()
             self._remove_folder()
@@ -377,7 +377,7 @@ class Cluster:
                 with attempt, suppress(FileNotFoundError):
                     shutil.rmtree(self.folder)
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter_phase(self, phase: Phase) -> None:
         self._phase = phase
         self.publish()
 

@@ -19,7 +19,7 @@ class ImageRegistry(Part):
         super().__init__(cluster)
         self._registry = Registry(log.info, refuse=self._find_pull_problem)
 
-    def network(self) -> None:
+    def on_network_created(self) -> None:
         if self.cluster.namespace:  # without a namespace, all nodes are simulated and pull no images
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
 

@@ -126,7 +126,7 @@ class Supervisor:
                 member.kill()
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
-    def release(self, name: str) -> None:
+    def stop_supervising(self, name: str) -> None:
         """Stop treating the exit of this process as a crash, and discard its recorded crash, if any."""
         with self._lock:
             self._wanted.discard(name)
@@ -159,11 +159,11 @@ class Supervisor:
             path = self._logs / f"{name}.log"
             raise StartError(f"{name} was not ready within {seconds:.0f} s; the end of {path}:\n{read_tail(path)}") from None
 
-    def running(self) -> list[Server]:
+    def list_running_servers(self) -> list[Server]:
         with self._lock:
             return [server for _, server in self._running.values()]
 
-    def crashes(self) -> list[Crash]:
+    def list_crashes(self) -> list[Crash]:
         """Return the crashes of processes that have not been restarted, in the order in which the processes were first
         started."""
         with self._lock:
@@ -189,7 +189,7 @@ class Supervisor:
 def _list_descendants(server: Server) -> list[psutil.Process]:
     """Return all descendants of a process, or an empty list if the process has exited."""
     try:
-        process = server.process()
+        process = server.find_process()
         return process.children(recursive=True) if process is not None else []
     except psutil.NoSuchProcess:
         return []

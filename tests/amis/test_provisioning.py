@@ -129,7 +129,7 @@ def test_the_validation_fails_if_mpirun_does_not_read_the_hostfile(provisioned_m
     assert other.run_checked("cat", "/etc/gpumpi/hostfile") == "", "the hostfile is as before"
 
 
-def test_validation_is_tested_without_every_step_that_runs_here() -> None:
+def test_every_step_that_runs_locally_has_a_case_in_which_it_is_missing() -> None:
     assert set(LOST) | set(ami.SKIPPED) == set(list_provisioners("ec2"))
 
 

@@ -133,7 +133,7 @@ def test_demo_without_hosts_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(capability, "check_machine", lambda: Capability(("hosts need root",)))
-    assert ec2_demo.Ec2Demo.show(folder=tmp_path, as_json=True) == 1
+    assert ec2_demo.Ec2Demo.run_and_report(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS
     assert steps[0]["detail"] == "EC2 instances exist only as API records: hosts need root"

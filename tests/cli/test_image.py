@@ -330,5 +330,5 @@ def test_a_failing_login_does_not_print_the_password(machine: Machine, ecr_clien
     ],
 )
 def test_only_aws_registries_get_the_callers_password(name: str, region: str | None) -> None:
-    registry = repositories.Ecr.of(name)
+    registry = repositories.Ecr.from_repository(name)
     assert (registry and registry.region) == region

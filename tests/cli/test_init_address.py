@@ -61,7 +61,7 @@ UNDETECTED = [
 ]
 
 
-def test_the_detected_address_is_the_one_that_the_service_reports(checkip_service: Answer) -> None:
+def test_public_address_is_read_from_the_address_service(checkip_service: Answer) -> None:
     checkip_service(b"8.8.8.8\n", 200)
     assert str(caller_address.detect_address()) == ADDRESS
 

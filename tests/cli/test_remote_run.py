@@ -313,7 +313,7 @@ def test_a_folder_sent_with_a_run_is_deleted_with_the_run_record(tmp_path: Path,
         runs.log("one")
 
 
-def test_log_with_bytes_that_are_no_text_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_log_with_non_text_bytes_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     cluster: Any = _Cluster(tmp_path / "shared")
     head_node: Any = _HeadNode()
     runs = remote_runs.Runs(cluster, head_node)

@@ -110,7 +110,7 @@ def test_pages_have_short_lines_and_few_words(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_nested_blocks_are_indented_by_four_spaces(document: str) -> None:
+def test_nested_markdown_blocks_are_indented_by_four_spaces(document: str) -> None:
     """GitHub accepts an indent of two spaces, but Python-Markdown, which renders the site, ends the list there."""
     text = re.sub(r"^```.*?^```$", "", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
     nested = re.findall(r"^ {1,3}(?:[-*] |\d+\. |```).*", text, re.MULTILINE)

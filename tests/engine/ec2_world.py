@@ -200,4 +200,4 @@ def empty_world(ec2_account: Aws) -> Iterator[World]:
     yield World(ec2_account)
     for service, region in (("ec2", REGION), ("autoscaling", REGION), ("logs", REGION), ("s3", "aws")):
         get_backend(service)[ACCOUNT][region].reset()  # type: ignore[call-overload]
-    faults.clear()
+    faults.clear_faults()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from localcloud.images import build, layers, root
-from localcloud.images.archive import layer_paths, write_layout
+from localcloud.images.archive import list_layer_paths, write_layout
 from localcloud.images.catalogue import PYTHON, Image
 from localcloud.images.recipes import Provisioned, Root
 
@@ -157,8 +157,8 @@ ldconfig
 
 def create_base_stub(folder: Path, recipe: str) -> None:
     """Create the stub of a recipe's base image in a folder."""
-    for layer in layer_paths(build.ensure_image(DEBIAN, print)):
-        layers.unpack(layer, folder)
+    for layer in list_layer_paths(build.ensure_image(DEBIAN, print)):
+        layers.apply_layer(layer, folder)
     for path, text in {**SHIMS, **FILES}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

@@ -32,7 +32,7 @@ class Buildah:
         if reason := check_image_support():
             raise Unusable(reason)
         try:
-            self._program = debian.ensure(BUILDAH, print) / "buildah"
+            self._program = debian.ensure_package(BUILDAH, print) / "buildah"
         except BuildError as error:
             raise Unusable(str(error)) from error
         self._folder, self._cache = folder, folder / "ld.so.cache"

@@ -75,7 +75,7 @@ def served_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr(registry, "IMAGES", catalogue)
     monkeypatch.setattr("localcloud.images.catalogue.IMAGES", catalogue)
     monkeypatch.setattr(registry, "REGISTRIES", {"docker.io", "registry.example.com"})
-    monkeypatch.setattr(published, "image_tags", TAGS.get)
+    monkeypatch.setattr(published, "load_image_tags", TAGS.get)
     registry_server = Served()
     yield registry_server
     registry_server.registry.close()
@@ -227,7 +227,7 @@ def test_a_closed_registry_refuses_connections(served_registry: Served) -> None:
 def containerd(served_registry: Served, tmp_path: Path) -> Iterator[list[str]]:
     """Start a separate containerd, configured for the registry as on a node, and return the `ctr` command for it."""
     try:
-        folder = debian.ensure(debian.CONTAINERD, print)
+        folder = debian.ensure_package(debian.CONTAINERD, print)
     except build.BuildError as error:
         pytest.skip(str(error))
     write_registries(tmp_path / "registries", served_registry.url)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import SOURCE, STACK, JobCluster, python_command, write_job_file
+from testkit.job_cluster import SOURCE, STACK, JobCluster, build_python_command, write_job_file
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
-FOREVER = python_command("import signal; print('runs', flush=True); signal.pause()")
+FOREVER = build_python_command("import signal; print('runs', flush=True); signal.pause()")
 NEED_HARDWARE = {
     *("NVIDIA driver, CUDA and EFA versions", "smoke: GPU devices", "smoke: EFA devices", "smoke: CUDA kernel"),
     *("smoke: NCCL", "smoke: NCCL network", "smoke: NCCL bandwidth"),

@@ -12,12 +12,12 @@ from testkit.eks_clusters import Account, Running, find_cgroups
 from testkit.node_groups import (
     NodeGroup,
     build_pod,
+    build_pod_path,
     create_node_group,
     create_pods,
     find_daemon,
     get_name,
     is_ready,
-    pod_path,
     wait_for_phase,
 )
 from testkit.waiting import wait_while
@@ -99,7 +99,7 @@ def test_a_pod_disruption_budget_delays_a_node_drain(lifecycle_cluster: Running,
             wait_while(pool.nodes, lambda nodes: not nodes[0]["spec"].get("unschedulable"))
             assert pool.describe()["status"] == "UPDATING"
             assert is_ready(pool.nodes()[0])
-            assert "deletionTimestamp" not in lifecycle_cluster.api.get(pod_path("guarded"))["metadata"]
+            assert "deletionTimestamp" not in lifecycle_cluster.api.get(build_pod_path("guarded"))["metadata"]
             lifecycle_cluster.api.delete(f"{budgets}/all")
             pool.wait_until_settled("UPDATING")
             assert pool.nodes() == []
@@ -189,7 +189,7 @@ def test_an_update_with_nodes_that_fail_to_join_fails_and_keeps_the_old_node(lif
             (error,) = done["errors"]
             assert error["errorCode"] == "NodeCreationFailure"
             assert REFUSAL in error["errorMessage"]
-            assert lifecycle_cluster.api.get(pod_path("working"))["status"]["phase"] == "Running"
+            assert lifecycle_cluster.api.get(build_pod_path("working"))["status"]["phase"] == "Running"
         assert (group.describe()["status"], group.describe()["launchTemplate"]["version"]) == ("ACTIVE", "1")
         wait_while(lambda: [get_name(each) for each in group.nodes()], lambda names: names != [get_name(node)])
 

@@ -114,9 +114,9 @@ def test_a_row_passes_only_if_all_its_tests_ran_and_passed(
     monkeypatch: pytest.MonkeyPatch, row: Row, outcomes: list[tuple[str, table.Outcome, str]], expected: str
 ) -> None:
     monkeypatch.setattr(table, "NOT_YET", frozenset({("E", "unproven")}))
-    verdict = table.row_verdict(row, make_results(*outcomes).get_tests(row))
+    verdict = table.determine_row_verdict(row, make_results(*outcomes).get_tests(row))
     assert verdict == expected
-    assert table.is_good(verdict) == (expected in ("passed", "needs EFA"))
+    assert table.is_passing(verdict) == (expected in ("passed", "needs EFA"))
 
 
 def test_the_table_lists_every_row_with_result_seconds_and_date() -> None:

@@ -272,10 +272,10 @@ def test_metrics_and_alerts_are_sent_to_the_receivers_with_user_provided_secrets
 def test_a_new_configuration_restarts_alertmanager_but_not_prometheus(stack: Deployment) -> None:
     """Prometheus reloads its configuration files by itself. A new pod would start without the collected metrics."""
 
-    def pod_template(stack: Deployment, name: str) -> Any:
+    def read_pod_template(stack: Deployment, name: str) -> Any:
         return find_object(stack, "Deployment", name)["spec"]["template"]
 
     changed = deploy_platform(make_settings(monitoring=True, remoteWrite="https://metrics.example.com/push"))
-    assert pod_template(changed, "prometheus") == pod_template(stack, "prometheus")
+    assert read_pod_template(changed, "prometheus") == read_pod_template(stack, "prometheus")
     assert "--enable-feature=auto-reload-config" in find_container(stack, "Deployment", "prometheus")["args"]
-    assert "gpumpi.io/configuration" in pod_template(stack, "alertmanager")["metadata"]["annotations"]
+    assert "gpumpi.io/configuration" in read_pod_template(stack, "alertmanager")["metadata"]["annotations"]

@@ -22,7 +22,7 @@ STACKS = [path for path in FILES if not stack_file.uses_existing_cluster(stack_f
 
 
 @contextmanager
-def local_account(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
+def start_local_account(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
     """Start the local AWS in this process and create the stack's prerequisites.
 
     Yield the stack's settings, its facts, and mocks that create its resources in the local AWS.

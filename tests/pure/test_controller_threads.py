@@ -13,7 +13,7 @@ from infra.platform.job_controller.in_pod.following import Following
 from infra.platform.job_controller.in_pod.health import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Guard, Health
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.mirror import Mirror
-from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_main_object, timestamp_at
+from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_main_object, make_timestamp
 from tests.pure.controller_world import NAMESPACES, LocalApi, World, parse_namespace
 
 
@@ -119,7 +119,7 @@ def test_unreadable_log_does_not_block_other_logs() -> None:
         def copy(self) -> "Server":
             return self
 
-        def content(self, path: str, query: Any) -> bytes:
+        def read_content(self, path: str, query: Any) -> bytes:
             if "bad" in path:
                 raise RecursionError
             return b"2026-11-23T12:00:00Z step 1\n"
@@ -229,13 +229,13 @@ def test_new_controller_deletes_workers_left_by_its_predecessor() -> None:
     world, namespace, path = World(), NAMESPACES[0], f"apis/batch/v1/namespaces/{NAMESPACES[0]}/jobs"
     failed = make_main_object("standalone", conditions=[make_condition("Failed", 40)])
     failed["metadata"] |= {"namespace": namespace}
-    workers_set = {"name": "train-worker", "labels": {JOB_LABEL: "train"}, "creationTimestamp": timestamp_at(0)}
+    workers_set = {"name": "train-worker", "labels": {JOB_LABEL: "train"}, "creationTimestamp": make_timestamp(0)}
     world.server.objects[path] = {}
     world.server.add(path, failed)
     world.server.add(f"apis/apps/v1/namespaces/{namespace}/statefulsets", {"metadata": workers_set, "spec": {"replicas": 2}})
     world.server.objects[f"api/v1/namespaces/{namespace}/pods"] = {}
     controlled = Controlled()
-    controlled.look(make_job(failed, []), 41)
+    controlled.run_round(make_job(failed, []), 41)
     assert controlled.record is not None
     world.add_record(namespace, controlled.record)
     world.start()

@@ -55,7 +55,7 @@ class ApiServer:
     def __init__(self, config_maps: Sequence[Object]) -> None:
         self.config_maps, self.writes = config_maps, list[tuple[str, str, Any]]()
 
-    def unready(self) -> list[str]:
+    def list_failing_checks(self) -> list[str]:
         return []
 
     def call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, **_: Any) -> Any:
@@ -212,7 +212,7 @@ def check_write(method: str, path: str, body: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_genuine_record_is_used(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_file_record_is_accepted(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     api = ApiServer([make_config_map(GENUINE, JOB, NAMESPACE, {})])
     monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
     monkeypatch.setattr(pod_streams, "run_command", lambda *_: CompletedProcess([], 0, b"/mnist-launcher-x\n hello\n", b""))
@@ -222,7 +222,7 @@ def test_a_genuine_record_is_used(verb: str, monkeypatch: pytest.MonkeyPatch) ->
     assert [path for method, path, _ in api.writes if method == "DELETE"]
 
 
-def test_an_invalid_record_is_reported_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_file_record_is_reported_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     api = ApiServer([make_config_map({"remover.json": json.dumps(BINDING)}, JOB, NAMESPACE, {})])
     monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
     done = CliRunner().invoke(app, ["cancel", JOB])

@@ -165,7 +165,7 @@ def test_every_way_to_print_escapes_control_characters(text: str) -> None:
     assert_harmless(shown)
 
 
-def test_styles_and_live_screens_of_rich_stay() -> None:
+def test_rich_styles_and_live_screens_are_preserved() -> None:
     def show_live_screen() -> None:
         sys.stdout = output.wrap_stdout(sys.stdout)
         screen = console.make_console()
@@ -294,5 +294,5 @@ def test_only_listed_programs_inherit_the_terminal() -> None:
     "source",
     ["sys.stdout.buffer.write(b'')", "input('?')", "os.write(1, b'')", "open('/dev/tty')", "Console().print()", "sys.__stdout__"],
 )
-def test_architecture_test_recognizes_bypasses(source: str) -> None:
+def test_architecture_test_detects_output_without_the_filter(source: str) -> None:
     assert list(list_bypasses(ast.parse(source)))

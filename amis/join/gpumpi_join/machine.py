@@ -34,7 +34,13 @@ def run_command(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=30, preexec_fn=_limit_output, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                timeout=30,
+                preexec_fn=_limit_process_output,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return subprocess.CompletedProcess(command, 255, "", str(error))
@@ -45,7 +51,7 @@ def run_command(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         return subprocess.CompletedProcess(command, done.returncode, *texts)
 
 
-def _limit_output() -> None:
+def _limit_process_output() -> None:
     """Have the kernel terminate a program that writes more than this to one of its files."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES))
 

@@ -47,7 +47,7 @@ def find_members(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, 
     return members
 
 
-def bucket_writer_role_id(cluster: ClusterFile, member: Member) -> str:
+def find_bucket_writer_role_id(cluster: ClusterFile, member: Member) -> str:
     """Return the ID of the role that allows an instance to write to the bucket."""
     return cluster.master_role_id if member.role == MASTER else cluster.worker_role_id
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumpi_join import machine, ssh_files
-from gpumpi_join.bucket import Bucket, find_contradiction, own_s3_prefix
+from gpumpi_join.bucket import Bucket, build_own_s3_prefix, find_contradiction
 from gpumpi_join.cluster_file import MASTER, ClusterFile
 from gpumpi_join.giving_up import WAITING, complete_lifecycle_action, read_lifecycle_state
 from gpumpi_join.members import Member, find_members
@@ -65,7 +65,7 @@ class Service:
         self.cluster = cluster
         self.clients = clients
         self.instance_id = instance_id
-        self.folder = own_s3_prefix(identity)
+        self.folder = build_own_s3_prefix(identity)
         self.notice = notice
         self.paths = paths
         self.joined = cluster.is_master
@@ -153,11 +153,11 @@ class Service:
             self._obstacle = obstacle
             return
         if read_lifecycle_state(self.clients.autoscaling, self.instance_id) == WAITING:
-            self.finish("CONTINUE")
+            self.complete_launch("CONTINUE")
         self.joined = True
         log.info("joined")
 
-    def finish(self, result: str) -> None:
+    def complete_launch(self, result: str) -> None:
         complete_lifecycle_action(self.clients.autoscaling, self.cluster, self.instance_id, result)
 
     def _find_head_node_obstacle(self) -> str:

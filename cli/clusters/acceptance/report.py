@@ -159,13 +159,13 @@ class Notebook:
     parts: "dict[str, Notebook]" = field(default_factory=dict)
     """Additional rows that the check produced, keyed by name."""
 
-    def part(self, name: str) -> "Notebook":
+    def create_part(self, name: str) -> "Notebook":
         return self.parts.setdefault(name, Notebook())
 
-    def saw(self, source: str, value: object) -> None:
+    def record_evidence(self, source: str, value: object) -> None:
         self.evidence.append(Evidence(source, str(value)))
 
-    def fail(self, sentence: str) -> None:
+    def record_failure(self, sentence: str) -> None:
         self.failures.append(sentence)
 
     def record_missing_hardware(self, sentence: str) -> None:
@@ -225,7 +225,9 @@ def run_checks(
         try:
             check.run(notes)
         except (CommandError, FactsError, Denied) as error:
-            notes.fail((str(error) if isinstance(error, CommandError) else explain_query_error(error)) or type(error).__name__)
+            notes.record_failure(
+                (str(error) if isinstance(error, CommandError) else explain_query_error(error)) or type(error).__name__
+            )
         for outcome in make_rows(check.name, notes, emulated, round(clock() - started, 1)):
             result = outcome.result if isinstance(outcome, Row) else "left out"
             if result in ("failed", "not run"):

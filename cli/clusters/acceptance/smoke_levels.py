@@ -39,18 +39,20 @@ def record_smoke_run(notes: Notebook, document: Mapping[str, Any], source: str, 
     """
     ranks, expected = document.get("reports", ()), document.get("expected", {})
     nodes = ", ".join(sorted({rank["node"] for rank in ranks}))
-    notes.saw(f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}")
+    notes.record_evidence(
+        f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}"
+    )
     for check in document.get("checks", ()):
         absent = explain_absence(pool, check["name"])
         record_check(
             notes, source, check["name"], check["result"], check["detail"], absent=absent, failed=bool(document.get("failures"))
         )
     for sentence in document.get("failures", ()):
-        notes.fail(str(sentence))
+        notes.record_failure(str(sentence))
     if not document.get("ok") and not notes.failures:
-        notes.fail(f"{source} is not ok and gives no reason")
+        notes.record_failure(f"{source} is not ok and gives no reason")
     if not notes.parts:
-        notes.fail(f"{source} has checked nothing")
+        notes.record_failure(f"{source} has checked nothing")
 
 
 def record_nccl_checks(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
@@ -65,8 +67,8 @@ def record_check(notes: Notebook, source: str, name: str, result: str, detail: s
     """Record one check. `absent`: why the tested feature may be absent from this hardware. `failed`: whether any check
     failed.
     """
-    part, detail = notes.part(f"smoke: {name}"), detail or result
-    part.saw(f"{source}: {name}", f"{result}: {detail}")
+    part, detail = notes.create_part(f"smoke: {name}"), detail or result
+    part.record_evidence(f"{source}: {name}", f"{result}: {detail}")
     if result == NOT_HERE:
         part.left_out = absent
         part.record_missing_hardware(detail)
@@ -75,7 +77,7 @@ def record_check(notes: Notebook, source: str, name: str, result: str, detail: s
     elif result == NOT_RUN:
         part.left_out = detail
     elif result != PASSED:
-        part.fail(detail if result == FAILED else f"{result}: {detail}")
+        part.record_failure(detail if result == FAILED else f"{result}: {detail}")
 
 
 def explain_absence(pool: PoolDescription, check: str) -> str:

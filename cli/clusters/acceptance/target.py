@@ -179,16 +179,16 @@ class Target(Protocol):
     cluster: str
     region: str
 
-    def foreign(self) -> list[str]:
+    def list_foreign_jobs(self) -> list[str]:
         """Return descriptions of jobs and processes that use the cluster and that acceptance did not start."""
 
-    def emulated(self) -> Mapping[str, str]:
+    def read_device_declarations(self) -> Mapping[str, str]:
         """Return the nodes' declarations about emulated devices."""
 
     def plan(self) -> Plan:
         """Return the rows in order, and their cost. Raises CommandError."""
 
-    def clean(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         """Delete everything that the run created, and restore the number of nodes. Return an error message for each
         leftover.
         """

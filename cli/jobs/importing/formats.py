@@ -13,7 +13,7 @@ from infra.config.secrets import is_secret_key
 from infra.jobs.images import is_short_image_name
 
 READERS: Final = {
-    ("kubeflow.org", "MPIJob"): mpijob.read,
+    ("kubeflow.org", "MPIJob"): mpijob.read_job,
     ("kubeflow.org", "PyTorchJob"): pytorchjob.read,
     ("batch", "Job"): batch_job.read_job,
 }

@@ -71,11 +71,11 @@ class Source:
         """Undo `take`: record that the job file omits the field after all."""
         self._record.used.discard(self.get_field(*keys).path)
 
-    def drop(self, *keys: str | int, why: str) -> None:
+    def note_dropped_field(self, *keys: str | int, why: str) -> None:
         """If the document contains the field, add a note that the job file omits it."""
         self._add_note("dropped", why, keys)
 
-    def change(self, *keys: str | int, to: str) -> None:
+    def note_changed_field(self, *keys: str | int, to: str) -> None:
         """If the document contains the field, add a note that the job file expresses it in another form."""
         self._add_note("changed", to, keys)
 

@@ -51,7 +51,7 @@ class Peers:
         self._read: dict[str, tuple[str, str]] = {}
         """Maps the name of each object that was read to its ETag and content."""
 
-    def publish(self, pod: str, key: str) -> None:
+    def publish_key(self, pod: str, key: str) -> None:
         place = f"jobs/{self._namespace}/{pod}/{OBJECT}"
         self._s3.put_object(Bucket=self._bucket, Key=place, Body=key.encode(), ContentType="text/plain")
 
@@ -122,7 +122,7 @@ def generate_and_upload_key(peers: Peers, folder: Path, pod: str) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            peers.publish(pod, read_public_key(folder))
+            peers.publish_key(pod, read_public_key(folder))
             return
         except _list_aws_errors() as error:
             if time.monotonic() > end:
@@ -148,7 +148,7 @@ def keep_keys_updated(peers: Peers, folder: Path, pod: str) -> None:
                 )
                 changed = time.monotonic() if any(both) else changed
             if time.monotonic() - published > AGAIN_SECONDS:
-                peers.publish(pod, read_public_key(folder))
+                peers.publish_key(pod, read_public_key(folder))
                 published = time.monotonic()
         except _list_aws_errors() as error:  # keep the keys that were read before
             print(f"cannot read the bucket: {error}", file=sys.stderr, flush=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from infra.jobs.smoke_verdict import Expected, checks
+    from infra.jobs.smoke_verdict import Expected, run_checks
 
     CUDA_PROGRAM = ""
 
@@ -191,7 +191,7 @@ def _print_verdict(reports: list[dict[str, Any]] | None, expected: Expected) -> 
         return _silence_output(0)
     for report in reports:
         print(json.dumps(report))
-    results = checks(reports, expected)
+    results = run_checks(reports, expected)
     for check in results:
         for line in [f"FAILED: {sentence}" for sentence in check.failures] or [f"{check.result}: {check.name}: {check.detail}"]:
             print("smoke:", line)

@@ -71,7 +71,7 @@ class TorchrunLauncher(Launcher):
 def _build_worker_container(placed: PlacedJob) -> UserContainer:
     job = placed.job
     environment = {
-        **rank_environment.rank_variables(placed.pool),
+        **rank_environment.build_variables(placed.pool),
         "GLOO_SOCKET_IFNAME": rank_environment.INTERFACE,
         # Data loaders fork, which fails with ENOMEM while libfabric holds huge pages: fi_efa(7).
         **({"FI_EFA_USE_HUGE_PAGE": "0"} if placed.pool.nccl_transport == "efa" else {}),

@@ -87,7 +87,7 @@ def list_metadata_paths(instance: Any) -> dict[str, str]:
 
 
 @control_actions.action("POST", "instances/{name}/interruption")
-def interrupt(_: Any, name: str) -> dict[str, str]:
+def send_interruption_notice(_: Any, name: str) -> dict[str, str]:
     """Send a Spot Instance its interruption notice. EC2 terminates the instance two minutes later."""
     instance = _find_running_spot_instance(name)
     notices = _get_or_create_notices(instance)
@@ -111,7 +111,7 @@ def recommend_rebalance(_: Any, name: str) -> dict[str, str]:
 
 
 @control_actions.action("POST", "instances/{name}/retirement")
-def retire(_: Any, name: str) -> dict[str, str]:
+def schedule_retirement(_: Any, name: str) -> dict[str, str]:
     """Schedule the retirement of an instance."""
     notices = _get_or_create_notices(_find_running_instance(name))
     if notices.event is None:
@@ -148,7 +148,7 @@ def _terminate_instance(instance: Any, reason: Any = None) -> None:
 def describe_instance_status(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("InstanceIds")
     matching = filters.filter_items(
-        instance_calls.find(backend, ids) if ids else instance_calls.list_instances(backend),
+        instance_calls.find_instances(backend, ids) if ids else instance_calls.list_instances(backend),
         call.params.get("Filters"),
         _FILTERS,
         lambda item: {},
@@ -156,7 +156,7 @@ def describe_instance_status(call: Call) -> dict[str, Any]:
     stop_dry_run(call)
     everything = call.params.get("IncludeAllInstances")
     listed = [instance for instance in matching if instance.state == "running" or (everything and instance.is_live)]
-    shown, token = filters.page(listed, call.params)
+    shown, token = filters.select_page(listed, call.params)
     return {"InstanceStatuses": [_describe_status(instance) for instance in shown], **token}
 
 

@@ -75,7 +75,7 @@ def can_resolve_private_names(origin: Origin) -> bool:
     return bool(origin.vpc.enable_dns_support and origin.vpc.enable_dns_hostnames)
 
 
-def source_address(origin: Origin) -> str | None:
+def find_source_address(origin: Origin) -> str | None:
     """Return the public source address of the instance's connections; None without a route to the internet."""
     route = _find_default_route(origin.ec2, origin.subnet)
     if route is None:

@@ -11,7 +11,7 @@ from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, EC2_RESOURCE_TO_PREFIX, get_p
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import capacity_reservations, placement_groups, refusals
-from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_invalid_value_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -81,7 +81,7 @@ def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         if not key:
             raise AwsError("InvalidParameterValue", "Tag key cannot be empty")
         if key.lower().startswith("aws:"):
-            raise invalid_value_error(key, "key", "Tag keys starting with 'aws:' are reserved for internal use")
+            raise build_invalid_value_error(key, "key", "Tag keys starting with 'aws:' are reserved for internal use")
         if len(key) > 128:
             raise AwsError("InvalidParameterValue", f"Tag key exceeds the maximum length of 128 characters: '{key[:20]}...'")
         if len(value) > 256:
@@ -97,9 +97,9 @@ def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 @operation("ec2", "CreateTags")
 def create_tags(call: Call) -> dict[str, Any]:
     if not call.params.get("Resources"):
-        raise refusals.missing_parameter_error("resourceIdSet")
+        raise refusals.build_missing_parameter_error("resourceIdSet")
     if not call.params.get("Tags"):
-        raise refusals.missing_parameter_error("tagSet")
+        raise refusals.build_missing_parameter_error("tagSet")
     check_tags(call.params["Tags"])
     for resource_id in call.params["Resources"]:
         _check_resource_exists(call.backend, resource_id)
@@ -127,7 +127,7 @@ def _check_resource_exists(backend: Any, resource_id: str) -> None:
     if code is None:
         return
     if resource_id not in _list_resource_ids(backend, prefix):
-        raise refusals.not_found_error(code, "ID", resource_id)
+        raise refusals.build_not_found_error(code, "ID", resource_id)
 
 
 def _list_resource_ids(backend: Any, prefix: str) -> Iterable[str]:
@@ -141,9 +141,9 @@ def _list_resource_ids(backend: Any, prefix: str) -> Iterable[str]:
         case "vpce":
             return list(backend.vpc_end_points)
         case "pg":
-            return [group.id for group in placement_groups.all_groups(backend)]
+            return [group.id for group in placement_groups.list_groups(backend)]
         case "cr":
-            return [reservation.id for reservation in capacity_reservations.all_reservations(backend)]
+            return [reservation.id for reservation in capacity_reservations.list_reservations(backend)]
         case "fl":
             return list(backend.flow_logs)
     groups = [group for in_vpc in backend.groups.values() for group in in_vpc.values()]

@@ -33,7 +33,7 @@ def check_service_is_reachable(call: Call) -> None:
     if instance is None or not instance.nics:
         return
     service = _ENDPOINTS.get(call.service, call.service)
-    host = joining.service_host(call.region, service)
+    host = joining.build_service_host(call.region, service)
     if problem := reachability.find_service_problem(reachability.build_origin(ec2, instance), service, host):
         # SDKs do not retry calls that fail with status 400, so the user sees the error at once.
         raise AwsError("UnreachableInLocalCloud", f'Connect timeout on endpoint URL: "https://{host}/". {problem}', 400)

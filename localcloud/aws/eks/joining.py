@@ -148,7 +148,7 @@ def _find_registration_problems(cluster: Cluster, origin: Origin, role_arn: str)
 def _find_readiness_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
     if not cluster.self_managed_addons and "vpc-cni" not in cluster.addons:
         yield "the cluster has no pod network; install the add-on vpc-cni"
-    registry = service_host(cluster.region, "ecr.dkr")
+    registry = build_service_host(cluster.region, "ecr.dkr")
     for problem in (
         *_find_image_pull_problems(cluster, origin, role_arn, registry),
         *_find_layer_download_problems(cluster, origin),
@@ -174,7 +174,7 @@ def _find_layer_download_problems(cluster: Cluster, origin: Origin) -> Iterator[
     # ECR signs the URLs of layers with credentials of its own account, so this request has no principal of the cluster's
     # account.
     request = Request("s3:GetObject", f"arn:aws:s3:::{bucket}/layer")
-    yield from filter(None, [reachability.find_policy_problem(origin, "s3", service_host(cluster.region, "s3"), request)])
+    yield from filter(None, [reachability.find_policy_problem(origin, "s3", build_service_host(cluster.region, "s3"), request)])
 
 
 def _find_cni_credential_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
@@ -206,26 +206,26 @@ def _read_service_account(association: Record) -> tuple[str, str]:
 
 def _find_permission_problem(cluster: Cluster, role_arn: str, action: str, resource: str = "*") -> Iterator[str]:
     """Yield a problem if the role's policies, or its permissions boundary, do not allow the action."""
-    role = next((candidate for candidate in list(_iam_backend(cluster).roles.values()) if candidate.arn == role_arn), None)
+    role = next((candidate for candidate in list(_get_iam_backend(cluster).roles.values()) if candidate.arn == role_arn), None)
     if role is None:
         yield f"{role_arn} does not exist"
         return
-    policies = find_role_policies(_iam_backend(cluster), role)
+    policies = find_role_policies(_get_iam_backend(cluster), role)
     request = Request(action, resource, {"aws:PrincipalAccount": cluster.account}, {"AWS": role_arn})
     limits = (policies.identity, *([policies.boundary] if policies.boundary else []))
     if not all(allows(request, *documents) for documents in limits):
         yield f"{role_arn} may not call {action}; attach {POLICY_WITH[action]}"
 
 
-def _iam_backend(cluster: Cluster) -> Any:
+def _get_iam_backend(cluster: Cluster) -> Any:
     return backend_of("iam", cluster.account, cluster.region)
 
 
 def _find_connection_problem(cluster: Cluster, origin: Origin, service: str) -> Iterator[str]:
-    yield from filter(None, [reachability.find_service_problem(origin, service, service_host(cluster.region, service))])
+    yield from filter(None, [reachability.find_service_problem(origin, service, build_service_host(cluster.region, service))])
 
 
-def service_host(region: str, service: str) -> str:
+def build_service_host(region: str, service: str) -> str:
     """Return the host name of a service: https://docs.aws.amazon.com/general/latest/gr/aws-service-information.html"""
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     names = {
@@ -250,7 +250,7 @@ def _find_api_problem(cluster: Cluster, origin: Origin) -> str:
         return f"{origin.vpc.id} needs DNS support and DNS hostnames to resolve the private endpoint of the Kubernetes API"
     if problem := reachability.find_host_problem(origin, "the public endpoint of the Kubernetes API"):
         return problem
-    address = reachability.source_address(origin)
+    address = reachability.find_source_address(origin)
     cidrs = vpc["publicAccessCidrs"]
     if address is not None and not any(IPv4Address(address) in IPv4Network(cidr) for cidr in cidrs if ":" not in cidr):
         return f"publicAccessCidrs [{', '.join(cidrs)}] do not contain {address}, from which the node calls the Kubernetes API"

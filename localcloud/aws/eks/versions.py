@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 
 from localcloud.aws import images
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import invalid_parameter_error
-from localcloud.aws.eks.state import Record, page
+from localcloud.aws.eks.errors import build_invalid_parameter_error
+from localcloud.aws.eks.state import Record, build_page
 from localcloud.aws.patching import operation
 
 AS_OF = date(2026, 11, 21)
@@ -68,7 +68,7 @@ def find_offered_version(name: str) -> KubernetesVersion:
     """Return the version. Raise EKS's error if EKS does not offer the version for new clusters and updates."""
     version = VERSIONS.get(name)
     if version is None or version.support == "UNSUPPORTED":
-        raise invalid_parameter_error("unsupported Kubernetes version")
+        raise build_invalid_parameter_error("unsupported Kubernetes version")
     return version
 
 
@@ -103,7 +103,7 @@ def describe_cluster_versions(call: Call) -> Record:
     params = call.params
     unknown = [name for name in params.get("clusterVersions", []) if name not in VERSIONS]
     if unknown:
-        raise invalid_parameter_error(f"Invalid cluster version(s): {', '.join(unknown)}")
+        raise build_invalid_parameter_error(f"Invalid cluster version(s): {', '.join(unknown)}")
     support_status = params.get("versionStatus") or (params.get("status") or "").upper().replace("-", "_")
     chosen = [
         version
@@ -115,4 +115,4 @@ def describe_cluster_versions(call: Call) -> Record:
         and (params.get("includeAll") or params.get("clusterVersions") or support_status or version.support != "UNSUPPORTED")
         and params.get("clusterType", "eks") == "eks"
     ]
-    return page(call, "clusterVersions", [_describe(version) for version in chosen])
+    return build_page(call, "clusterVersions", [_describe(version) for version in chosen])

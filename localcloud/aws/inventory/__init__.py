@@ -36,7 +36,7 @@ _accepted: dict[tuple[str, str, str], State] = {}
 """Maps a service, account and region to the state when `accept` was called."""
 
 
-def leftovers() -> list[Leftover]:
+def list_leftovers() -> list[Leftover]:
     """Return every resource that a client created and did not delete. In a fresh account, there are none."""
     return [
         _build_leftover(service, account, region, *item)

@@ -35,7 +35,7 @@ def find_arns(call: Call, action: str) -> tuple[str | None, ...]:
     """Return the ARNs of the resources in a call: None for an unknown ARN, `*` if the action has no resource types."""
     if action == "ec2:RunInstances":
         return find_launch_arns(call, merge_launch_data(call, call.params))
-    types = actions.resource_types().get(action)
+    types = actions.load_resource_types().get(action)
     if types is None:
         return (None,)
     if not types:
@@ -124,7 +124,7 @@ def merge_launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
 def find_launch_arns(call: Call, data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ARNs on which ec2:RunInstances acts, given launch data merged with its template."""
     launch_arns: list[str] = []
-    for name in actions.resource_types()["ec2:RunInstances"]:
+    for name in actions.load_resource_types()["ec2:RunInstances"]:
         kind, always = name.removesuffix("+"), name.endswith("+")
         arns = sorted(set(find_ec2_arns(call, data, kind)))
         launch_arns.extend(arns or ([_build_ec2_arn(call, kind, "*")] if always or kind == "volume" else []))

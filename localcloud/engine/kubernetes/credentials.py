@@ -46,7 +46,7 @@ class Credentials:
         self._access = access
         self._environment = environment
 
-    def header(self) -> str | None:
+    def build_header(self) -> str | None:
         """Return the Authorization header, or None if only a client certificate is used."""
         if self._access.basic:
             return "Basic " + base64.b64encode(":".join(self._access.basic).encode()).decode()

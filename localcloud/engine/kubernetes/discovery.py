@@ -68,13 +68,13 @@ class KindPaths:
     plural: str
     namespaced: bool
 
-    def collection_path(self, namespace: str) -> str:
+    def build_collection_path(self, namespace: str) -> str:
         if self.namespaced and namespace:
             return f"{self.root}/namespaces/{namespace}/{self.plural}"
         return f"{self.root}/{self.plural}"
 
-    def object(self, namespace: str, name: str) -> str:
-        return f"{self.collection_path(namespace)}/{name}"
+    def build_object_path(self, namespace: str, name: str) -> str:
+        return f"{self.build_collection_path(namespace)}/{name}"
 
 
 class Discovery:

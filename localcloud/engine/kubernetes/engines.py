@@ -71,7 +71,7 @@ class EngineLogs:
                 gone, _ = self._stubs.popitem(last=False)
                 self._addresses.pop(gone, None)
 
-    def of(self, peer: str, urn: str) -> "ResourceLog":
+    def open_resource_log(self, peer: str, urn: str) -> "ResourceLog":
         with self._lock:
             return ResourceLog(self._stubs.get(peer), urn)
 

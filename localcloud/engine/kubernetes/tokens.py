@@ -28,7 +28,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> "Kind":
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> "Kind":
         group, _, version = str(manifest.get("apiVersion", "")).rpartition("/")
         return cls(group, version, str(manifest.get("kind", "")))
 

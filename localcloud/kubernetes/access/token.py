@@ -89,7 +89,7 @@ class IdentityRequest:
         )
         query = "&".join(f"{name}={value}" for name, value in pairs)
         request = "\n".join(("GET", "/", query, headers, ";".join(names), _EMPTY_BODY))
-        return signatures.sign(secret_key, self._scope, self.parameters["x-amz-date"], request)
+        return signatures.compute_signature(secret_key, self._scope, self.parameters["x-amz-date"], request)
 
 
 def parse(token: str) -> IdentityRequest:

@@ -37,7 +37,7 @@ def main() -> int:
     while not ending.is_set():
         try:
             loop.run_once()
-            alive.note()
+            alive.record_activity()
         except Exception as error:  # the error may be transient, such as a restart of the API server or expired credentials
             log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, AwsRefused, kube.ApiError)))
         ending.wait(options.scan_interval)
@@ -50,7 +50,7 @@ class Alive:
     def __init__(self) -> None:
         self._last = time.monotonic()
 
-    def note(self) -> None:
+    def record_activity(self) -> None:
         self._last = time.monotonic()
 
     def serve(self, port: int) -> None:

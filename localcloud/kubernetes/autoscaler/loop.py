@@ -122,7 +122,7 @@ class Loop:
                 self._grown.pop(group.name, None)
                 continue
             is_late = view.now - since > self._options.max_node_provision_time
-            failure = self._cloud.failure(group, since) if group.desired > len(group.instances) else ""
+            failure = self._cloud.find_launch_failure(group, since) if group.desired > len(group.instances) else ""
             if failure:
                 self._pause(view, group, f"the last launch of an instance failed: {failure}")
                 self._lower_desired_size(group, max(group.minimum, len(group.instances)))
@@ -191,7 +191,7 @@ class Loop:
         """Taint the nodes, then evict their pods. Keep a node if a new pod was scheduled on it before it was
         tainted."""
         for verdict in verdicts:
-            self._kube.taint(verdict.node.name, scale_down.deletion_taint(now))
+            self._kube.taint(verdict.node.name, scale_down.build_deletion_taint(now))
         current = self._kube.pods() if verdicts else []
         for verdict in verdicts:
             name = verdict.node.name

@@ -83,10 +83,10 @@ def parse_instance(
         zone=described["Placement"]["AvailabilityZone"],
         zone_id=zone_id,
         image=described["ImageId"],
-        version=images.kubernetes_version(region, described["ImageId"]),
+        version=images.find_kubernetes_version(region, described["ImageId"]),
         type=InstanceType.from_ec2(instance_type),
         efa_interfaces=sum(interface.get("InterfaceType") in EFA_INTERFACES for interface in interfaces),
-        maximum_pods=maximum_pods(instance_type),
+        maximum_pods=compute_maximum_pods(instance_type),
         user_data=user_data.parse_user_data(encoded_user_data),
     )
 
@@ -95,7 +95,7 @@ def get_tags(described: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
 
 
-def maximum_pods(instance_type: Mapping[str, Any]) -> int:
+def compute_maximum_pods(instance_type: Mapping[str, Any]) -> int:
     """Return max-pods as EKS calculates it for the VPC CNI plugin, up to EKS's recommended maximum.
 
     https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html#determine-max-pods

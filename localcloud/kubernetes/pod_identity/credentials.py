@@ -60,7 +60,11 @@ def assume_pod_role(account: str, region: str, cluster: str, pod: Pod) -> dict[s
     if node is not None and (problem := joining.find_credentials_problem(eks_cluster, node)):
         raise CredentialsRefused(500, "InternalServerException", problem)
     tags = {} if record.get("disableSessionTags") else _build_session_tags(eks_cluster, pod)
-    role, name, subnets = record["roleArn"], _session_name(cluster, pod), eks_cluster.record["resourcesVpcConfig"]["subnetIds"]
+    role, name, subnets = (
+        record["roleArn"],
+        _build_session_name(cluster, pod),
+        eks_cluster.record["resourcesVpcConfig"]["subnetIds"],
+    )
     # AWS does not document aws:SourceArn for Pod Identity, so a condition on it never holds.
     source = {"aws:sourceaccount": account}
     try:
@@ -105,7 +109,7 @@ def _build_session_tags(cluster: Cluster, pod: Pod) -> dict[str, str]:
     }
 
 
-def _session_name(cluster: str, pod: Pod) -> str:
+def _build_session_name(cluster: str, pod: Pod) -> str:
     """Return a session name of at most 64 characters."""
     return f"eks-{cluster[:12]}-{pod.name[:10]}-{uuid.uuid4()}"[:64]
 

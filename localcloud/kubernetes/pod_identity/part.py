@@ -30,7 +30,7 @@ class PodIdentity(Part):
     _stop_webhook: Callable[[], None] | None = None
     _stop_agent: Callable[[], None] | None = None
 
-    def network(self) -> None:
+    def on_network_created(self) -> None:
         listener = self.cluster.listen(WEBHOOK_ADDRESS, WEBHOOK_PORT)
         address, port = listener.getsockname()
         certificate = self.cluster.pki.issue(NAME, addresses=(address,))
@@ -39,7 +39,7 @@ class PodIdentity(Part):
         self._url = f"https://{address}:{port}{servers.MUTATE_PATH}"
         self._stop_webhook = servers.serve_webhook(listener, context, self._mutate_pod)
 
-    def ready(self) -> None:
+    def on_api_server_ready(self) -> None:
         authority = self.cluster.pki.certificate.file.read_bytes()
         self.cluster.api.apply(build_webhook_config(self._url, authority))
 

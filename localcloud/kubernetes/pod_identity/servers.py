@@ -30,7 +30,7 @@ class _Handler(Guarded):
 
     timeout = _TIMEOUT_SECONDS
 
-    def answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
+    def send_answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -55,7 +55,7 @@ def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Muta
                 text = json.dumps(operations).encode()
                 response |= {"patchType": "JSONPatch", "patch": base64.b64encode(text).decode()}
             answer = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
-            self.answer(200, json.dumps(answer).encode())
+            self.send_answer(200, json.dumps(answer).encode())
 
     # Each handler thread does its own TLS handshake, so a silent client cannot block other clients.
     return _start_server(context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False), Handler)
@@ -67,14 +67,14 @@ def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
     class Handler(_Handler):
         def do_GET(self) -> None:
             if self.path != CREDENTIALS_PATH:
-                self.answer(404, b"404 page not found\n", "text/plain")
+                self.send_answer(404, b"404 page not found\n", "text/plain")
                 return
             try:
                 answer = assume(self.headers.get("Authorization", ""))
             except CredentialsRefused as refused:
-                self.answer(refused.status, f"{refused}\n".encode(), "text/plain")
+                self.send_answer(refused.status, f"{refused}\n".encode(), "text/plain")
             else:
-                self.answer(200, json.dumps(answer).encode())
+                self.send_answer(200, json.dumps(answer).encode())
 
     return _start_server(listener, Handler)
 

@@ -45,6 +45,6 @@ def property_names(*each: str) -> frozenset[str]:
     return frozenset(each)
 
 
-def constant(fixed: Any) -> Callable[[World], Any]:
+def make_constant(fixed: Any) -> Callable[[World], Any]:
     """Return a function that returns a constant, for a value that needs no other resource."""
     return lambda world: fixed

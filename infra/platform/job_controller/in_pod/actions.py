@@ -19,7 +19,7 @@ class DeletePod:
     """Grace period in seconds; None for the pod's own grace period."""
 
     @classmethod
-    def of(cls, pod: Object, seconds: int | None) -> "DeletePod":
+    def for_pod(cls, pod: Object, seconds: int | None) -> "DeletePod":
         metadata = pod["metadata"]
         return cls(metadata["namespace"], metadata["name"], metadata["uid"], seconds)
 

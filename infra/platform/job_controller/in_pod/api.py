@@ -91,7 +91,7 @@ class Api:
         answer = self._send_request(method, path, query, body, kind, REQUEST_SECONDS)
         return _decode_response(answer.status, self._read_body(answer))
 
-    def content(self, path: str, query: Mapping[str, str]) -> bytes:
+    def read_content(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return a response that is not JSON, such as a log. Raises ApiError and Unreachable."""
         answer = self._send_request("GET", path, query, None, "", LOG_SECONDS)
         content = self._read_body(answer)
@@ -120,7 +120,7 @@ class Api:
         finally:
             self._drop_connection()
 
-    def upgraded(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
+    def open_upgraded_stream(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
         """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError, Unreachable and
         LeaseLost. The connection cannot be reused."""
         key = base64.b64encode(os.urandom(16)).decode()

@@ -83,8 +83,8 @@ class Controller:
                 jobs += own
                 self._process_namespace(namespace, own, must_prune=must_prune)
         if self._nodes is not None and self._cluster.has_read_nodes:
-            look = partial(self._nodes.look, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
-            self._guard.run("nodes", look)
+            process_nodes = partial(self._nodes.run_round, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
+            self._guard.run("nodes", process_nodes)
         uids = {job.uid for job in jobs}
         self._following.end_round(uids if len(synced) == len(self._cluster.namespaces) else None)
         self._pruned = time.monotonic() if must_prune else self._pruned
@@ -122,8 +122,8 @@ class Controller:
         if before is not None and is_finished(before) and all(worker["to"] for worker in before["workers"]):
             self._following.forget_job(job.uid)
             return
-        log = self._following.look(job, before) if before is not None else None
-        dump = self._stacks.look(job, before, now) if before is not None else None
+        log = self._following.read_job_log(job, before) if before is not None else None
+        dump = self._stacks.dump_hanging_job(job, before, now) if before is not None else None
         after = reconcile.update_record(before, job, now, log, dump)
         alive: Mapping[str, str] = read_leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide_actions(after, job, alive, now)

@@ -32,7 +32,7 @@ class Following:
         self._logs.start()
         return self._logs.heart
 
-    def look(self, job: ManagedJob, record: Record) -> Seen | None:
+    def read_job_log(self, job: ManagedJob, record: Record) -> Seen | None:
         """Return what is known about the job's log. `record` is the stored record."""
         source, pattern = progress.find_log(record, job), progress.read_pattern(job)
         if source is None or pattern is None:

@@ -37,7 +37,7 @@ class IgnoredDocuments:
 
 
 def _report_annotations(jobs: Iterable[ManagedJob]) -> list[Report]:
-    return [_build_report(job.build_reference(), job.ignored) for job in jobs if job.ignored]
+    return [_build_report(job.build_reference(), job.ignored_parts_message) for job in jobs if job.ignored_parts_message]
 
 
 def _report_records(records: Iterable[Object]) -> list[Report]:

@@ -148,7 +148,7 @@ class ManagedJob:
         return {key: document[key] for key, check in POLICY_FIELDS.items() if key in document and check(document[key])}
 
     @property
-    def ignored(self) -> str:
+    def ignored_parts_message(self) -> str:
         """Sentence about the parts of the annotation that the controller ignores because they are invalid; empty if
         there are none. Users can write the annotation."""
         document = self._policy_annotation

@@ -148,5 +148,7 @@ class Logs(threading.Thread):
         query = {"container": source.container, "timestamps": "true", "limitBytes": str(CHUNK_BYTES)}
         if last:
             query["sinceTime"] = moments.format_time(moments.parse_time(last))
-        content = self._api.content(build_resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
+        content = self._api.read_content(
+            build_resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query
+        )
         return content.decode(errors="replace"), len(content) < CHUNK_BYTES

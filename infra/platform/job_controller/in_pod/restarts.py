@@ -130,7 +130,7 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
     """
     if not job.is_mpi_job:
         return []
-    return [DeletePod.of(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
+    return [DeletePod.for_pod(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
 
 
 def _end_hanging_attempt(record: Record, job: ManagedJob) -> list[Action]:
@@ -138,7 +138,9 @@ def _end_hanging_attempt(record: Record, job: ManagedJob) -> list[Action]:
     comes last, because Kubernetes then starts the next launcher. `_end_attempt` deletes the pods of torchrun."""
     if not job.has_launcher:
         return []
-    return [DeletePod.of(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _find_remaining_pods(attempt, job)]
+    return [
+        DeletePod.for_pod(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _find_remaining_pods(attempt, job)
+    ]
 
 
 def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
@@ -170,7 +172,7 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
         for uid in attempt["pods"]
     }
     left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and is_live(pod)]
-    return [DeletePod.of(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
+    return [DeletePod.for_pod(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
@@ -179,4 +181,4 @@ def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
     uids = list_pod_uids(attempt)
     everywhere = any(explain_cut_off_pod(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in uids)
     pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or explain_cut_off_pod(pod, job.nodes))]
-    return [DeletePod.of(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and is_live(pod)]
+    return [DeletePod.for_pod(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and is_live(pod)]

@@ -32,7 +32,7 @@ class Silence:
         self._silent: dict[str, str] = {}
         self._looked = float("-inf")
 
-    def look(self, nodes: Sequence[Object]) -> Mapping[str, str]:
+    def find_silent_nodes(self, nodes: Sequence[Object]) -> Mapping[str, str]:
         """Return the silent nodes, each with the time of its last renewal."""
         now = self._clock()
         if now - self._looked >= LOOK_SECONDS:

@@ -197,7 +197,7 @@ class Stacks:
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "stacks"))
     _running: dict[tuple[str, int], list["Future[str]"]] = field(default_factory=dict)
 
-    def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
+    def dump_hanging_job(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
         """Return the finished dump of a hanging job. The first call starts the dump. `record` is the stored record."""
         attempt = find_attempt_to_dump(record, now)
         for key in [

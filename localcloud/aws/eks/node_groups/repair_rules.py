@@ -69,7 +69,7 @@ def list_due_repairs(
         action, wait = find_repair_rule(config, fault)
         if action is not None and fault.instance not in repairing and now - fault.since >= wait:
             starting.setdefault(fault.instance, Repair(fault.instance, action, fault))
-    room = _max_parallel_repairs(config, len(unhealthy | set(repairing))) - len(repairing)
+    room = _compute_max_parallel_repairs(config, len(unhealthy | set(repairing))) - len(repairing)
     return list(starting.values())[: max(0, room)]
 
 
@@ -92,7 +92,7 @@ def _has_too_many_unhealthy_nodes(config: Mapping[str, Any], size: int, unhealth
     return unhealthy * 100 > int(percent) * size
 
 
-def _max_parallel_repairs(config: Mapping[str, Any], unhealthy: int) -> int:
+def _compute_max_parallel_repairs(config: Mapping[str, Any], unhealthy: int) -> int:
     if "maxParallelNodesRepairedCount" in config:
         return int(config["maxParallelNodesRepairedCount"])
     percent = config.get("maxParallelNodesRepairedPercentage")

@@ -14,8 +14,8 @@ from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specificati
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     build_ec2_arn,
-    client_token,
     find_first,
+    generate_client_token,
     ignore_gone,
     report_partial_creation,
     retry,
@@ -72,7 +72,7 @@ class Instance(Resource):
             ec2.run_instances,
             MinCount=1,
             MaxCount=1,
-            ClientToken=client_token(),
+            ClientToken=generate_client_token(),
             LaunchTemplate={**named, "Version": version},
             TagSpecifications=build_tag_specification("instance", args),
             # The official provider always sends these properties. These values override those of the launch template.

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, describe_resource, update_tags, wait_for_update
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, format_health_issues
 from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, get_program_tags
@@ -80,7 +80,7 @@ class NodeGroup(Resource):
         return frozenset() if both else changed & {"launchTemplate"}
 
     def create(self, aws: Aws, args: Args) -> str:
-        name = physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
+        name = choose_physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
         response = aws.client("eks").create_nodegroup(nodegroupName=name, **build_creation_request(args))
         id = f"{args['clusterName']}:{response['nodegroup']['nodegroupName']}"
         with report_partial_creation(id):
