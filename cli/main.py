@@ -175,7 +175,7 @@ def render_verb_table() -> str:
 def main() -> None:
     # Garbage collection took a quarter of the CPU time of short verbs (docs/measurements/tests.md).
     gc.set_threshold(OBJECTS_PER_COLLECTION)
-    atexit.register(gc.freeze)  # skips garbage collection at exit
+    atexit.register(gc.freeze)  # skip garbage collection at exit
     if sys.stdout is not None:
         sys.stdout = output.wrap_stdout(sys.stdout)
     if sys.stderr is not None:

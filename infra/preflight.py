@@ -33,7 +33,8 @@ class Examined(Generic[SettingsType, FactsType]):
     """A stack as far as it could be parsed, with its errors and warnings in the order of the settings table."""
 
     settings: SettingsType | None
-    """None if too little could be parsed. If there are errors, the settings may contain placeholder values."""
+    """Settings; None if too little of the file could be parsed. If there are errors, the settings may contain
+    placeholder values."""
     facts: FactsType | None = None
     problems: tuple[Problem, ...] = ()
     """Errors, which stop `pulumi up`."""

@@ -46,7 +46,7 @@ class EventLog:
 
     file: Path
     changes: dict[str, int] = field(default_factory=dict)
-    """Resource operation, e.g. `create` -> number of resources."""
+    """Maps a resource operation, such as `create`, to a number of resources."""
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     """Error messages shown to the user."""

@@ -75,7 +75,7 @@ class Programs:
         if not able.hosts:
             self.report(str(able))
             return False
-        host_capability.read_host_limit()  # raises BadLimit before anything is built
+        host_capability.read_host_limit()  # this raises BadLimit before anything is built
         try:
             host_programs.prepare_programs(self.report)
         except (BuildError, ImageError) as error:

@@ -49,7 +49,7 @@ eight on a small machine. On such a machine, two namespaces that are slow to ter
 operations."""
 AWS_MODULE = "localcloud.aws"
 EMULATORS = {"aws": ("provider", "localcloud.engine.aws"), "kubernetes": ("kubernetes-provider", "localcloud.engine.kubernetes")}
-"""Provider -> name and module of the server that emulates it."""
+"""Maps a provider to the name and module of the server that emulates it."""
 SERVERS = ("aws", *(server for server, _ in EMULATORS.values()))
 REGION = "us-west-2"
 KEY_FILE = "key.json"
@@ -128,7 +128,7 @@ class LocalCloud:
 
     @property
     def emulators(self) -> dict[str, str]:
-        """Emulated provider -> name of its server. Providers that official plugins replace are left out."""
+        """Map each emulated provider to the name of its server. Providers that official plugins replace are left out."""
         return {name: server for name, (server, _) in EMULATORS.items() if not (self.bin / f"{PLUGIN}{name}").exists()}
 
     def require_running(self) -> None:
@@ -231,7 +231,7 @@ class LocalCloud:
             endpoint_url=url,
             aws_access_key_id=key.access_key_id,
             aws_secret_access_key=key.secret_access_key,
-            config=Config(proxies={}),  # the local AWS is on this machine
+            config=Config(proxies={}),  # use no proxy: the local AWS runs on this machine
         )
 
     @property
@@ -316,7 +316,7 @@ class LocalCloud:
         return True
 
     def _wait_for_removal(self) -> None:
-        """Wait until clusters and hosts have stopped. They stop by themselves after the account has been reset."""
+        """Wait until clusters and hosts have stopped. Clusters and hosts stop by themselves after the account has been reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
             some_left(lambda: [*self.clusters(), *self.hosts()])

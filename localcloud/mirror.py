@@ -17,7 +17,7 @@ MODULES: Final = {
     "kubernetes-sigs/jobset": "sigs.k8s.io/jobset",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
-"""GitHub repository -> Go module that contains its files."""
+"""Maps a GitHub repository to the Go module that contains its files."""
 
 
 def get_mirror_folder() -> Path:

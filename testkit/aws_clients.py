@@ -30,7 +30,7 @@ _SESSION = boto3.Session()
 
 @functools.lru_cache(maxsize=256)
 def client(service: str, region: str = REGION, **options: Any) -> Any:
-    """Return a client. Calls with the same arguments share one, because botocore needs several milliseconds to create it."""
+    """Return a client. Calls with the same arguments share a client, because botocore needs several milliseconds to create it."""
     return _SESSION.client(
         service, region, **({"config": NO_RETRIES} | make_signing_arguments(account.default_access_key()) | options)
     )

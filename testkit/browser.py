@@ -15,7 +15,7 @@ from localcloud.tools.build import Report
 
 PROGRAM: Final = "chromium-headless-shell"
 PACKAGE: Final = debian.Package(PROGRAM, (PROGRAM,), folders=("usr/lib/chromium",))
-"""Debian's package, a download of 64 MB. It is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
+"""Debian's package, a download of 64 MB. The package is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
 OPTIONS: Final = (
     "--no-sandbox",  # Chromium's sandbox cannot run as root, and the pages are our own
     "--disable-gpu",

@@ -28,7 +28,7 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
 )
 USERS = {"root": "system:masters", "stranger": "nobody"}
-"""User name -> group. The token of a user is the user name."""
+"""Maps a user name to the user's group. The token of a user is the user name."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
 """Number of start attempts. An attempt fails if another process takes the free port before the API server does."""

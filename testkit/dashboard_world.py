@@ -95,7 +95,7 @@ def make_record(
 ) -> JobRecord:
     """Return the record of a job.
 
-    `phases` lists the job's phases as (phase, minutes since it began). `steps` lists the progress of the job's
+    `phases` lists the job's phases as (phase, minutes since the phase began). `steps` lists the progress of the job's
     attempts.
     """
     over = is_over(phases)

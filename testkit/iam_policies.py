@@ -29,7 +29,7 @@ def list_allowed_actions(path: Path) -> set[str]:
 
 
 def read_action_sources() -> dict[str, str]:
-    """Return action -> source that shows why a user needs it: a recorded call, code or a document."""
+    """Map each action to the source that shows why a user needs it: a recorded call, code or a document."""
     sources_by_action: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
     return sources_by_action
 

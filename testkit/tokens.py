@@ -15,8 +15,8 @@ for longer than nine."""
 
 
 def add_token(kubeconfig: Path, environment: Mapping[str, str]) -> Path:
-    """Return a copy of the kubeconfig with a token from its credential plugin. If it has no plugin, return the kubeconfig
-    itself. The plugin uses more CPU time than most commands (docs/measurements/tests.md)."""
+    """Return a copy of the kubeconfig with a token from its credential plugin. If the kubeconfig has no plugin,
+    return the kubeconfig itself. The plugin uses more CPU time than most commands (docs/measurements/tests.md)."""
     copy = kubeconfig.with_name(f"{kubeconfig.name}.token")
     if copy.exists() and time.time() - copy.stat().st_mtime < REUSE_SECONDS:
         return copy

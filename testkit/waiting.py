@@ -1,7 +1,7 @@
 """Poll until other processes reach a state. On a timeout, `wait_until` and `wait_while` raise tenacity's RetryError.
 
-The pause between two polls is as long as a poll takes on average. So polls that start a program leave half of a core to
-the processes that they wait for.
+The pause between two polls is as long as a poll takes on average. Therefore polls that start a program leave half of
+a core to the processes for which they wait.
 """
 
 from collections.abc import Callable

@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Run tests in random order, except within a named group: the tests in such a group share a cluster, and the last
-    ones break it. Groups also stay together without xdist, so their fixtures are set up only once.
+    tests break it. Groups also stay together without xdist, so their fixtures are set up only once.
     """
     written = {id(item): place for place, item in enumerate(items)}
     named = {_get_xdist_group(item) for item in items}

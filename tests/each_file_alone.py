@@ -1,8 +1,8 @@
 """`python -m tests.each_file_alone [PATH...]`: run each test file in its own process. Exits with code 1 if a file
 fails.
 
-Skips files that have passed before, so you can interrupt a run and continue it later. A file runs again if it changes,
-or if a module in tests/ or testkit/ that it imports changes. Its result depends on no other test files.
+Skips files that have passed before, so you can interrupt a run and continue it later. A file runs again if it changes, or
+if a module in tests/ or testkit/ that it imports changes. The result of a test file does not depend on other test files.
 
 The parent process imports slow libraries once, before it forks. Each child imports this repository's modules itself.
 """

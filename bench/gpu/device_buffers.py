@@ -320,7 +320,7 @@ def main() -> int:
         pair = Pair(mpi, cuda, chosen.repeats)
         rows = [pair.measure_size(size // 4) for size in chosen.bytes]
         gpus = pair.world.gather(cuda.read_pci_bus_id() if cuda else None)
-    except Exception as error:  # the other rank is waiting for this one, so abort both
+    except Exception as error:  # the other rank is waiting for this rank, so abort both
         print(f"device_buffers: {error}", file=sys.stderr, flush=True)
         mpi.COMM_WORLD.Abort(2)
     if pair.world.rank == 0:

@@ -1,8 +1,8 @@
 """Run this project's GPU programs on one machine with an NVIDIA GPU: `python3 bench/gpu/one_gpu.py --logs FOLDER`.
 
-Two ranks share the first GPU. Each rank has its own host name, so NCCL treats the ranks as two nodes: it does not refuse
+Two ranks share the first GPU. Each rank has its own host name, so NCCL treats the ranks as two nodes: NCCL accepts
 the shared GPU, and the ranks communicate over TCP on the loopback interface. This shows that the programs work on a
-GPU. It does not measure them: the ranks take turns on the GPU, and no EFA, NVLink or GPUDirect takes part.
+GPU. It does not measure them: the ranks take turns on the GPU, and EFA, NVLink and GPUDirect are not involved.
 
 Needs root (for the host names) and only Python's standard library. The checks need, in this order: the driver; Open MPI
 with mpi4py and nccl-tests, as the AMIs and job images have them, and CuPy; PyTorch and Accelerate; JAX with scikit-learn;
@@ -153,12 +153,12 @@ class Checks:
         return self.train_with_interruption("jax-mnist", lambda _: command, r"epoch 2: ", signal.SIGKILL)
 
     def check_hang(self) -> str:
-        """Make a job hang and dump it as the job controller does."""
+        """Make a job hang, and dump its ranks' stacks as the job controller does."""
         program = self.logs / "hang.py"
         program.write_text(HANG)
         ranks = list(self.start("hang", lambda _: ["python3", str(program)], env=RECORDER))
         self.wait_for_line(ranks[1], "waiting", 120)
-        time.sleep(3)  # until rank 0 hangs in the all_reduce
+        time.sleep(3)  # wait until rank 0 hangs in the all_reduce
         dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
         text = self.run_command("hang-dump", dump, 60)
         self.end_processes(signal.SIGKILL)
@@ -246,7 +246,7 @@ class Checks:
 
 
 def wrap_with_host_name(host: str, command: Sequence[str]) -> list[str]:
-    """Return the command with a host name of its own, which resolves to the loopback address: JAX's Gloo needs that."""
+    """Return the command with its own host name, which resolves to the loopback address: JAX's Gloo needs that."""
     hosts = 'file=$(mktemp); echo "127.0.0.1 localhost $1" >"$file"; mount --bind "$file" /etc/hosts; rm "$file"'
     script = f'hostname "$1"; {hosts}; shift; exec "$@"'
     return ["unshare", "--uts", "--mount", "sh", "-e", "-c", script, "sh", host, *command]

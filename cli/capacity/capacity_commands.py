@@ -141,8 +141,8 @@ def reserve(
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Shows the full price, asks, buys, writes the reservation into the stack file and waits for the payment. A Capacity
-    Block cannot be cancelled.
+    """Shows the full price, asks for confirmation, buys the block, writes the reservation into the stack file and
+    waits for the payment. A Capacity Block cannot be cancelled.
     """
     path = stack_file.find_stack_file(stack, config_dir)
     remembered_block = remembered.find_offering(offering_id)

@@ -24,7 +24,7 @@ class Choice:
     nodes: int
     hours: Decimal
     total: Decimal | None
-    """USD for all nodes and hours, without costs that are already paid; None if a price is unknown."""
+    """USD for all nodes and hours, without costs already paid; None if a price is unknown."""
     gpus: int
     """Total number of GPUs of all nodes."""
     start: datetime | None = None
@@ -32,7 +32,7 @@ class Choice:
     id: str = ""
     note: str = ""
     fits: bool = True
-    """Whether the place has room for all nodes."""
+    """Whether there is room for all nodes."""
 
     @property
     def price_per_gpu_hour(self) -> Decimal | None:
@@ -100,5 +100,5 @@ def price_reservation(request: Wanted, region: str, reservation: CapacityReserva
 def price_spot(region: RegionCapacity, zone: str, request: Wanted, hours: Decimal, gpus: int) -> Choice:
     price, score = region.spot_prices.get(zone), region.spot_scores.get(zone)
     total = None if price is None else price * request.nodes * hours
-    note = "may be interrupted" if score is None else f"placement score {score} of 10 (scores for a single type are low)"
+    note = "may be interrupted" if score is None else f"placement score {score} of 10 (scores for a single instance type are low)"
     return Choice("spot", region.region, zone, request.nodes, hours, total, gpus, note=note)

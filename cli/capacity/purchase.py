@@ -47,7 +47,7 @@ class Edit:
         return "\n".join(lines)
 
     def write(self, reservation: str) -> None:
-        """Write the file. Raises CommandError, whose message contains the reservation: it was already paid for."""
+        """Write the file. Raises CommandError, whose message contains the reservation: the reservation is already paid for."""
         try:
             whole_files.write_file(self.path, self.after.replace(PLACEHOLDER, reservation))
         except OSError as error:

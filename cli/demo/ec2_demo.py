@@ -83,7 +83,7 @@ class Ec2Demo(Steps):
 
     def create(self) -> str:
         run = self.run_pulumi("up")
-        return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, now booting"
+        return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, which are now booting"
 
     def wait_for_workers(self) -> str:
         self._run_cluster_command("wait", *self._identity_option, "--json")
@@ -140,7 +140,7 @@ class Ec2Demo(Steps):
         return f"{super().check_second_up_changes_nothing()}, still {FEWER} worker"
 
     def delete_ami(self) -> str:
-        """Delete the AMI. It does not belong to the stack, so `destroy` keeps it, and its snapshots cost money."""
+        """Delete the AMI. The AMI does not belong to the stack, so `destroy` keeps it, and its snapshots cost money."""
         snapshots = ami.remove(self.cloud, self.stack.region, self.image)
         return f"{self.image}, and {', '.join(snapshots)}"
 
@@ -152,7 +152,7 @@ class Ec2Demo(Steps):
 
     @property
     def key(self) -> Path:
-        """SSH key pair of the demo. It is deleted together with the local cloud."""
+        """SSH key pair of the demo. The key pair is deleted together with the local cloud."""
         return self.cloud.folder / "project" / "ssh" / "key"
 
     @property

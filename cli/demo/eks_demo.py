@@ -80,7 +80,7 @@ class EksDemo(Steps):
         return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {names}"
 
     def run_job(self) -> str:
-        """Run ranks over SSH on two nodes. The job itself fails unless each rank runs on the expected node."""
+        """Run ranks on two nodes, started over SSH. The job itself fails unless each rank runs on the expected node."""
         skip_if_no_containers("nodes on this machine do not run containers")
         verdict = self._run_cluster_command("smoke", "--pool", JOB_POOL, "--workers", "2")
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))

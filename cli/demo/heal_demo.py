@@ -45,7 +45,7 @@ class HealDemo(EksDemo):
 
     name = "demo-heal"
     stack_name = "local"
-    title = "A GPU breaks under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated."
+    title = "A GPU fails under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated."
     goes_on = "docs/guides/broken-nodes.md"
 
     node: str = ""

@@ -159,7 +159,7 @@ class Steps(ABC):
         except StepSkipped as reason:
             result.skipped = True
             result.detail = str(reason)
-        except Exception as error:  # show any error in the table, and run the step that stops the cloud
+        except Exception as error:  # show any error in the table, and still run the step that stops the cloud
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
         self.console.print(Text.assemble("  ", format_mark(result), f" {result.seconds} s  "), end="")

@@ -54,7 +54,7 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class BootLog:
-    """Text that a node uploaded: the log of a failed boot, or the reason why the node has not joined yet."""
+    """Text that a node uploaded: the log of a failed boot, or the reason why it has not joined yet."""
 
     instance_id: str
     written: str
@@ -148,8 +148,8 @@ class DeployedEc2Cluster:
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
     def read_notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
-        """Return the notice (address, keys and slots) that a node published under its S3 prefix, where only that node
-        may write; None if the node has not published one yet.
+        """Return what a node published under its S3 prefix (address, keys and slots), where only that node may write;
+        None if it has not published anything yet.
         """
         key = f"{NODES}{self._read_role_id(node)}:{node.id}/notice.json"
         text = self._read_object(key)

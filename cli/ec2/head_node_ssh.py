@@ -24,7 +24,7 @@ PROGRAMS: Final = {
 }
 KEEPALIVE_SECONDS: Final = 15
 CONNECT_SECONDS: Final = 120
-"""Includes the start of the AWS CLI and of its plugin, which can take half a minute on a loaded machine."""
+"""Includes the start of the AWS CLI and its plugin, which can take half a minute on a loaded machine."""
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,9 @@ def select_workdir(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) ->
     """Select the files of a folder to send. Raises CommandError if they cannot be sent."""
     if not cluster.shared:
         fix = "Set storage.efs in the stack, or copy the folder into the AMI"
-        raise CommandError(f"--workdir: {cluster.naming.cluster} has no shared file system for the folder. {fix}.")
+        raise CommandError(
+            f"--workdir: {cluster.naming.cluster} has no shared file system to which the folder could be sent. {fix}."
+        )
     return select_files(folder, limit_mib)
 
 

@@ -42,7 +42,7 @@ def parse_run_id(stream: str) -> str:
 
 
 def read_lines(logs: Any, group: str, stream: str) -> Iterator[str]:
-    """Yield the lines of a log stream. At its end, GetLogEvents returns the token that the request contained."""
+    """Yield the lines of a log stream. At the end of the stream, GetLogEvents returns the token that the request contained."""
     token: dict[str, str] = {}
     while True:
         page = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True, **token)

@@ -44,7 +44,7 @@ class Trial:
     level: Annotated[
         smoke_jobs.Level,
         typer.Option(
-            help="What to check; each level includes the ones before it. `devices`: ranks, device files, a sum, MPI's network. "
+            help="What to check; each level includes the previous ones. `devices`: ranks, device files, a sum, MPI's network. "
             "`cuda`: a kernel runs on every GPU. `nccl`: network, GPUDirect and bandwidth of NCCL."
         ),
     ] = "devices"
@@ -82,7 +82,7 @@ class Outcome:
         return [sentence for check in self.checks for sentence in check.failures]
 
     def add(self, checks: Sequence[Check], state: JobState | None, reported: Sequence[str]) -> None:
-        """Add a job's checks. If the job failed without reporting a failure (`reported`), add a failed check for it."""
+        """Add a job's checks. If the job failed but reported no failed check (`reported`), add a failed check for the job."""
         self.checks += checks
         if state is not None and state.phase != "Succeeded" and not reported:
             self.checks.append(smoke_verdict.build_check("job", [describe_result(state)], ""))

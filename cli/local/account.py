@@ -1,4 +1,4 @@
-"""`local scarce`, `local quota`, `local deny`, `local clock`: set what the local AWS rejects, and its date."""
+"""`local scarce`, `local quota`, `local deny`, `local clock`: set which requests the local AWS rejects, and its date."""
 
 from typing import Annotated, Any
 
@@ -83,7 +83,7 @@ def deny_action(
 
 def advance_clock(
     advance: Annotated[
-        str | None, typer.Option("--advance", help="Put the calendar forward: 30m, 2h, 1d.", show_default=False)
+        str | None, typer.Option("--advance", help="Move the calendar forward by this period: 30m, 2h, 1d.", show_default=False)
     ] = None,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,

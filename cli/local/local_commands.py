@@ -139,7 +139,7 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         if cloud.list_crashed_servers():
             emptied = any(server.name == "aws" for server in cloud.list_crashed_servers())
             print_progress_line(
-                f"{program()} local start restarts the servers that ended{' with an empty account' if emptied else ''}"
+                f"{program()} local start restarts the servers that have stopped{' with an empty account' if emptied else ''}"
             )
         for problem in problems:
             print_progress(f"{problem}; see the log of the aws server for details")

@@ -109,7 +109,7 @@ def _list_resource_needs(
 
 
 def count_existing_nodes(nodes: Nodes, facts: Facts) -> int:
-    """Return how many of the nodes AWS already has."""
+    """Return how many of the nodes already exist in AWS."""
     if not nodes.pool:
         return 1 if facts.existing.pools else 0
     pool = facts.existing.pools.get(nodes.pool)
@@ -128,7 +128,7 @@ def list_service_roles(inventory: Inventory) -> frozenset[str]:
 
 
 def check_limit(limit: Limit, need: Need, account: AccountLimits, region: str) -> Answer:
-    """Compare the need with one quota. If the quota covers the current size but not `maxSize`, only warn.
+    """Compare what the stack needs with one quota. If the quota covers the current size but not `maxSize`, only warn.
 
     The checks of vCPU quotas do the same.
     """

@@ -1,4 +1,4 @@
-"""The result of a check."""
+"""The result of a check of the account."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Check of permissions: may the caller do everything that `up` and `destroy` need?"""
+"""Check of permissions: whether the caller may do everything that `up` and `destroy` need."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""boto3 clients for plan-time reads: short timeouts, retries on throttling, and readable errors."""
+"""boto3 clients for reads at plan time: short timeouts, retries on throttling, and readable errors."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ READ_SECONDS = 20
 ATTEMPTS = 6
 """Maximum number of attempts per call. AWS throttles Describe calls in busy accounts, so adaptive retries back off."""
 PURCHASE_SECONDS = 120
-"""Read timeout of purchases: an answer that is late is better than none."""
+"""Read timeout of purchases: a late answer is better than none."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
 _BAD_CREDENTIALS = {
@@ -67,8 +67,8 @@ class Clients:
     """boto3 clients for one Region: one per service, created on first use."""
 
     def __init__(self, region: str, like: "Clients | None" = None) -> None:
-        """Use the session of `like`, so that credentials are resolved only once. Raises UnknownRegion if the text is no
-        Region name."""
+        """Reuse the session of the clients in `like`, so that credentials are resolved only once. Raises
+        UnknownRegion if the text is not a Region name."""
         if not regions.is_region_name(region):
             raise UnknownRegion(regions.describe_malformed_region(region))
         self.region = region
@@ -129,8 +129,8 @@ class Clients:
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:
-    """Call AWS and return the result. Raises Denied if the caller lacks permission, UnknownRegion if the Region does not
-    exist, and FactsError on other errors."""
+    """Call AWS, and convert its errors into CommandErrors. Raises Denied if the caller lacks permission,
+    UnknownRegion if the Region does not exist, and FactsError on other errors."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,

@@ -52,7 +52,8 @@ class _Queries:
     def start_optional_query(
         self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str = "", field: str = ""
     ) -> "Future[Answer]":
-        """Start a query whose failure leaves the default. `subject` names what it reads, if the query's own does not."""
+        """Start an optional query; if it fails, the field keeps its default. `subject` names what the query reads, if
+        the query's own subject does not."""
         return self._start_query(field, self._run_optional_query, kind, call, default, subject or kind.subject)
 
     def _start_query(self, field: str, run: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
@@ -66,7 +67,7 @@ class _Queries:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Field of `Facts` -> result of its query."""
+        """Maps each field of `Facts` to the result of its query."""
         return {field: value for field, future in self._fields.items() if (value := future.result()) is not None}
 
     @property
@@ -192,7 +193,7 @@ def list_platform_manifests(platform: CommonPlatformSettings) -> tuple[Pinned, .
 
 
 def _query_account(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> None:
-    """Query the parts of the account in this Region that the settings depend on."""
+    """Query the parts of the account in this Region on which the settings depend."""
     partition, mirror = caller.arn.split(":")[1], settings.platform.manifest_mirror
     queries.start_required_query(Query.ZONES, lambda: ec2.list_zones(clients), "zones")
     queries.start_required_query(
@@ -264,7 +265,7 @@ _Mounts = tuple[efs.Admitted, frozenset[str]]
 
 
 class _StorageFacts:
-    """Queries about the file systems of a stack, and what the stack file names for new ones."""
+    """Queries about the file systems of a stack, and about what the stack file names for new ones."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
         storage, naming = settings.storage, Naming(settings.stack)
@@ -291,7 +292,7 @@ class _StorageFacts:
             Query.FILE_SYSTEM, lambda: efs.read_file_system(clients, efs_id) if efs_id else None
         )
         if isinstance(storage.efs, ExistingEfs) and storage.efs.add_ingress_rule:
-            # Required: without the result, `up` would delete the rules that the stack has added to these groups.
+            # This query is required: without its result, `up` would delete the rules that the stack has added to these groups.
             self._mounts = queries.start_required_query(Query.MOUNT_TARGETS, read_mounts)
         else:
             subject = f"security groups of {efs_id}'s mount targets"

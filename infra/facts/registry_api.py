@@ -1,4 +1,4 @@
-"""Anonymous queries to container registries: does an image exist, and what is in its configuration?
+"""Anonymous queries to container registries: whether an image exists, and what its configuration contains.
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Public registries issue tokens to anonymous
 clients: https://distribution.github.io/distribution/spec/auth/token/.

@@ -1,6 +1,7 @@
-"""Limits how many nodes are taken out of service: a wrong rule, or a monitoring failure, must not empty a cluster.
+"""Limits how many nodes are taken out of service: a wrong rule, or a monitoring failure, must not take a whole
+cluster out of service.
 
-The limit is a share of the nodes per sliding window. A node that breaks repeatedly counts once. The limit is at least
+The limit is a share of the nodes per sliding window. A node that breaks repeatedly counts only once. The limit is at least
 one node, even in a small cluster: otherwise a single fault would stop the cluster's jobs for a whole window.
 """
 

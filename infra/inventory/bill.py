@@ -1,4 +1,4 @@
-"""Bill of a planned stack: what each part costs per hour when idle, as configured and at its maximum.
+"""Bill of a planned stack: the hourly cost of each part when idle, as configured and at its maximum.
 
 Without facts, the bill assumes an account without resources. An unknown quantity or price is None, never zero.
 """
@@ -132,8 +132,8 @@ def compute_bill(settings: Settings, facts: Facts | None, prices: Prices) -> Bil
 
 
 def _merge_bills(bills: Sequence[Sequence[Line]]) -> Iterator[Line]:
-    """Yield the lines of the first bill. If the bills of accounts with other zones have another number, the number is
-    unknown."""
+    """Yield the lines of the first bill, which other bills may correct. If the bills for accounts with other zones
+    have a different number, the number is unknown."""
     for versions in zip(*bills, strict=True):
         is_known = all(line.counts == versions[0].counts for line in versions)
         yield versions[0] if is_known else replace(versions[0], counts=None, unknown="the number of zones")

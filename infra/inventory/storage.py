@@ -27,7 +27,7 @@ LUSTRE_TIERS: Final[Mapping[int, Item]] = {
     500: "lustre-500-gb-month",
     1000: "lustre-1000-gb-month",
 }
-"""Throughput in MB/s per TiB -> price item of the capacity."""
+"""Maps the throughput in MB/s per TiB to the price item of the capacity."""
 
 
 def _list_lustre_charges(file_system: Resource) -> tuple[Charge, ...]:

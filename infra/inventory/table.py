@@ -1,4 +1,5 @@
-"""The table of AWS resource types that stacks create. This file has roles, keys, log groups and image repositories."""
+"""The table of AWS resource types that stacks create. This file contains the entries for roles, keys, log groups and
+image repositories."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -49,7 +50,8 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 }
 
 TABLE: Final[Mapping[str, Entry]] = {**network.ENTRIES, **storage.ENTRIES, **ENTRIES, **compute.ENTRIES}
-"""Resource type -> entry. `tests/program/test_every_stack.py` fails if a stack registers a type that is not covered."""
+"""Maps a resource type to its entry. `tests/program/test_every_stack.py` fails if a stack registers a type that is
+not covered."""
 
 KUBERNETES: Final = "kubernetes:"
 """Prefix of the types of Kubernetes objects. They cost nothing and need no AWS permission, and so do Pulumi's providers.

@@ -163,7 +163,7 @@ def build_launch_command(job: Job, namespace: str, slots: int, forwarded: Sequen
 
 def count_ranks(job: Job, slots: int) -> int:
     """Return the total number of ranks: `ranks` if set, otherwise all slots that the job may use. `perSocket` can
-    reduce this number."""
+    reduce the number of ranks."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
 

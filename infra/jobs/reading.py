@@ -43,8 +43,8 @@ def read_job(
     on_warning: OnWarning = ignore_warning,
     edit: Edit = dict,
 ) -> PlacedJob:
-    """Read a job from a file and edit it. The job's namespace is `namespace`, otherwise the namespace in the file,
-    otherwise `usual_namespace`.
+    """Read a job from a file and edit it. The job's namespace is `namespace`, or else the namespace in the file, or
+    else `usual_namespace`.
 
     Raises JobRefused if the job has errors, and OSError if the file cannot be read.
     """
@@ -104,7 +104,7 @@ def read_job_values(path: Path) -> tuple[Mapping[str, object] | None, list[Probl
 
 
 def add_job_name(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with a name: the given name, or `generateName` followed by random characters."""
+    """Return the values with a name: the name from the file or the caller, or `generateName` followed by random characters."""
     start = values.get("generateName")
     if "name" in values or not isinstance(start, str):
         return dict(values)

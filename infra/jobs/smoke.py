@@ -30,7 +30,8 @@ IMAGES: Final[dict[MpiImplementation, str]] = {
 
 def build_program() -> str:
     """Return the source of the program that every rank runs."""
-    ranks = read_source("smoke.py").replace("from __future__ import annotations\n", "")  # allowed only at the top of a file
+    # this import is allowed only at the top of a file
+    ranks = read_source("smoke.py").replace("from __future__ import annotations\n", "")
     return f"{inspect.getsource(smoke_verdict)}\nCUDA_PROGRAM = {read_source('cuda.py')!r}\n{ranks}"
 
 

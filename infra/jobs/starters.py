@@ -60,7 +60,7 @@ def count_prefix_words(command: Sequence[str]) -> int:
 
 
 def find_mpi_starter(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that a command starts with; None if it starts with another program."""
+    """Return the name of the MPI program with which a command starts; None if it is not an MPI program."""
     words = command[count_prefix_words(command) :]
     return name if words and (name := _get_base_name(words[0])) in MPI_STARTERS else None
 
@@ -113,7 +113,7 @@ def find_mpi_starter_in_shell(command: Sequence[str]) -> str | None:
 
 
 def find_any_mpi_starter(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that a command starts with, or that its `sh -c` script runs; None if there is
+    """Return the name of the MPI program with which a command starts, or which its `sh -c` script runs; None if there is
     no such program."""
     return find_mpi_starter(command) or find_mpi_starter_in_shell(command)
 
@@ -127,7 +127,7 @@ def _extract_shell_script(command: Sequence[str]) -> str:
 
 
 def find_torch_starter(command: Sequence[str]) -> Starter | None:
-    """Return the PyTorch starter that a command starts with, or that its `sh -c` script runs; None if there is no such
+    """Return the PyTorch starter with which a command starts, or which its `sh -c` script runs; None if there is no such
     starter."""
     parts = split_command(command)
     return parts[0] if parts else find_torch_starter_in_shell(command)

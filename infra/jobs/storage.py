@@ -1,4 +1,4 @@
-"""What `submit` stores for a job outside of its pods, and what the pods need for it.
+"""What `submit` stores for a job outside of its pods, and what the pods need to access it.
 
 The job's folder is on a volume, or in an archive in the stack's bucket. Logs are copied to a volume, or to CloudWatch.
 """
@@ -24,7 +24,7 @@ _UNPACK_MEMORY_MIB: Final = 256
 
 
 def build_pod_parts(placed: PlacedJob) -> PodParts:
-    """Return what pods with user's commands need for the job's folder and logs."""
+    """Return what pods that run the user's commands need for the job's folder and logs."""
     return _build_unpack_parts(placed) + _build_volume_log_parts(placed) + _build_cloudwatch_log_parts(placed)
 
 

@@ -37,7 +37,7 @@ class ApiConnection:
 
     @property
     def has_credentials(self) -> bool:
-        """True if there is a token or client certificate. Only the API server can tell whether the credential is
+        """True if the user has a token or client certificate. Only the API server can tell whether the credential is
         valid."""
         configuration = self.client.configuration
         return bool(configuration.api_key or configuration.cert_file)
@@ -216,7 +216,7 @@ def _collect_errors() -> Iterator[list[str]]:
     root.handlers[:] = [handler]
     try:
         yield errors
-    except Exception as error:  # the package raises any error for invalid values
+    except Exception as error:  # the package can raise any exception for invalid values
         errors.append(" ".join(str(error).split()) or type(error).__name__)
     finally:
         root.handlers[:] = previous

@@ -19,7 +19,7 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
       system, which the NVIDIA runtime prepares.
 
     No resource waits for the DaemonSet: on a node without a working driver, its pod restarts until the driver works.
-    Such a node must not block an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
+    Such a node must not block an `up`. `status` and the checks before an `up` report nodes that offer no GPUs.
     """
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -119,7 +119,7 @@ def _list_webhooks(manifests: Manifests) -> Iterator[Object]:
 
 
 def _parse_webhook_kind(webhook: Mapping[str, Any]) -> str:
-    """Return the kind that a webhook is for: `vmpijob.kb.io` -> `mpijob`."""
+    """Return the kind to which a webhook applies: `vmpijob.kb.io` -> `mpijob`."""
     name: str = webhook["name"]
     return name.removesuffix(".kb.io")[1:]
 

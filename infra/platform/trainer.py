@@ -1,5 +1,5 @@
 """Kubeflow Trainer, which runs TrainJobs from runtimes such as `torch-distributed`, and JobSet, which runs their pods.
-Pure."""
+Performs no I/O."""
 
 from typing import Final
 

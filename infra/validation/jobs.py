@@ -1,4 +1,4 @@
-"""Rules for a stack's jobs. They are the rules of `scripts/cluster submit`, but run before Pulumi creates anything."""
+"""Rules for a stack's jobs. These are the rules of `scripts/cluster submit`, but they run before Pulumi creates anything."""
 
 from collections.abc import Iterator
 

@@ -43,7 +43,7 @@ def get_counts() -> dict[tuple[str, str], Count]:
 
 
 def count_writes() -> dict[str, int]:
-    """Return `service.Operation` -> number of calls, for operations that are not read-only."""
+    """Return a mapping from `service.Operation` to the number of calls, for operations that are not read-only."""
     return {f"{service}.{name}": count.calls for (service, name), count in get_counts().items() if not is_read(name)}
 
 

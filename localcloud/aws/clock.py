@@ -42,8 +42,8 @@ def on_tick(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
 
 
 def on_tick_first(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
-    """Register a function that is called before the functions of `watch`. Those may launch instances, and launches
-    depend on the states that this function updates."""
+    """Register a function that is called before the functions of `watch`. The functions of `watch` may launch
+    instances, and launches depend on the states that this function updates."""
     _watchers.insert(0, action)
     return action
 

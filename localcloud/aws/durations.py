@@ -89,11 +89,11 @@ CALLS = {
     ("kms", "CreateKey"): "kms-key",
     ("s3", "CreateBucket"): "s3-bucket",
 }
-"""Operation whose response contains no status -> kind of duration. The response itself is delayed."""
+"""Maps an operation whose response contains no status to the kind of duration. The response itself is delayed."""
 
 
 Fail = Callable[[str], None]
-"""Function that takes a reason and sets the state in which AWS leaves a resource after a failed operation."""
+"""Function that takes a reason, and sets the state in which AWS leaves a resource after a failed operation."""
 
 
 @dataclass(eq=False)
@@ -148,7 +148,7 @@ now: Callable[[], float] = time.monotonic
 """Clock function. Tests replace it."""
 _factor = 0.0
 _only: frozenset[str] = frozenset()
-"""Kinds of durations that the factor applies to; empty means all."""
+"""Kinds of durations to which the factor applies; empty means all."""
 _pending: list[_Transition] = []
 _lock = threading.RLock()
 _before: list[Callable[[], None]] = []
@@ -239,7 +239,8 @@ def add_pre_transition_hook(action: Callable[[], None]) -> None:
 def complete_due_transitions() -> None:
     """Complete all due transitions, in the order in which they became due. Raises nothing.
 
-    The gateway calls this before every request. That request must not fail because of another client's operation.
+    The gateway calls this before every request. The request that triggers this must not fail because of another
+    client's operation.
     """
     with _lock:
         for action in _before:

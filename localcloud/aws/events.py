@@ -60,11 +60,11 @@ Key = tuple[Kind, str, str, str]
 _realizers: list[Realizer] = []
 _queries: list[Query] = []
 _failures: dict[Key, str] = {}
-"""Resource -> reason why a realizer failed to handle one of its events. Entries stay until the resource is deleted."""
+"""Maps a resource to the reason why a realizer failed to handle one of its events. Entries stay until the resource is deleted."""
 
 
 def register_realizer(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
-    """Register a realizer, which is called with each event, in order. Call the returned function to unregister it.
+    """Register a realizer, which is called with each event, in order. Call the function that this returns to unregister.
 
     The call happens during the request that caused the event, so do long-running work in the realizer's own thread.
     Resources stay in states like CREATING or DELETING until `query` reports that the realizer is done.

@@ -145,7 +145,7 @@ def _answer_call(call: Call) -> Response:
         return refused.response
     except AwsError as error:
         return _serialize_response(call, error, error.status or _choose_error_status(call, error))
-    except HTTPException as error:  # moto's older exceptions carry their own body
+    except HTTPException as error:  # older exceptions of moto contain their own response body
         return int(error.code or 400), dict(error.get_headers() or []), error.get_body() or ""
     except Exception as error:
         if _is_moto_exception(error):
@@ -157,7 +157,7 @@ def _answer_call(call: Call) -> Response:
 def _answer_unknown_request(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
     """Return moto's response to a request that botocore cannot parse, or an error if moto does not support it.
 
-    Examples are presigned forms and requests to the instance metadata service.
+    Examples are presigned forms, and requests to the instance metadata service.
     """
     if not identity.is_signature_valid(request):
         return 403, {"content-type": "text/plain", "x-amzn-errortype": "MissingAuthenticationTokenException"}, UNSIGNED

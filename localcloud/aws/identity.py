@@ -19,8 +19,8 @@ _OTHER_CREDENTIALS = {
     ("sts", "AssumeRoleWithSAML"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
     ("sts", "AssumeRoleWithWebIdentity"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
 }
-"""Operation that AWS serves unsigned because the request contains other credentials -> code, message and status of the
-error."""
+"""Maps each operation that AWS serves unsigned because the request contains other credentials, to the code, message and
+status of the error."""
 
 
 def authenticate(call: Call) -> None:
@@ -182,12 +182,12 @@ def set_session_tags(session: Any, tags: Mapping[str, str]) -> None:
 
 
 def set_session_subnets(session: Any, subnets: Sequence[str]) -> None:
-    """Record the IDs of the subnets that the session's calls come from."""
+    """Record the IDs of the subnets from which the session's calls come."""
     session.local_cloud_subnets = tuple(subnets)
 
 
 def read_session_subnets(session: Any) -> tuple[str, ...]:
-    """Return the IDs of the subnets that the session's calls come from; empty if unknown."""
+    """Return the IDs of the subnets from which the session's calls come; empty if unknown."""
     return tuple(getattr(session, "local_cloud_subnets", ()))
 
 
@@ -208,7 +208,7 @@ def _build_unknown_key_error(call: Call) -> AwsError:
 
 
 def _build_wrong_signature_error(call: Call) -> AwsError:
-    """Return AWS's error for a wrong signature. The sources are those of `_build_unknown_key_error`."""
+    """Return AWS's error for a wrong signature. The sources are the same as those of `_build_unknown_key_error`."""
     protocol = call.service_model.protocol
     text = "The request signature we calculated does not match the signature you provided."
     if protocol == "ec2":

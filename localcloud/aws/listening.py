@@ -1,4 +1,4 @@
-"""Addresses that this process listens on. Clients sign their requests for these hosts."""
+"""Addresses on which this process listens. Clients sign their requests for these hosts."""
 
 import socket
 from collections.abc import Callable

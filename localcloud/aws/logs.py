@@ -17,7 +17,7 @@ BATCH_BYTES, BATCH_EVENTS, EVENT_OVERHEAD, BATCH_HOURS = 1_048_576, 10_000, 26, 
 """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 _NAME = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}")
 LATE: Final = timedelta(minutes=10)
-"""Time in which a service may still deliver the logs of a deleted resource. An estimate."""
+"""How long a service may still deliver the logs of a deleted resource (an estimate)."""
 
 
 def extend_moto() -> None:
@@ -94,8 +94,8 @@ def _delete_log_group(call: Call) -> dict[str, Any]:
 
 
 def start_late_delivery(backend: Any, name: str) -> None:
-    """Let a service write to a log group after the service's resource was deleted. If the group is deleted before, the
-    service recreates it, without retention, key and tags."""
+    """Let a service write to a log group after the service's resource was deleted. If the log group is deleted before
+    the end of this period, the service recreates it, without retention, key and tags."""
     if name in backend.groups:
         get_state(backend, _Late).until[name] = clock.now() + LATE
     else:
@@ -105,7 +105,7 @@ def start_late_delivery(backend: Any, name: str) -> None:
 @dataclass
 class _Late:
     until: dict[str, datetime] = field(default_factory=dict)
-    """Name of each log group to which a service still delivers logs -> end of the delivery."""
+    """Maps the name of each log group to which a service still delivers logs to the end of the delivery."""
 
 
 @dataclass(eq=False)

@@ -198,7 +198,7 @@ _Test = Callable[[str, str, "_Texts"], bool]
 
 @lru_cache(maxsize=1024)
 def _parse_operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
-    """Split a condition operator. Return its quantifier, the test (None for Null), whether the test is negated, and
+    """Split a condition operator. Return the operator's quantifier, the test (None for Null), whether the test is negated, and
     whether the condition holds if the key is missing.
     """
     quantifier, colon, rest = name.rpartition(":")

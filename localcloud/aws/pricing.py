@@ -22,7 +22,7 @@ from localcloud.aws.patching import operation
 ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
 """Regions with an endpoint: https://docs.aws.amazon.com/general/latest/gr/billing.html"""
 PREFIXES = {"us-east-1": "USE1-", "us-east-2": "USE2-", "us-west-2": "USW2-", "eu-west-1": "EU-"}
-"""Region -> prefix of its usage types. AWS omits the prefix in us-east-1 rows of older services."""
+"""Maps a Region to the prefix of its usage types. AWS omits the prefix in us-east-1 rows of older services."""
 _WITHOUT_PREFIX = ("AmazonEC2", "AmazonEFS", "AmazonS3", "AWSDataTransfer")
 _TERM, _DIMENSION = "JRTCKXETXF", "6YS6EN2CT7"
 """AWS's codes for On-Demand terms and for their hourly price dimension."""

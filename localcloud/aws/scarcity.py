@@ -1,6 +1,6 @@
 """Zones that have neither On-Demand nor Spot capacity for an instance type.
 
-Reserved capacity is not affected: AWS keeps it for its owner.
+Reserved capacity is not affected: AWS keeps reserved capacity for its owner.
 """
 
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from localcloud.aws import clock, control_actions, patching
 from localcloud.aws.ec2.instance_types import find_offered_zones
 
 _until: dict[tuple[str, str], datetime | None] = {}
-"""Instance type and zone -> time when the scarcity ends; None if it lasts until the next reset."""
+"""Maps an instance type and zone to the time when the scarcity ends; None if it lasts until the next reset."""
 
 
 def is_scarce(name: str, zone: str) -> bool:

@@ -117,7 +117,7 @@ class Server:
         self._server.server_close()
 
     def add_listener(self, listener: socket.socket, offer: Offer) -> Callable[[], None]:
-        """Accept requests on another socket too, until the returned function is called."""
+        """Also accept requests on another socket, until the returned function is called."""
         host, port = listener.getsockname()
         application = Application(offer)
         other = make_server(host, port, application, threaded=True, request_handler=_Handler, fd=listener.fileno())
@@ -142,5 +142,5 @@ class Server:
             try:
                 with gateway.LOCK:
                     durations.complete_due_transitions()
-            except Exception as error:  # the next tick may work, and `local status` shows the problem
+            except Exception as error:  # the next tick may succeed, and `local status` shows the problem
                 problems.report_problem("the clock of the local AWS", error)

@@ -1,4 +1,4 @@
-"""Service-linked roles: AWS creates them when an account first uses a service, if the caller has permission.
+"""Service-linked roles: AWS creates service-linked roles when an account first uses a service, if the caller has permission.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html. An established account
 already has these roles; a new account does not.
@@ -17,7 +17,7 @@ NAMES = {
     "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
 }
-"""Service -> name of its service-linked role."""
+"""Maps a service to the name of its service-linked role."""
 SPOT = "spot.amazonaws.com"
 
 

@@ -32,7 +32,7 @@ def extend_moto() -> None:
 
 
 def register_session_opener(opener: Open) -> Callable[[], None]:
-    """Register a function that opens sessions. Call the returned function to unregister it."""
+    """Register a function that opens sessions. Call the function that this returns to unregister."""
     _openers.append(opener)
     return lambda: _openers.remove(opener)
 

@@ -46,7 +46,7 @@ def normalize(value: Any) -> Any:
 
 
 def mask_variable_text(text: str) -> str:
-    if TRACEBACK in text:  # which SDK tasks wait for the failed one depends on timing
+    if TRACEBACK in text:  # which SDK tasks wait for the failed task depends on timing
         text = "\n".join(line for line in text.splitlines() if not line.startswith("  "))
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)

@@ -72,7 +72,7 @@ def find_failure(side: Side) -> str | None:
 
 
 def run_side(stack: LocalStack) -> Side | str:
-    """Run one side. Return its results, or the error if the steps could not be run."""
+    """Run one side. Return the results of one side, or the error if its steps could not be run."""
     try:
         return run_lifecycle(stack)
     except (ControlError, PulumiError) as error:

@@ -88,8 +88,8 @@ class MotoMocks(Mocks):
 
     def __exit__(self, *_: object) -> None:
         # After a program has failed, Pulumi's tasks and threads continue, so the next test would receive the resources that
-        # they register and the errors that they raise. Pulumi would also reuse the root resource. If its registration is
-        # canceled, its URN stays unknown, and the next program would wait for the URN forever.
+        # they register and the errors that they raise. Pulumi would also reuse the root resource. If the registration of
+        # the root resource is canceled, its URN stays unknown, and the next program would wait for the URN forever.
         _cancel_tasks()
         ROOT.set(None)
         with self._lock:
@@ -160,7 +160,7 @@ class MotoMocks(Mocks):
 def _get_event_loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of this thread, in which Pulumi registers resources.
 
-    Create an event loop if the thread has none, e.g. after `asyncio.run`.
+    Create an event loop if the thread has none, for example after `asyncio.run`.
     """
     policy = asyncio.get_event_loop_policy()
     try:

@@ -111,7 +111,7 @@ def read_manifest(output: Path, series: Series = "4") -> dict[str, Any]:
 
 
 def parse_stage(line: str) -> str:
-    """Return the build stage that a line of Packer's output reports, e.g. the start of a provisioner. For other lines,
+    """Return the build stage that a line of Packer's output reports, such as the start of a provisioner. For other lines,
     return an empty string."""
     match = _STAGES.fullmatch(line)
     return next(filter(None, match.groups())) if match else ""
@@ -132,13 +132,13 @@ def read_built_ami_id(output: Path, series: Series = "4") -> str:
 
 
 def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
-    """Deregister an AMI and delete its snapshots. Return the ids of these snapshots."""
+    """Deregister an AMI and delete its snapshots. Return the IDs of the deleted snapshots."""
     ec2 = cloud.clients(region)("ec2")
     (described,) = ec2.describe_images(ImageIds=[image])["Images"]
     disks = [mapping["Ebs"] for mapping in described["BlockDeviceMappings"] if "Ebs" in mapping]
     snapshots = [disk["SnapshotId"] for disk in disks if "SnapshotId" in disk]
     ec2.deregister_image(ImageId=image)
-    for snapshot in snapshots:  # only after deregistering: EC2 refuses to delete snapshots of a registered AMI
+    for snapshot in snapshots:  # only after deregistering: EC2 does not delete snapshots of a registered AMI
         ec2.delete_snapshot(SnapshotId=snapshot)
     return snapshots
 

@@ -55,7 +55,7 @@ class Host:
         self._is_ending = False
 
     def start(self) -> None:
-        """Start the host. Return as soon as its first process runs, without waiting for the boot to finish."""
+        """Start the host. Return as soon as the host's first process runs, without waiting for the boot to finish."""
         self.vpc.add(self.machine)
         self._add_network_interface()
         self.disk.make()

@@ -72,7 +72,7 @@ class Answer:
 
 
 def build_metadata_tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
-    """Return the metadata: IMDS path below the API version -> function that returns the value."""
+    """Return the metadata: Maps an IMDS path below the API version to the function that returns the value."""
     group_names = "\n".join(machine.security_groups)
     interface = f"meta-data/network/interfaces/macs/{machine.mac}"
     identity = {

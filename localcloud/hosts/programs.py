@@ -17,8 +17,8 @@ class Programs:
     bare: Path
     """Root file system that emulates the AMIs of AWS and Canonical."""
     node: Callable[[str], Path]
-    """Major version of Open MPI -> layer with the content of our AMI. Layers for versions other than the default are
-    built on first use."""
+    """Maps each major version of Open MPI to the layer with the content of our AMI. Layers for versions other than the
+    default are built on first use."""
 
 
 def prepare_programs(report: Report) -> Programs:

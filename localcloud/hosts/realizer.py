@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 def _define_ami(openmpi: str) -> OwnImage:
     return OwnImage(
         name=f"gpumpi-ec2-openmpi{openmpi}-debian",
-        description=f"Open MPI {openmpi} without CUDA on Debian, built with the provisioners in amis/",
+        description=f"Open MPI {openmpi} without CUDA, on Debian, built with the provisioners in amis/",
         created="2026-07-01T00:00:00.000Z",
         tags={"gpumpi:ami": "ec2", "gpumpi:openmpi": openmpi},
     )
 
 
 AMIS = {openmpi: _define_ami(openmpi) for openmpi in ("4", "5")}
-"""Major version of Open MPI -> AMI that is preregistered in the account in place of an AMI built with Packer."""
+"""Maps the major version of Open MPI to the AMI that is preregistered in the account in place of an AMI built with Packer."""
 AMI = AMIS["4"]
 Key = tuple[str, str, str]
 
@@ -227,7 +227,7 @@ class Realizer:
         member.host.reboot()
 
     def _run_action(self, member: Member, action: Callable[[], None]) -> None:
-        """Run an action. If it fails, log the error and mark the host as failed."""
+        """Run an action. If the action fails, log the error and mark the host as failed."""
         if member.phase == "ending":
             return
         try:
@@ -346,7 +346,7 @@ class Realizer:
 
 
 def build_namespace_prefix(folder: Path) -> str:
-    """Return the prefix of a local cloud's network namespace names. `folder`: folder of its hosts."""
+    """Return the prefix of a local cloud's network namespace names. `folder`: folder of the local cloud's hosts."""
     return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
 

@@ -1,4 +1,4 @@
-"""Root file systems of hosts, built once and cached. They contain no files from this machine.
+"""Root file systems of hosts, built once and cached. The root file systems contain no files from this machine.
 
 `bare`: a small Debian with systemd, SSH and cloud-init. It emulates the images of Canonical and Amazon, which are not
 available from package registries (see docs/concepts/local-hosts.md).

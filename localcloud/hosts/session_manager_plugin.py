@@ -1,4 +1,4 @@
-"""Emulator of AWS's session-manager-plugin. It supports two SSM documents.
+"""Emulator of AWS's session-manager-plugin. The plugin supports two SSM documents.
 
 `AWS-StartSSHSession` connects stdin and stdout to the host.
 `AWS-StartPortForwardingSession` forwards connections from a local port to the host, until the plugin is stopped.

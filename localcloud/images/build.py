@@ -39,7 +39,7 @@ from localcloud.tools import build as tools
 from localcloud.tools.build import BuildError, Report, hold_lock
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Linux machine name -> OCI architecture."""
+"""Maps each Linux machine name to the OCI architecture."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "py_spy", "cuda_headers")
 """Keys of the wheels that the versions file in `amis/` pins with `<key>_version` and `<key>_wheel_sha256`."""
 JOIN_PACKAGES = Frameworks("boto3").lock_file
@@ -50,12 +50,12 @@ DISTRIBUTIONS = {
     "py_spy": "py-spy",
     "cuda_headers": "nvidia-cuda-runtime-cu12",
 }
-"""Key of a wheel -> its name on PyPI, if the name differs from the key."""
+"""Maps the key of a wheel to its name on PyPI, if the name differs from the key."""
 _MAKING = ".making-"
 
 
 def cache_folder() -> Path:
-    """Return the cache folder for images. It is outside the repository."""
+    """Return the cache folder for images. The folder is outside the repository."""
     return tools.cache_folder().parent / "images"
 
 

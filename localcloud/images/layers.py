@@ -64,7 +64,7 @@ def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
     """Write a layer with `files`, which maps paths in the image to a source file and a mode. All files are owned by
     root.
 
-    The layer has no entries for folders, since these would change the owner of existing folders. Unpacking creates
+    The layer has no entries for folders, because such entries would change the owner of existing folders. Unpacking creates
     missing folders.
     """
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
@@ -110,7 +110,7 @@ def _read_signature(path: Path) -> Stamp:
 
 
 def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
-    """Return whether the path is a folder with unchanged attributes. Changes to its contents are ignored."""
+    """Return whether the path is a folder with unchanged attributes. Changes to the folder's contents are ignored."""
     was = before.get(path)
     return was is not None and stat.S_ISDIR(now.mode) and replace(was, changed=now.changed) == now
 

@@ -1,6 +1,6 @@
 """Read-only registry of the local cloud's images. containerd uses it as a mirror for all registries.
 
-It implements the pull operations in https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests
+The registry implements the pull operations in https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests
 for unknown images return 404. As with real registries, pods with such images fail with ErrImagePull.
 """
 
@@ -44,7 +44,7 @@ address, the image's repository, and whether the client pulls a layer.
 
 
 class PullRefused(Exception):
-    """On AWS, the client would not be able to reach the registry. The message contains the reason."""
+    """Raised if, on AWS, the client could not reach the registry. The message contains the reason."""
 
 
 class Registry:
@@ -81,7 +81,7 @@ class Registry:
         """Raise PullRefused if, on AWS, the client with this address could not reach the image's registry."""
         host = name.partition("/")[0]
         if not (host in REGISTRIES or host.endswith((ECR, f"{ECR}.cn"))):
-            return  # a user's mirror: it is unknown whether the client could reach it on AWS
+            return  # this is a user's mirror: it is unknown whether the client could reach it on AWS
         if reason := self._refuse(address, name, is_layer):
             self._report(f"registry: {name}: {reason}")
             raise PullRefused(reason)

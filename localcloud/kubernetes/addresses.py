@@ -1,4 +1,4 @@
-"""Address plan of a local cluster. Pure.
+"""Address plan of a local cluster. Performs no I/O.
 
 Nodes use the private IP addresses of their EC2 instances, and services use the EKS cluster's service CIDR. This module
 chooses all other addresses.

@@ -90,7 +90,7 @@ class Cluster:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._pending = self._repairs = 0
         self._failed_events: dict[tuple[Kind, str], str] = {}
-        """Node group, add-on or instance -> reason why a part failed to handle its last event."""
+        """Maps a node group, add-on or instance to the reason why a part failed to handle its last event."""
         self._counting, self._publishing = threading.Lock(), threading.Lock()
         self._is_ending = self._is_gone = False
         self.control_plane = ControlPlane(self)
@@ -101,7 +101,7 @@ class Cluster:
         self._parts: list[Part] = []
         self._thread = threading.Thread(target=self._run_actions, name=f"cluster-{self.id}", daemon=True)
 
-    # Used by parts and other modules
+    # The following members are used by parts and other modules.
 
     @property
     def aws_url(self) -> str:
@@ -239,7 +239,7 @@ class Cluster:
         where = (self.name, self.region, self._phase, endpoint, self.namespace)
         return ClusterState(*where, self._problem, policies, running, crashes, self._repairs)
 
-    # Runs in the cluster's own thread
+    # The following methods run in the cluster's own thread.
 
     def _enqueue(self, action: Callable[[], None]) -> None:
         with self._counting:
@@ -312,7 +312,7 @@ class Cluster:
             self._start_loopback_proxy(self.namespace)
 
     def _start_loopback_proxy(self, namespace: str) -> None:
-        """Start the proxy. After a crash, use its previous port."""
+        """Start the proxy. After a crash, use the proxy's previous port."""
         ready = self.folder / f"{loopback.NAME}.ready"
         ready.unlink(missing_ok=True)
         target = f"{self.addresses.router}:{addresses.API_PORT}"
@@ -369,7 +369,7 @@ class Cluster:
             self._is_gone = True
 
     def _remove_folder(self) -> None:
-        """Remove the folder. Retry, because terminating processes may still write to it."""
+        """Remove the folder. Retry, because terminating processes may still write to the folder."""
         with self._publishing:
             for attempt in Retrying(
                 retry=retry_if_exception_type(OSError), wait=wait_fixed(0.1), stop=_LAST_WRITES, reraise=True

@@ -98,8 +98,8 @@ class ControlPlane:
             self._cluster.restart_marker_file.unlink(missing_ok=True)
 
     def _mark_crds_established(self) -> None:
-        """Set the condition Established of CRDs whose names were accepted just before the restart. On EKS, another API
-        server does this.
+        """Set the condition Established of CRDs whose names were accepted just before the restart. On EKS, another
+        API server sets this condition.
 
         An API server queues a CRD for this step only when the CRD's names are accepted, so a restart at that moment
         delays the CRD until the next resync, five minutes later: `QueueCRD` in
@@ -230,7 +230,7 @@ class ControlPlane:
         ]
 
     def _has_service_account(self) -> bool:
-        """True once the controller manager has created the default service account, which pods need."""
+        """Return whether the controller manager has created the default service account, which pods need."""
         try:
             return self._cluster.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
         except (OSError, ApiError):

@@ -1,7 +1,7 @@
-"""CoreDNS of one cluster. As on EKS, pods reach it at the address of the `kube-dns` service, which is in every pod's
+"""CoreDNS of one cluster. As on EKS, pods reach CoreDNS at the address of the `kube-dns` service, which is in every pod's
 resolv.conf.
 
-It runs in the VPC's network namespace, which has no route to the internet, so external names do not resolve.
+CoreDNS runs in the VPC's network namespace, which has no route to the internet, so external names do not resolve.
 """
 
 import logging

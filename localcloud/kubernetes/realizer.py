@@ -39,14 +39,14 @@ class Realizer:
         self._capability = capability.check_machine()
         self._clusters: dict[Key, Cluster] = {}
         self._start_errors: dict[Key, str] = {}
-        """EKS cluster -> reason why its local cluster failed to start. EKS then reports that the creation failed."""
+        """Maps an EKS cluster to the reason why its local cluster failed to start. EKS then reports that the creation failed."""
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
         self._shown: dict[str, tuple[str, list[str]]] = {}
         self._count = 0
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         self._unshown: dict[str, str] = {}
-        """ID of a cluster -> reason why its state could not be reported to EKS."""
+        """Maps the ID of a cluster to the reason why its state could not be reported to EKS."""
         self._publisher = threading.Thread(target=self._publish_changes, name="kubernetes-realizer", daemon=True)
         self._publisher.start()
         log.info("%s", self._capability)
@@ -90,7 +90,7 @@ class Realizer:
     def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
         key = self._instances.get(name) if kind == "instance" else (account, region, name.split("/", 1)[0])
         if key is None:
-            return DONE  # the instance belongs to no cluster
+            return DONE  # the instance does not belong to any cluster
         cluster = self._clusters.get(key)
         if cluster is None:
             problem = self._start_errors.get(key, "")
@@ -149,7 +149,7 @@ class Realizer:
         return cluster
 
     def _start_update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
-        """Start an update. EKS reports the update as InProgress until it has finished."""
+        """Start an update. EKS reports the update as InProgress until the restart has finished."""
         params = {item["type"]: item["value"] for item in update["params"]}
         if update["type"] == "VersionUpdate":
             cluster.restart_api_server()

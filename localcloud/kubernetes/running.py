@@ -15,7 +15,7 @@ P = TypeVar("P")
 
 
 class RunningCluster(Protocol):
-    """Members of `Cluster` that the control plane, DNS and parts use. Their modules cannot import cluster.py, because
+    """Members of `Cluster` that the control plane, DNS and parts use. The modules of the parts cannot import cluster.py, because
     cluster.py imports them."""
 
     id: str

@@ -1,5 +1,5 @@
-"""Cleanup ledger of a cluster or VPC. Before a resource is created outside the folder of the cluster or VPC, it is
-recorded in the ledger.
+"""Cleanup ledger of a cluster or VPC. A resource outside the folder of the cluster or VPC is recorded in the ledger
+before it is created.
 
 After a crash, the next start removes all resources that are in the ledger.
 """
@@ -102,7 +102,7 @@ def remove_leftover(path: Path) -> None:
 
 
 def build_process_name(pid: int, started: float) -> str:
-    """Return the name under which the ledger records a process. It includes the start time, because the kernel reuses
+    """Return the name under which the ledger records a process. The name includes the start time, because the kernel reuses
     pids."""
     return f"{pid} {started!r}"
 

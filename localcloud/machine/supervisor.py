@@ -55,7 +55,7 @@ class Supervisor:
         self._running: dict[str, tuple[subprocess.Popen[bytes], Server]] = {}
         self._wanted: set[str] = set()
         self._starts: dict[str, Callable[[], Server]] = {}
-        """Process name -> function that starts the process, in the order in which the processes were first started."""
+        """Maps a process name to the function that starts the process, in the order in which the processes were first started."""
         self._crashes: dict[str, Crash] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ class Supervisor:
             self._crashes.pop(name, None)
 
     def close(self) -> None:
-        """Refuse to start further processes, record no more crashes, and end all calls to `await_ready`."""
+        """Reject further starts of processes, record no more crashes, and end all calls to `await_ready`."""
         with self._lock:
             self._closed = True
             self._wanted.clear()

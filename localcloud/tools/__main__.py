@@ -22,7 +22,7 @@ def main() -> int:
     for package in debian.PACKAGES:
         try:
             print(debian.ensure_package(package, print_progress))
-        except BuildError as error:  # continue: only local Kubernetes needs the package, and it reports the error again
+        except BuildError as error:  # continue: only local Kubernetes needs the package, and will report the error again
             print(error, file=sys.stderr)
     return 0
 

@@ -36,7 +36,7 @@ def cached_path(tool: Tool) -> Path:
 
 
 def get_cached_folder(module: Module) -> Path:
-    """Return the folder of a module's programs. Its path contains a checksum of the pins and the source files."""
+    """Return the folder of a module's programs. The path of this folder contains a checksum of the pins and the source files."""
     digest = hashlib.sha256(repr((module.packages, module.variables)).encode())
     for source in sorted(path for path in module.folder.iterdir() if path.suffix in SOURCES):
         digest.update(source.read_bytes())

@@ -165,7 +165,7 @@ def _create_bin_folder(package: Package, root: Path, target: Path) -> None:
         if program not in programs:
             raise BuildError(f"the Debian package {package.name} does not contain {program}. Install a version that does")
         _make_program(part / program, programs[program], libraries)
-    shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have created it with fewer programs
+    shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have created the folder with fewer programs
     part.replace(target)
 
 

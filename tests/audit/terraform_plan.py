@@ -23,7 +23,7 @@ BLOCK_NAMES = {
     "lifecycle_policies": "lifecycle_policy",
     "pod_identity_associations": "pod_identity_association",
 }
-"""Repeated blocks: plural name in Pulumi -> singular name in Terraform."""
+"""Repeated blocks: plural names in Pulumi, mapped to singular names in Terraform."""
 MAPS = {"tags", "tags_all", "labels"}
 """Properties that are maps in Terraform, not blocks."""
 

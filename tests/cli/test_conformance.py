@@ -25,7 +25,7 @@ TINY = "config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: eks}\n  gpumpi
 
 @pytest.fixture
 def program_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on PATH. It contains only the programs that the test puts there."""
+    """The only folder on PATH. The folder contains only the programs that the test puts there."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

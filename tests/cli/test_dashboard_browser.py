@@ -100,7 +100,7 @@ def open_page(tab: Tab, page_server: World) -> Iterator[Callable[[int], Tab]]:
         return tab
 
     yield open_at_width
-    tab.evaluate("1")  # any command: the tab receives pending events only while it waits for a result
+    tab.evaluate("1")  # any command will do: the tab receives pending events only while it waits for a result
     assert tab.errors == []
     assert {urlsplit(url).netloc for url in tab.requests} == {f"127.0.0.1:{page_server.server.port}"}
 

@@ -69,7 +69,7 @@ class World:
 
 
 class Ssh:
-    """A fake ssh on PATH, with stubs of the other programs that the command line looks for."""
+    """A fake ssh on PATH, with stubs of the other programs that the command line needs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

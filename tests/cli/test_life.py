@@ -86,8 +86,8 @@ def test_two_local_clouds_do_not_interfere(checkout: Checkout, tmp_path: Path) -
 
 @pytest.mark.parametrize("victim", ["aws", "provider"])
 def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Checkout, home: Path, victim: str) -> None:
-    """If the local AWS crashes, its account is lost. A provider has no state and restarts on its old port, which open
-    shells use."""
+    """If the local AWS crashes, its account is lost. A provider has no state and restarts on its previous port, which
+    open shells use."""
     checkout.run_local("start", home).assert_success()
     servers = LocalCloud(home).servers()
     killed = next(server for server in servers if server.name == victim)

@@ -18,7 +18,7 @@ from tests.program.worlds import start_local_account
 
 PAGE = (ROOT / "docs" / "guides" / "first-run.md").read_text()
 IDLE = {"m7i.large": 2}
-"""Instance type -> number of nodes that run while all pools are empty: the system nodes."""
+"""Maps an instance type to the number of nodes that run while all pools are empty: the system nodes."""
 
 
 def read_commands() -> list[str]:

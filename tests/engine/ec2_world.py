@@ -1,4 +1,4 @@
-"""Environment for EC2 handlers: an empty account in the local AWS, and the resources that each type depends on."""
+"""Environment for EC2 handlers: an empty account in the local AWS, and the resources on which each type depends."""
 
 import json
 from collections.abc import Iterator

@@ -174,7 +174,7 @@ def test_a_program_that_outlives_its_test_cannot_reach_the_account_of_the_next_t
 def test_a_failed_program_ends_with_its_test() -> None:
     def create_rejected_vpc() -> None:
         description: pulumi.Input[str] = "first"
-        for number in range(8):  # a chain of dependencies: AWS rejects the VPC before most roles are registered
+        for number in range(8):  # a chain of dependencies: AWS rejects the VPC before the program registers most roles
             description = aws.iam.Role(f"role{number}", assume_role_policy=TRUST, description=description).name
         aws.ec2.Vpc("net", cidr_block="10.0.0.0/8")
 

@@ -270,7 +270,7 @@ def test_monitoring_in_the_launch_template_does_not_affect_the_instance(
 
 
 def test_no_instance_starts_before_the_auto_scaling_group_has_its_hooks(ec2_world: World) -> None:
-    """The provider creates the group with size 0, puts the hooks, and then sets the size."""
+    """The provider creates the group with size 0, adds the hooks, and then sets the size."""
     faults.add_fault(faults.Fault("autoscaling", "PutLifecycleHook", code="AccessDenied"))
     with pytest.raises(InitializationFailed, match="AccessDenied"):
         ec2_world.create(w.AUTOSCALING_GROUP, **INPUTS[w.AUTOSCALING_GROUP][0](ec2_world))

@@ -55,7 +55,7 @@ SETTINGS: Final = {
         "WorkingDir": "/workspace",
     },
 }
-"""Recipe -> container settings of the recipe's base image."""
+"""Maps a recipe to the container settings of its base image."""
 
 AMAZON_LINUX: Final = (
     *("binutils", "ca-certificates", "diffutils", "findutils", "gawk", "gcc", "gcc-c++", "make", "openssh-clients"),
@@ -127,7 +127,7 @@ COMPILED: Final = (
     *("usr/local/cuda/lib64/libcudart.so.13", "opt/amazon/openmpi/lib64/libmpi.so.40"),
 )
 NCCL: Final = {"mpi": "usr/lib64/libnccl.so.2", "pytorch": "opt/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"}
-"""Recipe -> path of NCCL in the recipe's base image. The stub contains Debian's Python 3.11; AWS's image contains
+"""Maps each recipe to the path of NCCL in the recipe's base image. The stub contains Debian's Python 3.11; AWS's image contains
 Python 3.12.
 """
 

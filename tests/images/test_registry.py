@@ -32,18 +32,19 @@ ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "on
 
 
 TAGS = {"docker.io/test/small": ("1",), "docker.io/test/broken": ("1",), "registry.example.com/any/tag": ("v2", "v3")}
-"""Image -> tags that the image's registry has published."""
+"""Maps an image to the tags that its registry has published."""
 
 
 class Served:
-    """A registry on a free port. Records which images it builds and what it logs."""
+    """A registry on a free port. Records the images that the registry builds, and its log messages."""
 
     def __init__(self) -> None:
         self.built: list[str] = []
         self.said: list[str] = []
         self.registry = Registry(self.said.append, self._ensure_image, self._refuse)
         self.blocked: dict[str, str] = {}
-        """Repository, or `<repository> layer` for its layers -> reason why clients cannot reach the upstream registry.
+        """Maps each repository, or `<repository> layer` for its layers, to the reason why clients cannot reach the
+        upstream registry.
         """
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -70,7 +70,7 @@ def chown_to_user(path: Path) -> None:
 
 
 def place_file(kind: str, path: Path, outside: Path) -> None:
-    """Put something at the path, as its user could. A hard link to a file of root stands for a file system that has no
+    """Create something at the path, as its user could. A hard link to a file of root represents a machine without
     `fs.protected_hardlinks`."""
     if kind == "hard link":
         os.link(outside / "program", path)
@@ -148,7 +148,7 @@ def test_a_failed_key_creation_names_the_cause() -> None:
 
 @pytest.mark.parametrize("stream", ["", " >&2"])
 def test_endless_output_of_a_program_is_cut_off(stream: str) -> None:
-    """A login user and a remote host decide what ssh prints."""
+    """A login user or a remote host can control what ssh prints."""
     done = machine.run_command(["sh", "-c", f"cat /dev/zero{stream}"])
     assert done.returncode != 0
     assert max(len(done.stdout), len(done.stderr)) <= machine.MAX_OUTPUT_BYTES

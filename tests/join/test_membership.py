@@ -167,7 +167,8 @@ def test_the_uploaded_log_contains_the_boot_log_followed_by_the_journal(tmp_path
         (
             1,
             "",
-            "the head node's hostfile lacks 10.0.0.5: it has not seen this node yet, or this node's sshd did not answer it",
+            "the head node's hostfile lacks 10.0.0.5: the head node has not seen this node yet, "
+            "or this node's sshd did not answer it",
         ),
         (255, "Host key verification failed.\n", "cannot log in to the head node: Host key verification failed."),
     ],

@@ -144,7 +144,7 @@ def test_a_node_cannot_write_the_notice_of_another_node(world: World) -> None:
 
 
 def test_an_instance_with_the_tags_but_not_the_role_of_the_head_node_is_not_trusted(world: World) -> None:
-    """Permission to create tags is enough to copy the head node's tags, but using its role requires iam:PassRole."""
+    """Permission to create tags is enough to copy the head node's tags, but using the head node's role requires iam:PassRole."""
     master, worker = world.start_head_node(), *world.scale(1)
     world.run_two_rounds(master, worker)
     tags = [{"Key": "gpumpi:stack", "Value": "mnist"}, {"Key": "gpumpi:role", "Value": "master"}]

@@ -205,7 +205,7 @@ def test_a_pod_stays_pending_with_a_reason_if_an_autoscaler_tag_is_missing(
 
 
 def test_a_pod_that_does_not_tolerate_the_tagged_taint_stays_pending(autoscaled_cluster: Running, train_group: NodeGroup) -> None:
-    """The API server adds a toleration for the GPU taint to pods that request GPUs, but none for the team's taint."""
+    """The API server adds a toleration for the GPU taint to pods that request GPUs, but not for the team's taint."""
     tag_group(train_group, taints=(GPU_TAINT, Taint("team", "a")))
     with create_pods(autoscaled_cluster, build_worker("stranger", tolerations=[])):
         wait_for_event(autoscaled_cluster, "stranger", "untolerated taint {team: a}")

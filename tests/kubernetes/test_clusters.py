@@ -254,7 +254,7 @@ def test_the_next_start_cleans_up_after_a_killed_local_cloud(own_cloud: LocalClo
     own_cloud.start(print, kubernetes=True)
     cluster = create_busy_cluster(own_cloud, "killed")
     assert parse_kinds(find_leftovers(own_cloud)) >= {"namespace", "control", "process"}, (
-        "a running cloud has the traces that the test looks for"
+        "check that a running cloud has the traces that the test looks for"
     )
     orphans = cluster.state.processes
     for server in own_cloud.servers():

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_clea
 
 @pytest.fixture
 def repaired_cluster(job_cluster: JobCluster) -> Iterator[JobCluster]:
-    """The shared cluster. After the test, even a failed one, all killed processes are restarted."""
+    """The shared cluster. After each test, even a failed one, all killed processes are restarted."""
     yield job_cluster
     mending.restart_crashed_processes(job_cluster.cloud)
 

@@ -105,7 +105,7 @@ class Rack:
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
         columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
         listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
-        if listed.code:  # a kind was deleted after `api-resources` listed it
+        if listed.code:  # a kind may have been deleted after `api-resources` listed it
             return {listed.err}
         return {" ".join(line.split()) for line in listed.out.splitlines()} | {
             f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"
@@ -234,7 +234,7 @@ def check_pool_mismatches(rack: Rack) -> None:
         lambda: rack.find_problems(admin, both), lambda problems: len(problems) == 1 and problems[0].startswith("pools[1]"), 60
     )
     assert problem.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
-    assert "offers no GPU: the device plugin there finds none. Check the driver there with `nvidia-smi`" in problem
+    assert "offers no GPUs: the device plugin there finds none. Check the driver there with `nvidia-smi`" in problem
     refused = stack.run("up")
     assert not refused.ok and not refused.changed and problem in " ".join(refused.errors), refused.output[-4000:]
 

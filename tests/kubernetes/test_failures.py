@@ -171,7 +171,7 @@ def test_a_missing_image_is_reported_in_one_sentence(job_cluster: JobCluster, tm
 
 @contextmanager
 def shorten_queue_timeout(cluster: JobCluster, limit: str) -> Iterator[None]:
-    """Inside this context, Kueue waits at most `limit` until all pods of a job are ready."""
+    """Within this context, Kueue waits at most `limit` until all pods of a job are ready."""
     where = ("-n", QUEUE_NAMESPACE)
     read = cluster.kubectl("get", "configmap", "kueue-manager-config", *where, "-o", "json")
     assert read.code == 0, read.err
@@ -348,8 +348,8 @@ def test_a_namespace_deleted_manually_is_recreated_with_the_data_of_its_volume(
 
 @pytest.mark.mission_only
 def test_two_partially_started_jobs_deadlock_without_the_queue(second_stack: Second, tmp_path: Path) -> None:
-    """docs/guides/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job occupies one of the two
-    nodes."""
+    """docs/guides/jobs.md documents this deadlock. Scheduling gates make the placement deterministic: each job
+    occupies one of the two nodes."""
     cluster, names = second_stack.cluster, ("left", "right")
     for name in names:
         file = write_job_file(
@@ -373,7 +373,7 @@ def test_two_partially_started_jobs_deadlock_without_the_queue(second_stack: Sec
 
 
 def ungate_worker(cluster: JobCluster, job: str, number: int) -> None:
-    """Remove a worker's scheduling gate; wait until the scheduler has placed it or reported that no node fits."""
+    """Remove a worker's scheduling gate; wait until the scheduler has placed the worker or reported that no node fits."""
     pod = f"{job}-worker-{number}"
     wait_until(lambda: cluster.kubectl("get", "pod", pod, "-n", "mpi-jobs").code, lambda code: code == 0)
     gates = '[{"op": "remove", "path": "/spec/schedulingGates"}]'

@@ -20,8 +20,9 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_clea
 
 @pytest.fixture
 def healthy_nodes(job_cluster: JobCluster) -> Iterator[None]:
-    """Before the test, make the controller forget the nodes that other tests took out, because its brake counts them.
-    After the test, reboot nodes that are still cordoned. EKS would repair these nodes only after ten minutes.
+    """Before the test, make the controller forget the nodes that other tests took out, because the controller's limit
+    counts them. After the test, reboot nodes that are still cordoned. EKS would repair these nodes only after ten
+    minutes.
     """
     forgotten = job_cluster.kubectl("delete", "configmap", journal.CONFIG_MAP, "-n", PLATFORM_NAMESPACE, "--ignore-not-found")
     assert forgotten.code == 0, forgotten.err

@@ -142,7 +142,7 @@ def forward_port(job_cluster: JobCluster, job: str, port: str, *more: str) -> It
 @pytest.mark.mission_only
 def test_tensorboard_is_reachable_through_a_forwarded_port(job_cluster: JobCluster, tmp_path: Path) -> None:
     """The image of the TensorFlow workload contains TensorBoard."""
-    build.ensure_named_image("tensorflow:1", print)  # the build takes longer than the wait for a job
+    build.ensure_named_image("tensorflow:1", print)  # the build of the image takes longer than the wait for a job
     file = write_job_file(tmp_path, "board", image="tensorflow:1", workers=1, command=["sleep", "600"], launcher="mpijob")
     assert job_cluster.cluster("submit", file).code == 0
     job_cluster.await_phase("board", "Running")

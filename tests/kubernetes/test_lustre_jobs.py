@@ -1,4 +1,5 @@
-"""FSx for Lustre with `pulumi up` and `submit`: a job reads an object of the bucket, and its files arrive there."""
+"""FSx for Lustre with `pulumi up` and `submit`: a job reads an object of the bucket, and the job's files are exported
+to the bucket."""
 
 from pathlib import Path
 from typing import Any

@@ -191,7 +191,7 @@ def receiver(cluster: JobCluster) -> Iterator["Api"]:
     started = cluster.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert started.code == 0, started.err
     try:
-        # kubectl's forwarding ends at the first connection that the pod refuses
+        # kubectl's forwarding ends at the first connection that the pod rejects
         wait_until(lambda: cluster.kubectl("logs", "metrics-receiver", "-n", "default").out, lambda log: LISTENS in log)
         with forward_port(cluster, "default", "pod/metrics-receiver", 9090) as url:
             yield Api(url, url)

@@ -159,7 +159,7 @@ def test_egress_to_a_service_is_evaluated_before_kube_proxy_selects_a_pod(enforc
     assert can_connect(get_namespace_name(WORKER), SERVICE, 80)
     enforce(build_policy(egress=[{"to": [{"ipBlock": {"cidr": f"{OTHER}/32"}}]}]))
     assert can_connect(get_namespace_name(WORKER), OTHER, 8080)
-    assert is_dropped(get_namespace_name(WORKER), SERVICE, 80), "as on EKS, an ipBlock of pods does not allow their service"
+    assert is_dropped(get_namespace_name(WORKER), SERVICE, 80), "as on EKS, an ipBlock does not allow access through a service"
 
 
 def test_a_pod_can_reach_itself_through_its_service(enforce: Callable[..., None], nft_program: Path) -> None:

@@ -67,7 +67,7 @@ def system_group(busy_cluster: Running) -> Iterator[NodeGroup]:
 
 @pytest.fixture(scope="module")
 def train_group(busy_cluster: Running, system_group: NodeGroup) -> Iterator[NodeGroup]:
-    """Three GPU instances. This machine runs only two of them as real nodes."""
+    """Three GPU instances. This machine runs only two of its nodes as real nodes."""
     with create_node_group(busy_cluster, "train", 3, "p4d.24xlarge") as group:
         yield group
 

@@ -1,4 +1,4 @@
-"""Nodes join the cluster, and are drained, replaced or lost. They leave nothing behind on this machine."""
+"""Nodes join the cluster, and are drained, replaced or lost. The nodes leave nothing behind on this machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,7 +58,7 @@ def test_a_node_group_scales_from_zero_and_back_to_zero(lifecycle_cluster: Runni
     assert list_node_resources(lifecycle_cluster) == []
     pool.scale(2)
     assert len(pool.list_real_nodes()) == 2
-    assert list_node_resources(lifecycle_cluster), "running nodes have the traces that the test looks for"
+    assert list_node_resources(lifecycle_cluster), "check that running nodes have the traces that the test looks for"
     assert [is_ready(node) for node in pool.nodes()] == [True, True]
     pool.scale(0)
     wait_while(lambda: list_node_resources(lifecycle_cluster), bool)
@@ -164,7 +164,7 @@ def test_a_new_template_version_replaces_every_node_and_respects_disruption_budg
             resourceVersion=start["metadata"]["resourceVersion"],
         )
         available = [event["object"]["status"].get("availableReplicas", 0) for event in events]
-    assert set(available) == {1, 2}, "one pod moved at a time, and only while the other one was available"
+    assert set(available) == {1, 2}, "one pod was moved at a time, and only while the other one was available"
     after = {node["spec"]["providerID"] for node in pool.nodes()}
     assert len(after) == 2 and not before & after
     assert [is_ready(node) for node in pool.list_real_nodes()] == [True, True], (

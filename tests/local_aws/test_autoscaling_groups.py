@@ -1,4 +1,4 @@
-"""Auto Scaling groups launch the desired number of instances, spread over zones, from the launch template."""
+"""Auto Scaling groups launch the desired number of instances, spread across zones, from the launch template."""
 
 import json
 from typing import Any
@@ -87,7 +87,7 @@ def test_an_instance_in_a_group_matches_the_launch_template(world: World) -> Non
     ]
     create_group(world, desired=2, LaunchTemplate=template_reference, Tags=tags)
     members = describe_group(world)["Instances"]
-    assert len({item["AvailabilityZone"] for item in members}) == 1, "a cluster placement group lies in one zone"
+    assert len({item["AvailabilityZone"] for item in members}) == 1, "a cluster placement group is in one zone"
     assert members[0]["LaunchTemplate"]["Version"] == "1"
     instance = world.describe_instances(members[0]["InstanceId"])[0]
     assert [item["InterfaceType"] for item in instance["NetworkInterfaces"]] == ["interface", "efa-only"]

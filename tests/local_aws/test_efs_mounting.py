@@ -83,7 +83,7 @@ class World:
 
     def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
         arguments = {"fileSystem": self.file_system, "accessPoint": point} | settings
-        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # any request applies due state changes
+        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # any request applies state changes that are due
         with gateway.LOCK:
             return mount(region=REGION, instance=instance or self.instance, **arguments)
 

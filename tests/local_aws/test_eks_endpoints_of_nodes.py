@@ -31,7 +31,7 @@ FROM_VPC = [{**HTTPS, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}]
 
 
 class Private(World):
-    """A cluster with a private API endpoint. Its VPC reaches AWS only through VPC endpoints."""
+    """A cluster with a private API endpoint. The cluster's VPC reaches AWS only through VPC endpoints."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,12 +56,12 @@ class Private(World):
         return str(self.ec2.create_vpc_endpoint(VpcId=self.vpc, ServiceName=name, **kind)["VpcEndpoint"]["VpcEndpointId"])
 
     def remove(self, *services: str) -> Callable[[], None]:
-        """Delete VPC endpoints. Return a function that recreates them."""
+        """Delete VPC endpoints. Return a function that recreates these endpoints."""
         self.ec2.delete_vpc_endpoints(VpcEndpointIds=[self.endpoints[service] for service in services])
 
         def restore() -> None:
             self.endpoints.update({service: self.endpoint(service) for service in services})
-            self.ec2.describe_vpc_endpoints()  # any request applies due state changes: pending becomes available
+            self.ec2.describe_vpc_endpoints()  # any request applies state changes that are due: pending becomes available
 
         return restore
 
@@ -73,8 +73,8 @@ class Private(World):
         self.ec2.delete_route(RouteTableId=self.routes.main_table, DestinationCidrBlock=ANYWHERE)
 
     def problem(self) -> str:
-        """Create and delete a node group. Return the message of its only health issue, or "" if the node group became
-        ACTIVE.
+        """Create and delete a node group. Return the message of the node group's only health issue, or "" if the node
+        group became ACTIVE.
         """
         group = self.node_group()
         self.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")

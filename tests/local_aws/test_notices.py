@@ -63,7 +63,7 @@ def test_eks_drains_a_spot_node_after_its_notice_and_ec2_terminates_it_two_minut
 
 @pytest.fixture
 def join_progress() -> Iterator[list[events.Progress]]:
-    """Progress of node groups, as their realizer reports it: the last item."""
+    """Progress of node groups, as their realizer reports it; the last item is the current one."""
     reported = [events.DONE]
     unregister = events.register_realizer(
         lambda event: None, lambda kind, *_: reported[-1] if kind == "node-group" else events.DONE

@@ -1,4 +1,4 @@
-"""A purchase is sent at most once, and what happened is reported even if AWS's answer is lost."""
+"""A purchase is sent at most once, and its outcome is reported even if AWS's answer is lost."""
 
 import json
 import re
@@ -33,7 +33,7 @@ START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 
 
 class Ec2(ThreadingHTTPServer):
-    """EC2 that carries out a purchase, and then answers in another way than it should."""
+    """EC2 that carries out a purchase, but then answers in an unexpected way."""
 
     daemon_threads = True
 
@@ -250,12 +250,12 @@ def test_a_purchase_is_reported_even_if_the_stack_file_cannot_be_written(stack: 
 ROOT = Path(__file__).parents[2]
 PAID = re.compile(r"(purchase|create|run|allocate|request|accept|register|start|copy|provision|restore|import|put)_\w+")
 ONCE = {"purchase_capacity_block": "ec2_once"}
-"""Calls that create something, have no client token, and are sent by the program itself -> the client that sends them."""
+"""Maps calls that create something, have no client token and are sent by the program itself to the client that sends them."""
 HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repeats have no effect"}
 
 
 def list_untokened_operations() -> dict[str, str]:
-    """Return boto3 method -> service of all operations that create something and have no idempotency token."""
+    """Return a mapping from boto3 methods to services, for all operations that create something and have no idempotency token."""
     session, methods = botocore.session.get_session(), {}
     for service in ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "service-quotas", "ssm"):
         model = session.get_service_model(service)

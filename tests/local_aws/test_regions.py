@@ -22,7 +22,7 @@ ABSENT = {
     "us-east-01": "us-east-1",
     "xx-nowhere-1": "us-west-2",
 }
-"""Region that does not exist -> existing Region with a similar name."""
+"""Maps a Region that does not exist to an existing Region with a similar name."""
 MALFORMED = {"US-EAST-1": "us-east-1", "us-east-1a": "us-east-1", "us_west_2": "us-west-2", "Oregon": "us-west-2"}
 EKS = {
     "validate": ("validate", "moved"),

@@ -181,7 +181,8 @@ Modules without policies call only the local AWS, as an administrator, or read t
 
 @cache
 def map_method_actions() -> dict[str, set[str]]:
-    """Return boto3 method name -> IAM actions of the operations with this name, for all services that we use."""
+    """Return a mapping from boto3 method names to the IAM actions of the operations with this name, for all services
+    that we use."""
     session, by_method = botocore.session.get_session(), dict(TRANSFERS)
     services = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "pricing", "s3", "service-quotas", "sts")
     for service in services:

@@ -50,7 +50,7 @@ class Results:
 
 
 def determine_row_verdict(row: Row, tests: Mapping[str, Test]) -> str:
-    """Return the row's verdict: `passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason` or `missing`."""
+    """Return the row's verdict: `passed`, `needs X`, `failed: test_x`, `not run: reason` or `missing`."""
     if not tests:
         return "missing" if (row.system, row.name) in NOT_YET else "not run"
     failed = [_shorten_test_name(name) for name, test in tests.items() if test.outcome == "failed"]

@@ -39,9 +39,9 @@ NAME_LIMITS = {
 
 
 REFUSED: dict[Path, list[str]] = {}
-"""Stack file -> problems that `plan` reported before deployment."""
+"""Maps a stack file to the problems that `plan` reported before deployment."""
 INVENTORIES: dict[Path, Inventory] = {}
-"""Stack file -> resources that the inventory listed before deployment."""
+"""Maps a stack file to the resources that the inventory listed before deployment."""
 
 
 @cache

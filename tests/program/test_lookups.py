@@ -20,7 +20,7 @@ ALL_TYPES = ("local", "full-ec2")
 
 
 class World(NamedTuple):
-    """A deployed stack, and those of its resources that recovery can look up."""
+    """A deployed stack, and the resources that recovery can look up."""
 
     stack: str
     created: list[Created]

@@ -120,7 +120,7 @@ def test_prometheus_can_list_pods_only_in_namespaces_it_scrapes(stack: Deploymen
 
 
 def test_only_prometheus_can_reach_metrics_endpoints(stack: Deployment) -> None:
-    """The kubelets need no network policy, because they authorize clients. EKS's agent has none, because it uses the
+    """The kubelets need no network policy, because they authorize clients. EKS's agent has no network policy, because it uses the
     host network, where network policies do not apply. tests/program/test_platform_network_policies.py tests Kueue's.
     """
     policies = [
@@ -209,7 +209,7 @@ def test_alerts_exist_only_for_components_of_the_stack(stack: Deployment) -> Non
 
 
 def test_an_alert_names_the_object_of_its_component(stack: Deployment) -> None:
-    """Two names do not belong to objects of the stack, because EKS creates the objects of add-ons."""
+    """Two names do not belong to objects of the stack, because EKS itself creates the objects of add-ons."""
     running = {
         (manifest["kind"].lower(), manifest["metadata"]["namespace"], manifest["metadata"]["name"])
         for manifest in list_manifests(stack, "Deployment", "DaemonSet")

@@ -127,7 +127,7 @@ def test_a_preview_only_reports_the_log_group_left_by_eks(monkeypatch: pytest.Mo
         calls.clear_counts()
         under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
         assert logs.describe_log_groups(logGroupNamePrefix=CONTROL_PLANE_LOGS)["logGroups"] and calls.count_writes() == {}
-    assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} after the deletion of the last cluster; `pulumi up` replaces it"]
+    assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} left over from the last deleted cluster; `pulumi up` replaces it"]
 
 
 @pytest.mark.parametrize("retention_days", [None, 365])
@@ -148,7 +148,8 @@ def test_up_without_permission_to_delete_the_leftover_log_group_prints_the_comma
     with pytest.raises(Stopped) as error:
         program.run_program()
     assert str(error.value) == (
-        f"{CONTROL_PLANE_LOGS} is left from a deleted cluster, but arn:aws:iam::123456789012:user/local-engineer may not call "
+        f"{CONTROL_PLANE_LOGS} is left over from a deleted cluster, but arn:aws:iam::123456789012:user/local-engineer "
+        "may not call "
         f"logs:DeleteLogGroup. Allow it, or run: aws logs delete-log-group --region us-west-2 --log-group-name "
         f"{CONTROL_PLANE_LOGS}"
     )

@@ -98,7 +98,7 @@ def sum_ledger(*types: str) -> float:
 
 @pytest.fixture(scope="module")
 def simulated_run(settings: Settings) -> Settings:
-    """Ten minutes: pools grow and shrink, a user terminates a node, and EKS empties the Capacity Block's group."""
+    """In ten minutes, pools grow and shrink, a user terminates a node, and EKS empties the Capacity Block's group."""
     clock.advance(2 * MINUTE)
     scale_pool("train", 4)
     clock.advance(1.5 * MINUTE)
@@ -113,7 +113,7 @@ def simulated_run(settings: Settings) -> Settings:
 
 
 def test_calculated_spending_matches_the_ledger(simulated_run: Settings) -> None:
-    assert len(ledger.list_entries()) == 2 + 2 + 2 + 1 + 1 + 2  # system, train, two more, a replacement, spot, block
+    assert len(ledger.list_entries()) == 2 + 2 + 2 + 1 + 1 + 2  # system nodes, train, two more, a replacement, Spot, block
     spending = compute_stack_spending(simulated_run)
     assert float(spending.total.usd) == pytest.approx(sum_ledger(), rel=0.01)
     assert float(spending.pools["train"].usd) == pytest.approx(sum_ledger("p4d.24xlarge"), rel=0.01)

@@ -1,4 +1,4 @@
-"""Emulated AWS accounts with the existing resources that a stack refers to."""
+"""Emulated AWS accounts with the existing resources to which a stack refers."""
 
 import os
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ def make_pod(
     deleting: bool = False,
     gpus: int = 8,
 ) -> Object:
-    """Return a pod. `code` is its container's exit code; `target` is the reason in the pod's DisruptionTarget
+    """Return a pod. `code` is the exit code of the pod's container; `target` is the reason in the pod's DisruptionTarget
     condition.
     """
     state: Object = {"running": {"startedAt": make_timestamp(since + 5)}}
@@ -113,7 +113,7 @@ def make_condition(kind: str, second: int, message: str = "") -> Object:
 
 
 class Controlled:
-    """Job controller for one job. It keeps the job's record between rounds."""
+    """Job controller for one job. The controller keeps the job's record between rounds."""
 
     def __init__(self) -> None:
         self.record: Record | None = None

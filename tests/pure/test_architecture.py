@@ -38,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
     "program": {"clusters", "config", "facts", "kubernetes", "naming", "preflight", "settings"},
 }
-"""Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
+"""Maps a package or module in infra/ to the other ones that it may import. CONTRIBUTING.md explains the order."""
 IMAGE_NAMES = INFRA / "jobs" / "images.py"
 """This module may contain `localhost`, which container runtimes treat as a registry in an image name."""
 SHARED_PARTS = ("__init__", "children", "endpoint_policies", "file_system", "iam", "launch_template", "trust_policies")

@@ -1,4 +1,4 @@
-"""The brake limits how many nodes the job controller takes out of service within a window."""
+"""The controller's brake limits how many nodes the job controller takes out of service within a window."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -61,7 +61,8 @@ def test_without_earlier_faults_nodes_leave_service_up_to_the_limit(size: int, f
 
 @given(sizes, st.lists(st.sampled_from(NODES), unique=True))
 def test_restart_halfway_takes_no_additional_nodes_out_of_service(size: int, faulty: list[str]) -> None:
-    """The controller may be killed between two nodes. After a restart, it knows only the cordons that it recorded."""
+    """The controller may be killed between two nodes. After a restart, the controller knows only the cordons that it
+    has recorded."""
     whole = select_nodes_to_take_out(faulty, {}, NODES[:size], START)
     done = dict.fromkeys(whole[: len(whole) // 2], START)
     assert [*done, *select_nodes_to_take_out(faulty, done, NODES[:size], START)] == whole

@@ -1,4 +1,4 @@
-"""Fields of jobs that the job controller relies on, and the start of jobs after `setup`."""
+"""Fields of jobs on which the job controller relies, and the start of jobs after `setup`."""
 
 import ast
 import json
@@ -210,7 +210,7 @@ def test_a_failed_setup_fails_the_job() -> None:
 
 @pytest.mark.parametrize("was_started", [True, False])
 def test_failing_a_job_that_never_started_sets_its_start_time(was_started: bool) -> None:
-    """The API server rejects a Failed condition on a Job without startTime, so a suspended Job would stay suspended."""
+    """The API server rejects a Failed condition on a Job without startTime, so a suspended Job would remain suspended."""
     sent: list[Any] = []
 
     class Recorder:

@@ -1,4 +1,4 @@
-"""Threads and rounds of the job controller: no failure ends them silently, and a slow namespace delays no other one."""
+"""Threads and rounds of the job controller: no failure ends them silently, and a slow namespace does not delay another one."""
 
 import copy
 from itertools import pairwise
@@ -18,7 +18,7 @@ from tests.pure.controller_world import NAMESPACES, LocalApi, World, parse_names
 
 
 class Ended(BaseException):
-    """The test has seen enough of a thread."""
+    """The test has seen enough rounds of a thread."""
 
 
 class Lists:
@@ -42,7 +42,7 @@ class Lists:
 
 
 def run_mirror(cache: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> list[float]:
-    """Run a mirror's thread until it has paused that often, and return the pauses."""
+    """Run a mirror's thread until it has paused the given number of times, and return the pauses."""
     slept: list[float] = []
 
     def record_sleep(seconds: float) -> None:
@@ -184,7 +184,7 @@ def test_failing_task_is_retried_with_longer_delays() -> None:
 
 
 class SlowWorld(World):
-    """World in which each write about team-a takes 30 seconds and fails, as with a webhook that does not answer."""
+    """Environment in which each write about team-a takes 30 seconds and fails, as with a webhook that does not answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def test_every_job_of_a_slow_namespace_gets_its_turn(monkeypatch: pytest.MonkeyP
 
 
 def test_new_controller_deletes_workers_left_by_its_predecessor() -> None:
-    """The predecessor was killed after it had recorded the end of the job, whose workers wait in the queue."""
+    """The previous controller was killed after it had recorded the end of the job, whose workers wait in the queue."""
     world, namespace, path = World(), NAMESPACES[0], f"apis/batch/v1/namespaces/{NAMESPACES[0]}/jobs"
     failed = make_main_object("standalone", conditions=[make_condition("Failed", 40)])
     failed["metadata"] |= {"namespace": namespace}

@@ -80,7 +80,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "InfiniBand without pools": (
         {"platform": {"transport": "infiniband"}, "pools": []},
-        "platform.transport: is infiniband, but no pool has an rdmaResource. Add one to a pool, or use tcp.",
+        "platform.transport: is infiniband, but no pool has an rdmaResource. Add an rdmaResource to a pool, or use tcp.",
     ),
     "invalid RDMA resource": (
         {**make_pool_values(rdmaResource="mellanox/ib"), "platform": {"transport": "infiniband"}},
@@ -184,7 +184,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "device plugin that finds no GPU": (
         {},
         make_cluster_facts(make_node("gpu1", gpus=8), make_node("gpu2", has_plugin=True)),
-        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU: the device plugin there finds none. Check the driver "
+        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPUs: the device plugin there finds none. Check the driver "
         "there with `nvidia-smi`, or remove the label.",
     ),
     "fewer GPUs": (

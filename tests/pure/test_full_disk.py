@@ -1,4 +1,4 @@
-"""A full disk, wherever it is, ends a verb with one line that contains the path, and leaves existing files as they were."""
+"""A full disk, at any point, ends a verb with one line that contains the path, and leaves existing files as they were."""
 
 import errno
 import os

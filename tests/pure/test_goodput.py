@@ -176,7 +176,7 @@ attempts_of_any_kind = st.fixed_dictionaries(
 def test_phases_of_any_record_sum_to_wall_clock_time(
     times: list[str], names: list[str], attempts: list[Any], dropped: int, has_ended: bool
 ) -> None:
-    """This also holds if the nodes' clocks are wrong, and if the record contains only the sums of its oldest phases."""
+    """The same holds if the nodes' clocks are wrong, and if the record contains only the sums of its oldest phases."""
     ends = [*times[1:], times[-1] if has_ended else None]
     phases = [{"phase": name, "from": begin, "to": end} for name, begin, end in zip(names, times, ends, strict=False)]
     sums: dict[str, float] = {}

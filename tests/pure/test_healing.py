@@ -114,7 +114,7 @@ def test_job_leaves_a_broken_node_at_once_without_counting_a_failure() -> None:
     [("Unknown", True, True), ("Unknown", False, False), ("True", True, False), ("", True, True)],
 )
 def test_deleted_worker_is_removed_at_once_if_no_kubelet_can_end_its_pod(*, ready: str, deleting: bool, removed: bool) -> None:
-    """Otherwise the worker's job would wait half an hour, until EKS replaces the node."""
+    """Otherwise the worker's job would wait for half an hour, until EKS replaces the node."""
     here, other = make_node("one"), make_node("other")
     here["status"]["conditions"][0]["status"] = ready
     worker = make_pod("train-worker-0", "worker", node="one", deleting=deleting)
@@ -211,7 +211,7 @@ def test_silent_node_counts_toward_the_cordon_limit_until_deletion() -> None:
 def test_spot_nodes_drained_by_eks_do_not_count_toward_the_cordon_limit() -> None:
     cluster = Cluster(3)
     for name in ("n0", "n1"):
-        cluster.nodes[name]["spec"]["unschedulable"] = True  # EKS cordons the node, then its instance ends
+        cluster.nodes[name]["spec"]["unschedulable"] = True  # EKS cordons the node, and then the node's instance is terminated
     cluster.run_round()
     cluster.silent = {"n0": START.isoformat(), "n1": START.isoformat()}
     cluster.run_round()

@@ -26,7 +26,7 @@ UNSCOPABLE: Mapping[str, str] = {
     "ssm:UpdateInstanceInformation": "https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html",
     "ssmmessages:*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonmessagegatewayservice.html",
 }
-"""Action that AWS documents on `*` only -> that page. No other action may be allowed on `*`."""
+"""Maps an action that AWS documents on `*` only to the page that says so. No other action may be allowed on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
     "allow_session_manager": iam.allow_session_manager(),
@@ -97,7 +97,7 @@ def test_no_statement_allows_a_wildcard_action(name: str) -> None:
 
 
 def test_wildcard_kms_actions_match_cloudwatch_logs_documentation() -> None:
-    """In a key policy, the resource `*` means the key that the policy is attached to.
+    """In a key policy, the resource `*` means the key to which the policy is attached.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
     """

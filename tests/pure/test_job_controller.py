@@ -199,7 +199,7 @@ def test_lost_node_does_not_count_as_failure(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["mpijob", "standalone", "torchrun"])
 @pytest.mark.parametrize("left", [[], [1]])
 def test_worker_evicted_for_a_spot_rebalance_does_not_count_as_failure(kind: str, left: list[int]) -> None:
-    """EKS evicts the pods of a healthy node: no notice, no fault. The pod may be gone before the controller sees it."""
+    """EKS evicts the pods of a healthy node without a notice or a fault. The pod may be gone before the controller sees it."""
     loop = Controlled()
     root = make_main_object(kind, {"maxRestarts": 0})
     ranks = [make_launcher()] if kind != "torchrun" else []
@@ -241,7 +241,7 @@ def test_node_may_be_noticed_as_lost_during_the_next_attempt(how: str) -> None:
 @pytest.mark.parametrize("kind", ["mpijob", "standalone"])
 @pytest.mark.parametrize("how", ["not ready", "gone"])
 def test_worker_with_silent_kubelet_ends_the_attempt_even_if_ranks_run(kind: str, how: str) -> None:
-    """The node keeps running its containers. If the attempt continued, Kubernetes would replace the worker, but nothing
+    """The lost node keeps running its containers. If the attempt continued, Kubernetes would replace the worker, but nothing
     could end the old ranks.
     """
     loop = Controlled()

@@ -1,4 +1,4 @@
-"""`kubeconfig --output` adds a cluster to a kubeconfig, and leaves everything else in it as it was."""
+"""`kubeconfig --output` adds a cluster to a kubeconfig, and leaves everything else in the file unchanged."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Kubeconfigs follow kubectl, and no message contains one of their secrets."""
+"""Kubeconfigs are read as kubectl reads them, and no message contains one of their secrets."""
 
 import json
 import os

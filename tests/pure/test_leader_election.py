@@ -26,14 +26,15 @@ START = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 class Server:
-    """An API server with one Lease, and the time. Like Kubernetes, it rejects writes with an outdated resource version."""
+    """An API server with one Lease, and the time. Like Kubernetes, the server rejects writes with an outdated
+    resource version."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.lease: Object | None = None
         self.writes = 0
         self.skews: dict[str, float] = {}
-        """Controller -> by how much its wall clock is fast."""
+        """Maps a controller to the number of seconds by which its wall clock is fast."""
         self.before_write: Callable[[], object] = lambda: None
         self.after_write: Callable[[], object] = lambda: None
 
@@ -76,7 +77,7 @@ def make_election(server: Server, identity: str, boot: float = 0.0) -> Election:
 
 
 def acquires_lease(election: Election) -> bool:
-    """Let a controller acquire or renew the Lease. Returns whether it may act."""
+    """Let a controller acquire or renew the Lease. Return whether the controller may act."""
     election.acquire_or_renew()
     return election.begin_round() and election.allows_changes()
 
@@ -106,7 +107,7 @@ def test_standby_leads_when_it_has_seen_no_renewal_for_the_lease_duration(server
     first, second = make_election(server, "one"), make_election(server, "two", 5e6)
     assert acquires_lease(first)
     server.now = 7
-    assert not acquires_lease(second), "it sees the Lease for the first time, however old its renewal says that it is"
+    assert not acquires_lease(second), "the controller sees the Lease for the first time, no matter how old its renewal time is"
     server.now = 7 + LEASE_SECONDS - 0.001
     assert not acquires_lease(second)
     server.now = 7 + LEASE_SECONDS
@@ -230,7 +231,7 @@ def test_only_the_first_writer_of_the_same_lease_leads(server: Server, *, expire
 
 
 def test_a_round_does_not_continue_after_another_controller_has_led(server: Server) -> None:
-    """The leader's machine froze during a round. What the round has decided is outdated."""
+    """The leader's machine froze during a round. The decisions of that round are outdated."""
     first, second = make_election(server, "one"), make_election(server, "two")
     assert acquires_lease(first) and not acquires_lease(second)
     server.now = LEASE_SECONDS
@@ -279,7 +280,7 @@ class Step:
     answer_pause: float
     lost: str
     meanwhile: str
-    """Whether the next step happens while the request, or its answer, is on its way."""
+    """Whether the next step happens while the request or its response is in transit."""
     releases: bool
 
 
@@ -300,7 +301,7 @@ def test_no_two_controllers_act_at_the_same_time(steps: list[Step], skews: list[
 
     def perform_step(busy: Sequence[int] = ()) -> None:
         step = pending.pop(0)
-        if step.number in busy:  # it waits for its own request
+        if step.number in busy:  # the holder waits for its own request
             return
 
         def transfer(part: str, seconds: float) -> None:
@@ -368,7 +369,7 @@ def test_client_checks_the_lease_again_before_it_repeats_a_request(monkeypatch: 
 
 
 def test_lost_lease_does_not_count_as_a_task_failure() -> None:
-    """It ends the round, and delays no task of a later round."""
+    """The lost connection ends the round, and does not delay any task of a later round."""
     guard = Guard(lambda: 0.0)
 
     def lose_lease() -> None:
@@ -380,7 +381,7 @@ def test_lost_lease_does_not_count_as_a_task_failure() -> None:
 
 
 def count_changes(changes: int | None = None) -> int:
-    """Run a round in which the controller may make so many changes, and return how many it made."""
+    """Run a round in which the controller may make the given number of changes, and return how many it made."""
     world = World()
     if changes is not None:
         world.election = Term(changes)
@@ -397,7 +398,7 @@ def test_controller_that_loses_its_lease_during_a_round_makes_no_further_change(
 
 
 def test_no_part_of_the_program_acts_without_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another controller holds the Lease, and a round runs nevertheless."""
+    """Another controller holds the Lease, but this controller runs a round anyway."""
     world, started = World(), list[Any]()
     monkeypatch.setattr(controller.Api, "from_pod", lambda: LocalApi(world.server))
     monkeypatch.setattr(controller.Controller, "run", lambda self: started.append(self))

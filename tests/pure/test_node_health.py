@@ -338,7 +338,7 @@ def make_cordoned_node(
             make_cordoned_node("repairing", labels={}),
             "repair it, then restart the program that reports its conditions: the node accepts jobs again once the fault is gone",
         ),
-        (make_cordoned_node("verifying"), "accepts jobs again at 12:00:30 UTC if it has no fault until then"),
+        (make_cordoned_node("verifying"), "accepts jobs again at 12:00:30 UTC if no new fault occurs until then"),
         (make_cordoned_node("draining", silent=True), "its jobs restart on other nodes"),
         (
             make_cordoned_node("draining", silent=True, drains=False),

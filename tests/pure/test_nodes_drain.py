@@ -1,4 +1,4 @@
-"""Node drains: which pods are evicted, which stay, and how a forced node group update treats those that stay."""
+"""Node drains: which pods are evicted, which remain, and how a forced node group update treats those that remain."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -47,7 +47,7 @@ def test_ec2_stacks_and_existing_clusters_need_no_images(name: str) -> None:
 
 @dataclass
 class Host:
-    """What the language host does before a program, with a recorded builder and engine."""
+    """What the language host does before it runs a program, with a builder and an engine that record their calls."""
 
     monkeypatch: pytest.MonkeyPatch
     built: list[str]

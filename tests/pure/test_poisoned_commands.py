@@ -1,4 +1,4 @@
-"""Commands leave out what users of a namespace have written wrongly, with one note, and show everything else."""
+"""Commands leave out invalid objects that users of a namespace have written, print one note, and show everything else."""
 
 import json
 from collections.abc import Sequence

@@ -40,7 +40,7 @@ thorough = settings(max_examples=150, deadline=None)
 
 
 def make_full_record(**changes: Any) -> dict[str, Any]:
-    """Return the record of a job in team-a with all that a record may contain."""
+    """Return the record of a job in team-a with every field that a record may contain."""
     loop = Controlled()
     policy = {"progress": {"pattern": "x", "within": 60}}
     loop.run_round(make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1)]), 30)
@@ -108,7 +108,7 @@ def corrupted_texts(document: Any) -> st.SearchStrategy[str]:
 
 @cache
 def list_expected_requests() -> set[Request]:
-    """Return the requests about team-b and the nodes without any poison."""
+    """Return the requests about team-b and the nodes if no object is invalid."""
     world = World()
     world.start()
     sent = {request for request in world.run(2) if parse_namespace(request) != "team-a"}
@@ -117,7 +117,7 @@ def list_expected_requests() -> set[Request]:
 
 
 def assert_others_are_unaffected(world: World) -> None:
-    """Assert that the controller does for team-b and the nodes what it does without the poison, and nothing more."""
+    """Assert that the controller does exactly the same for team-b and the nodes as without the invalid objects."""
     world.start()
     assert {request for request in world.run(2) if parse_namespace(request) != "team-a"} == list_expected_requests()
     assert world.server.bodies[HEALING]["spec"] == {"unschedulable": True}
@@ -252,7 +252,7 @@ def test_unreadable_namespace_does_not_stop_others(kind: str, answer: bytes) -> 
     world.start()
     assert RESTART_OF_B in world.run(2)
     assert not any(parse_namespace(write) == "team-a" for write in world.server.changes), (
-        "nobody acts on objects that are not known"
+        "the controller does not act on unknown objects"
     )
 
 
@@ -355,7 +355,7 @@ def test_a_new_controller_does_not_report_an_ignored_document_again() -> None:
 
 
 def test_many_invalid_documents_are_reported_in_several_rounds() -> None:
-    """A user who writes many of them delays nobody."""
+    """A user who writes many invalid objects delays no other user."""
     world, number = World(), 2 * REPORTS_PER_ROUND + 1
     for index in range(number):
         world.add_record("team-a", "{", f"forged-{index}")

@@ -12,7 +12,9 @@ from tests.pure.world import FILE_SYSTEM, load_settings, pool, settings, stack_v
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
 ONLY_NEW = "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
-ONLY_EXISTING = "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it."
+ONLY_EXISTING = (
+    "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove this setting."
+)
 
 
 def list_errors(raw: dict[str, Any]) -> list[str]:

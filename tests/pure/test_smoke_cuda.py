@@ -112,7 +112,7 @@ def test_a_driver_that_crashes_does_not_end_the_rank(cuda_emulator: Path, monkey
     monkeypatch.setenv("LD_LIBRARY_PATH", str(cuda_emulator))
     monkeypatch.setenv("CRASH", "1")
     monkeypatch.setattr("infra.jobs.in_pods.smoke.CUDA_PROGRAM", read_source("cuda.py"), raising=False)
-    assert run_cuda_check() == {"error": "the CUDA driver ended the process with -6.", "gpus": []}
+    assert run_cuda_check() == {"error": "the CUDA driver terminated the process with -6.", "gpus": []}
 
 
 def test_a_driver_that_hangs_does_not_hang_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

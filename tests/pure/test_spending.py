@@ -35,7 +35,7 @@ def make_job_state(name: str = "simulate", phase: str = "Running", **more: Any) 
 
 
 def make_worker(hours: tuple[float, float | None], node: str = "n1", gpus: int = 8, **more: Any) -> dict[str, Any]:
-    """Return a worker's entry in a job record. `hours` are its start and end, counted from START."""
+    """Return a worker's entry in a job record. `hours` are the worker's start and end, counted from START."""
     start, end = (None if hour is None else (START + hour * HOUR).isoformat() for hour in hours)
     about = {"type": "p4d.24xlarge", "zone": "us-west-2a", "capacity": "ON_DEMAND", "pool": "train"}
     return {"uid": f"{node}-{start}", "node": node, "gpus": gpus, "from": start, "to": end, **about, **more}
@@ -195,5 +195,5 @@ def test_since_option_accepts_a_period_or_a_date(text: str, start: datetime | ti
 
 
 def test_invalid_since_option_is_refused_with_examples() -> None:
-    with pytest.raises(CommandError, match=r"yesterday is no period and no date\. Use 12h, 7d, 2w, or 2026-11-01"):
+    with pytest.raises(CommandError, match=r"yesterday is neither a period nor a date\. Use 12h, 7d, 2w, or 2026-11-01"):
         parse_since("yesterday")

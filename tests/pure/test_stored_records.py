@@ -1,5 +1,6 @@
-"""Users of a job namespace can write any text into the ConfigMaps that record the files of jobs. Verbs of their colleagues
-touch nothing outside that namespace because of it, and nothing in AWS but the folders of that namespace."""
+"""Users of a job namespace can write any text into the ConfigMaps that record the files of jobs. Because of such
+text, other users' verbs change nothing outside that namespace, and nothing in AWS except the folders of that
+namespace."""
 
 import json
 import re
@@ -47,7 +48,7 @@ ROOT_POD = {
 
 
 class ApiServer:
-    """Answers as an API server whose namespace contains these ConfigMaps, and records the requests that write."""
+    """Fake API server whose namespace contains these ConfigMaps; it records write requests."""
 
     context, namespace, server = "test", NAMESPACE, "https://cluster.test"
 

@@ -85,7 +85,7 @@ def list_text_paths(document: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def poison(document: Any, path: Path_) -> Any:
-    """Return a copy of the document with hostile text in one place."""
+    """Return a copy of the document with malicious text in one place."""
     if not path:
         return document + HOSTILE
     first, *rest = path
@@ -231,7 +231,8 @@ BYPASSES = {
     "cli/console.py: Console": "make_console is the only way to get a console",
     "cli/jobs/exec.py: .buffer": "an interactive session, as in `kubectl exec -it`: its program draws the screen",
 }
-"""Module and what it uses that could send text to a terminal without the filter -> why it may."""
+"""Maps a module, and a function in it that could send text to a terminal without the filter, to the reason why this
+is allowed."""
 PROGRAMS_WITH_OWN_OUTPUT = {
     "cli/ec2/run.py: ssh": "an interactive session: its program draws the screen",
     "cli/stacks/pulumi_program.py: _run_process": "`pulumi destroy` at the end of `acceptance --destroy` shows its own progress",
@@ -240,12 +241,12 @@ PROGRAMS_WITH_OWN_OUTPUT = {
     "cli/demo/ec2_demo.py: copy_programs": "only the local cloud's own tar, which writes nothing to stdout",
     "cli/nodes/prepare_node.py: command": "the provisioner installs packages on the user's own machine",
 }
-"""Functions that start programs which inherit the terminal -> why they may."""
+"""Maps functions that start programs which inherit the terminal to the reason why this is allowed."""
 CAPTURED = ({"capture_output"}, {"stdout", "stderr"})
 
 
 def list_bypasses(tree: ast.AST) -> Iterator[str]:
-    """Yield what a module uses that can reach a terminal without the filter."""
+    """Yield the functions used in a module that can write to a terminal without the filter."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(attr="buffer" | "__stdout__" | "__stderr__" | "write_unfiltered" as name):

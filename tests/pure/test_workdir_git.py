@@ -1,4 +1,4 @@
-"""`--workdir` runs nothing that a folder's git configuration, hooks, attributes or the environment name."""
+"""`--workdir` does not run any program named by a folder's git configuration, hooks or attributes, or by the environment."""
 
 import hashlib
 import os

@@ -146,8 +146,8 @@ def _count_nodes(cloud: LocalCloud) -> int:
 
 
 def _list_actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
-    """Return the stack's scheduled actions: name -> desired size and time. The result omits the action that EKS created
-    for the group.
+    """Return the stack's scheduled actions: names, mapped to desired sizes and times. The result omits the action
+    that EKS created for the group.
     """
     name = _describe_group(cloud)["AutoScalingGroupName"]
     response = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)

@@ -14,7 +14,7 @@ GONE = ("AccessDenied", "NoSuchKey")
 
 
 def build_own_s3_prefix(identity: str) -> str:
-    """Return the only prefix that the instance with this identity (`AROA...:i-...`, IAM's aws:userid) may write to."""
+    """Return the only prefix to which the instance with this identity (`AROA...:i-...`, IAM's aws:userid) may write."""
     return f"{PREFIX}{identity}/"
 
 
@@ -31,7 +31,7 @@ def build_waiting_reason_key(folder: str) -> str:
 
 
 def find_contradiction(notice: Notice, member: Member) -> str:
-    """Return what the notice claims and EC2 does not confirm; empty if EC2 confirms its address and host name."""
+    """Return the claims in the notice that EC2 does not confirm; empty if EC2 confirms its address and host name."""
     if notice.address != member.address:
         return f"it claims address {notice.address}; EC2 reports {member.address}"
     if notice.hostname != member.hostname:
@@ -40,13 +40,13 @@ def find_contradiction(notice: Notice, member: Member) -> str:
 
 
 class Bucket:
-    """Client of the key bucket. It reads only changed objects, so most rounds cost one listing."""
+    """Client for the key bucket. The client reads only changed objects, so most rounds cost one listing."""
 
     def __init__(self, s3: Any, name: str) -> None:
         self._s3 = s3
         self._name = name
         self._read: dict[str, tuple[str, Notice]] = {}
-        """Object key -> its ETag and parsed notice."""
+        """Maps an object key to the object's ETag and parsed notice."""
 
     def publish(self, folder: str, notice: Notice) -> bool:
         """Upload the notice unless it is already in the bucket. Objects expire, and a user may empty the bucket."""

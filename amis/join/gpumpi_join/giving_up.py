@@ -66,7 +66,7 @@ class GivingUp:
 
 
 def read_lifecycle_state(autoscaling: Any, instance_id: str) -> str:
-    """Return a worker's lifecycle state; empty if it is in no Auto Scaling group."""
+    """Return a worker's lifecycle state; empty if the instance is not in an Auto Scaling group."""
     instances = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
     return str(instances[0]["LifecycleState"]) if instances else ""
 

@@ -104,7 +104,7 @@ KINDS: Final = {
     "placement group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
     "launch template": ("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
 }
-"""Kind of resource -> EC2 operation that lists the resources, and the keys of the list and of the ID in the response.
+"""Maps each kind of resource to the EC2 operation that lists it, and to the keys of the list and of the ID in the response.
 AWS deletes a VPC only once it is empty, so a leftover VPC also reveals other leftovers.
 """
 

@@ -50,7 +50,7 @@ class Ec2Target:
         self._before = self._nodes.group()
         self._mark = f"{own_jobs.MARK}-{remote_run.generate_run_id()}"
 
-    # --- before the run ------------------------------------------------------------------------------------------------
+    # --- preparation before the run ----------------------------------------------------------------------------------
 
     def list_foreign_jobs(self) -> list[str]:
         _, said = self._remote.run(RUNNING)
@@ -85,7 +85,8 @@ class Ec2Target:
         return problems
 
     def _kill_ranks(self) -> None:
-        # The mark is unique to this run. Because of the brackets, the pkill pattern does not match its own shell.
+        # The marker in the command line is unique to this run. Because of the brackets, the pkill pattern does not
+        # match its own shell.
         folder, name = os.path.split(self._mark)
         end = f"pkill -9 -f '[{name[0]}]{name[1:]}'; rm -f {folder}/[{name[0]}]{name[1:]}*; true"
         self._remote.run_on_nodes(self._list_joined_nodes(), end)
@@ -175,7 +176,7 @@ class Ec2Target:
         ec2_nodes.check_ranks(notes, own_jobs.parse_reports(said.splitlines()), slots)
 
     def _check_cuda(self, notes: Notebook) -> None:
-        """Run bench/gpu/device_buffers.py: MPI must transfer GPU memory correctly between two nodes."""
+        """Run bench/gpu/device_buffers.py, which checks that MPI transfers GPU memory correctly between two nodes."""
         if CLONE is None:
             raise CommandError("bench/gpu is not installed with this program; run acceptance in a clone of the repository")
         program = f"{self._mark}.py"

@@ -94,7 +94,7 @@ MANIFEST: Final = "/etc/gpumpi/manifest.json"
 MPI: Final = "/etc/gpumpi/mpi"
 
 Files = Mapping[str, str]
-"""Address of a node -> content of one file, which is empty if the file does not exist on that node."""
+"""Maps a node's address to the content of one file; the content is empty if the file does not exist on that node."""
 
 
 def check_amis(notes: Notebook, instances: Sequence[Instance], images: Mapping[str, Image], head_node: str) -> None:
@@ -168,7 +168,7 @@ def check_first_boot(notes: Notebook, files: Files, instances: Sequence[Instance
 def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Mapping[str, int]) -> None:
     """Check that each host ran one rank per slot, and that the allreduce returned the correct sum.
 
-    `slots`: host name -> number of slots that the node published.
+    `slots`: host name -> number of slots that the node reports.
     """
     total = sum(slots.values())
     where = Counter(report["host"].split(".")[0] for report in reports)
@@ -202,7 +202,7 @@ NCCL_NODES: Final = 2
 
 
 def check_nccl(notes: Notebook, remote: Remote, workers: Sequence[Instance], kind: InstanceType, file: str) -> None:
-    """Run all_reduce_perf on all GPUs of two workers; each NCCL check_nccl becomes a row.
+    """Run all_reduce_perf on all GPUs of two workers; each NCCL check becomes a row.
 
     `kind`: instance type of the workers. `file`: path on the nodes to which the program is copied; the caller deletes
     this file.
@@ -233,7 +233,7 @@ def build_nccl_requirements(workers: Sequence[Instance], kind: InstanceType) -> 
 
 
 def build_nccl_command(requirements: NcclExpected, program: str, file: str) -> str:
-    """Return the nccl_command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of falling back to
+    """Return the NCCL test command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of falling back to
     TCP.
     """
     env = dict(smoke.NCCL_LOG)

@@ -95,7 +95,7 @@ VERSIONS: Final = "AMI and Kubernetes versions"
 DEVICES: Final = "device plugins and advertised devices"
 DRIVERS: Final = "NVIDIA driver, CUDA and EFA versions"
 SMOKE: Final = "smoke test, level"
-KILLED: Final = "a job loses a worker and finishes"
+KILLED: Final = "a job that loses a worker still finishes"
 SCALE: Final = "scale from zero and back"
 RETRIES: Final = 4
 """Retries of the job that loses a worker. A deleted pod's name stays in use for a while, so some attempts may fail."""
@@ -122,7 +122,7 @@ class EksTarget:
         namespace = objects.choose_namespace(api, access.namespace)
         self._jobs = JobWorld(api, described, namespace, options.image, options.minutes)
 
-    # --- before the run ------------------------------------------------------------------------------------------------
+    # --- preparation before the run ----------------------------------------------------------------------------------
 
     def list_foreign_jobs(self) -> list[str]:
         return own_jobs.find_foreign_jobs(self._jobs.cluster)

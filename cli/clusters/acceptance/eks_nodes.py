@@ -102,7 +102,7 @@ def check_devices(
         for node in select_ready_nodes(pool, nodes):
             check_node_devices(notes, pool, node)
     if not select_ready_nodes(smoke, nodes):
-        notes.record_failure(f"pool {smoke.name} has no ready node, although a job just ran there")
+        notes.record_failure(f"pool {smoke.name} has no ready node, although a job has just run there")
 
 
 def check_node_devices(notes: Notebook, pool: PoolDescription, node: Object) -> None:

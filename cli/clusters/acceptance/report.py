@@ -59,7 +59,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Report:
-    """The data of one run."""
+    """The data of one acceptance run."""
 
     stack: str
     cluster: str
@@ -129,7 +129,7 @@ class Report:
 
 
 def render_evidence(rows: Sequence[Row]) -> list[str]:
-    lines = ["| check | looked at | value |", "|---|---|---|"]
+    lines = ["| check | source | value |", "|---|---|---|"]
     return lines + [
         f"| {row.name} | {escape_cell(evidence.source)} | {escape_cell(evidence.value)} |"
         for row in rows
@@ -146,7 +146,7 @@ UNDECLARED = "Hardware is missing, but the nodes do not declare emulated devices
 
 @dataclass
 class Notebook:
-    """Evidence and findings of one check."""
+    """Evidence and findings of one acceptance check."""
 
     evidence: list[Evidence] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -238,7 +238,7 @@ def run_checks(
 
 
 def make_rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
-    """Yield the row for a check, then one row per part. The durations of parts are unknown."""
+    """Yield the row for a check, then one row per part. The parts have no durations of their own."""
     declared = emulated() if notes.lacks or any(part.lacks for part in notes.parts.values()) else {}
     yield make_row(name, notes, declared, seconds)
     for part, own in notes.parts.items():

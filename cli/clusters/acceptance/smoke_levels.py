@@ -32,7 +32,7 @@ def run_smoke(options: Sequence[str]) -> Mapping[str, Any]:
 
 def record_smoke_run(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
     """Record a smoke run, and each of its checks as a separate row. A check with an unknown result counts as failed.
-    Pure.
+    Performs no I/O.
 
     Leaves out checks that smoke could not judge although nothing failed, such as a slow node if there are only two
     nodes.
@@ -56,7 +56,7 @@ def record_smoke_run(notes: Notebook, document: Mapping[str, Any], source: str, 
 
 
 def record_nccl_checks(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
-    """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
+    """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Performs no I/O."""
     failed = any(check.failures for check in checks)
     for check in checks:
         absent = explain_missing_gpudirect(instance_type) if check.name == nccl_verdict.GPUDIRECT else ""

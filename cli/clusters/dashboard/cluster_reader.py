@@ -27,7 +27,7 @@ EVERY_SECONDS: Final = 4.0
 SPENDING_SECONDS: Final = 60.0
 """Minimum time between two reads of the cost: it changes slowly, and the queries count against AWS's rate limits."""
 NO_STACK: Final = "cost so far: unknown without a stack. Start the dashboard with -s STACK"
-NOT_AWS: Final = "cost so far: this cluster is not in AWS"
+NOT_AWS: Final = "cost so far: this cluster does not run in AWS"
 NO_NODES: Final = "an EC2 cluster without Kubernetes; `scripts/cluster hosts -s STACK` lists its nodes"
 
 Answer = TypeVar("Answer")
@@ -43,7 +43,7 @@ class Kubernetes:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def cluster(self) -> Cluster:
-        with self._lock:  # another thread reads the spending
+        with self._lock:  # another thread is already reading the spending
             if self._cluster is None:
                 self._cluster = self.connect()
             return self._cluster
@@ -100,7 +100,7 @@ class SpendingReader:
         self._last: Spending | str = "cost so far: reading prices"
 
     def get_latest_spending(self) -> Spending | str:
-        """Return the latest result. If it is too old, start another read in the background."""
+        """Return the latest result. If the result is too old, start another read in the background."""
         if self._raw is None:
             return NO_STACK
         if self._raw.target_kind not in ("eks", "ec2"):
@@ -140,7 +140,7 @@ class Reader:
         self._at = 0.0
 
     def start(self) -> None:
-        """Read for the first time. Raises CommandError if this fails, except if the caller lacks permissions."""
+        """Read the data for the first time. Raises CommandError if this fails, except if the caller lacks permissions."""
         try:
             self._seen = self._read_data()
         except Forbidden as error:

@@ -234,7 +234,7 @@ def note_replaced_value(former: Source, value: str) -> None:
 
 
 def read_resources(draft: Draft, source: Source) -> None:
-    """Read the resources of one worker: each limit or, if there is none, the request."""
+    """Read the resources of one worker: each resource's limit or, if there is none, its request."""
     limits, requests = source.get_field("limits"), source.get_field("requests")
     amounts = {**(requests.value or {}), **(limits.value or {})}
     resources: dict[str, Any] = {}

@@ -59,7 +59,7 @@ def read_run_policy(draft: Draft, spec: Source) -> None:
 
 
 def read_home(draft: Draft, spec: Source) -> None:
-    """Read the home directory of the pods' user from `sshAuthMountPath`."""
+    """Derive the home directory of the pods' user from `sshAuthMountPath`."""
     path = str(spec.get_field("sshAuthMountPath").value or "")
     if path.startswith("/root"):
         spec.note_dropped_field(

@@ -23,7 +23,7 @@ _RENDEZVOUS: Final = ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf
 
 
 def read(draft: Draft, source: Source) -> None:
-    """Read the job. The master and the workers become workers; the first worker acts as master."""
+    """Read the job. The master and the workers become workers; the first worker acts as the master."""
     containers.read_metadata(draft, source)
     spec = source.get_field("spec")
     draft.set("launcher", "torchrun")
@@ -88,6 +88,6 @@ def read_slots(draft: Draft, source: Source, key: str) -> None:
         source.take(key)
         number = int(value) if value is not None else None
         default = None if draft.values.get("gpusPerWorker") or starters.find_torch_starter(draft.values.get("command", ())) else 1
-        draft.set("slots", number or default, "" if number else "one process per pod, because the source sets no number")
+        draft.set("slots", number or default, "" if number else "one process per pod, because the source does not set the number")
     else:
         source.note_changed_field(key, to="slots, by default one rank per GPU, or one per vCPU without GPUs")

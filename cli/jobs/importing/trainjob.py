@@ -22,7 +22,7 @@ _KNOWN: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Runtimes that Kubeflow Trainer installs, without their images: manifests/base/runtimes at 8c0f505, read 2026-11-23."""
 _JOB_SET: Final[Mapping[str, str]] = {
-    "network": "the launcher gives the pods their DNS names",
+    "network": "the launcher sets the DNS names of the pods",
     "successPolicy": "a job succeeds when all of its ranks succeed",
     "failurePolicy": "the job restarts as a whole, up to maxRestarts times",
 }
@@ -32,7 +32,7 @@ _ONE_KIND: Final = "a job has one kind of worker"
 
 
 def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
-    """Read the job; its runtime supplies the missing fields. Raises NotImportable if the runtime is missing."""
+    """Read the TrainJob; its runtime supplies the missing fields. Raises NotImportable if the runtime is missing."""
     containers.read_metadata(draft, source)
     spec, trainer = source.get_field("spec"), source.get_field("spec", "trainer")
     runtime = _find_runtime(spec, runtimes)
@@ -93,7 +93,7 @@ def _read_restarts(draft: Draft, runtime: Source, policy: Source) -> None:
     """Read the number of restarts, and record which of the runtime's policies the job file does not support."""
     for keys in (("apiVersion",), ("kind",), ("metadata", "name")):
         runtime.take(*keys)
-    runtime.note_dropped_field("metadata", why="it describes the runtime, not the job")
+    runtime.note_dropped_field("metadata", why="this field describes the runtime, not the job")
     runtime.note_dropped_field("spec", "podGroupPolicy", why="the queue admits the job as a whole")
     elastic, jobs = policy.get_field("torch", "elasticPolicy"), runtime.get_field("spec", "template", "spec")
     for key in _ELASTIC:
@@ -107,10 +107,9 @@ def _read_restarts(draft: Draft, runtime: Source, policy: Source) -> None:
 
 
 def _read_templates(draft: Draft, runtime: Source, trainer: Source, *, mpi: bool) -> tuple[Source, Source]:
-    """Read the pod template of the runtime's nodes. Return the nodes' container, and the container that starts the
-    ranks.
+    """Read the pod template of the runtime's nodes. Return the container of the nodes, and the container that starts the ranks.
 
-    If the runtime is not available, the value of both is None.
+    If the runtime is not available, both values are None.
     """
     jobs = {str(job.get_field("name").value): job for job in runtime.list_elements("spec", "template", "spec", "replicatedJobs")}
     nothing = Source(None)

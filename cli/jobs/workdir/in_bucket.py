@@ -1,5 +1,4 @@
-"""The folder of a job without a writable shared volume: an archive in the stack's bucket, written with the caller's
-permissions."""
+"""Folder of a job without a writable shared volume: an archive in the stack's bucket, written with the caller's permissions."""
 
 import hashlib
 import re
@@ -113,7 +112,7 @@ def _upload_file(s3: Any, file: IO[bytes], bucket: str, key: str, owner: Mapping
     try:
         s3.upload_fileobj(file, bucket, key, ExtraArgs=owner)
     except S3UploadFailedError as error:
-        raise error.__context__ or error from None  # the original error, which `query` can translate
+        raise error.__context__ or error from None  # the original error, which `query` can convert
 
 
 def call_s3(cluster: ClusterDescription, call: Callable[[], Result]) -> Result:

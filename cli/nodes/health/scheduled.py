@@ -28,7 +28,7 @@ _DOES: Final = {
 }
 
 Scheduled = Mapping[str, Mapping[str, Any]]
-"""Instance ID -> its next event, as DescribeInstanceStatus lists it."""
+"""Maps an instance ID to its next event, as listed by DescribeInstanceStatus."""
 
 
 def read_scheduled_events(stack: str, folder: Path) -> Scheduled:

@@ -69,7 +69,7 @@ def _make_preview(stack: str, file: Path | None, *, no_preview: bool, offline: b
 
 
 def build_report(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) -> Report:
-    """Run the checks, the price queries and the preview in parallel. With a budget, a rule of the checks reads the prices."""
+    """Run the checks, the price queries and the preview in parallel. If the stack has a budget, its check reads the prices."""
     parsed = preflight.parse_aws_stack(raw).model if raw.is_readable else None
     read_prices = partial(_read_prices, raw, parsed, offline=offline)
     has_budget = not offline and parsed is not None and parsed.budget.is_set
@@ -103,7 +103,7 @@ def _list_answers(examined: Examined[Settings, Facts], planned: Bill | None) -> 
 
 
 def _add_block_times(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
-    """Add to the reservation check when the nodes of each Capacity Block start, or how much time they have left.
+    """Add to the reservation check when the nodes of each Capacity Block start, or how much time is left until they are drained.
 
     Times are relative to AWS's clock.
     """

@@ -43,7 +43,7 @@ class Verdict:
     unchecked: Sequence[str]
     """One sentence per check that could not be completed although AWS or the cluster was queried."""
     unverified: Mapping[str, str]
-    """Pinned version that no source confirms -> what is known about the version."""
+    """Maps a pinned version that no source confirms to what is known about the version."""
     pools: Callable[[], list[Mapping[str, object]]]
     """Returns the pools; called only if the stack has no problems."""
     show: Callable[[Console], None]

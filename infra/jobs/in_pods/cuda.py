@@ -71,7 +71,7 @@ class Driver:
         return number.value
 
     def check_gpu(self, index: int) -> "dict[str, str]":
-        """Return a GPU's name and PCI address, and what is wrong with it."""
+        """Return a GPU's name and PCI address, and what is wrong with the GPU."""
         result = {"name": "", "bus": "", "error": ""}
         try:
             device = ctypes.c_int()

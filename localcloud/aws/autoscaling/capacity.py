@@ -1,4 +1,5 @@
-"""Reconcile a group's instances with its desired capacity: launch across zones, scale in, replace lost instances."""
+"""Reconcile a group's instances with its desired capacity: launch instances across zones, scale in, and replace lost
+instances."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -25,7 +25,7 @@ _EXTRA = {
     "AvailabilityZoneDistribution": "zone_distribution",
     "CapacityReservationSpecification": "capacity_reservation_specification",
 }
-"""Parameter that moto drops -> attribute of moto's group object in which this module stores the value."""
+"""Maps a parameter that moto drops to the attribute of moto's group object in which this module stores the value."""
 
 
 @operation("autoscaling", "CreateAutoScalingGroup")

@@ -78,7 +78,7 @@ def _describe_launch_template(group: Any) -> dict[str, Any]:
 
 
 def describe_used_launch_template(state: Any) -> dict[str, str] | None:
-    """Return the launch template version that the instance was launched with, if any."""
+    """Return the launch template version with which the instance was launched, if any."""
     version = getattr(state, "template_version", None)
     if version is None:
         return None

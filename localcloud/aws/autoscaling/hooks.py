@@ -60,7 +60,7 @@ def find_hooks(backend: Any, group: str) -> list[Hook]:
 
 
 def start_waiting(group: Any, state: Any, transition: str) -> bool:
-    """Make the instance wait for the group's hooks for that transition. Return whether the group has such hooks."""
+    """Make the instance wait for the group's hooks for a transition. Return whether the group has such hooks."""
     hooks_to_await = [hook for hook in find_hooks(group.autoscaling_backend, group.name) if hook.transition == transition]
     state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in hooks_to_await]
     return bool(hooks_to_await)
@@ -71,7 +71,7 @@ def cancel_waiting(state: Any) -> None:
 
 
 def put_hook(backend: Any, group: str, parameters: dict[str, Any]) -> None:
-    """Create a lifecycle hook, or update the existing hook with that name."""
+    """Create a lifecycle hook, or update the existing hook with the same name."""
     name = parameters.get("LifecycleHookName")
     if not name:
         raise build_validation_error("Lifecycle hook name must be specified")

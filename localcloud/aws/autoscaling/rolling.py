@@ -23,7 +23,7 @@ _CAUSE = "in response to an instance refresh"
 
 @dataclass(frozen=True)
 class Batch:
-    """Numbers of instances to replace and to launch in one batch."""
+    """Number of instances to replace and number of instances to launch in one batch."""
 
     replaced: int
     first: int

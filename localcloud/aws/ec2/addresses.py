@@ -35,7 +35,7 @@ def build_no_free_address_error(subnet: Any) -> AwsError:
 
 
 def _assign_next_address(subnet: Any, holder: Any) -> str:
-    """Assign the lowest free address to the holder and return it. Raise AWS's error if none is left."""
+    """Assign the lowest free address to its holder and return it. Raise AWS's error if no address is left."""
     if count_free_addresses(subnet) <= 0:
         raise build_no_free_address_error(subnet)
     taken, reserved = subnet._subnet_ips, subnet._reserved_ips

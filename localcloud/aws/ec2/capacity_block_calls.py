@@ -27,7 +27,7 @@ PAYMENT = "ec2-capacity-block-payment"
 
 
 class Shown:
-    """Offerings that DescribeCapacityBlockOfferings has returned, keyed by ID. The account can buy only these."""
+    """Offerings that DescribeCapacityBlockOfferings has returned, keyed by ID: the account can buy only these offerings."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Offering] = {}

@@ -1,8 +1,8 @@
 """Capacity Blocks that the local AWS sells: dates, zones, prices.
 
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's actual supply is unknown.
-Here, every zone that offers a type can sell up to 64 instances at a time, and the zone of the offered block changes
-every day.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's actual supply of Capacity Blocks
+is unknown. In the local cloud, every zone that offers a type can sell up to 64 instances at a time, and the zone of the
+offered block changes every day.
 """
 
 import hashlib
@@ -16,7 +16,8 @@ from localcloud.aws.ec2.capacity_reservations import list_reservations
 from localcloud.aws.ec2.instance_types import find_offered_zones
 
 RATES = read_capacity_block_rates()
-"""Instance type -> price per instance-hour, the same in every Region. Types without a known price are not sold."""
+"""Maps an instance type to the price per instance-hour, which is the same in every Region. Types without a known
+price are not sold."""
 
 WITHOUT_BLOCKS = ("eu-west-1",)
 """Regions that reject the operations with InvalidAction, as seen in public logs (2026-11-22)."""

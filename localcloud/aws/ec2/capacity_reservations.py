@@ -42,7 +42,7 @@ class CapacityReservation:
     start: datetime = field(default_factory=lambda: clock.now())
     end: datetime | None = None
     block_id: str | None = None
-    """ID of the Capacity Block (cb-...) that the reservation belongs to."""
+    """ID of the Capacity Block (cb-...) to which the reservation belongs."""
     is_ending: bool = False
     """Whether EC2 has started to terminate the instances of a Capacity Block."""
     client_token: str | None = None

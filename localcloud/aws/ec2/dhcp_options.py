@@ -1,4 +1,4 @@
-"""Default DHCP option set of each region. VPCs use it unless they specify another set.
+"""Default DHCP option set of each region. VPCs use this set unless they specify another one.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
 """

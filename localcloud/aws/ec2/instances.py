@@ -132,7 +132,7 @@ class LaunchedInstance(Instance):
     def terminate(self) -> InstanceState:
         """Set the state to shutting-down now and to terminated after the emulated delay.
 
-        Then release the instance's interfaces, volumes, addresses and capacity.
+        Then release an instance's interfaces, volumes, addresses and capacity.
         """
         previous = InstanceState(self._state.name, self._state.code)
         if not self.is_live:

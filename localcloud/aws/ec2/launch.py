@@ -170,7 +170,7 @@ def _find_profile(backend: Any, requested: Mapping[str, str]) -> Any:
 
 
 def create_planned_instances(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
-    """Create the planned instances. `more_tags` are tags that AWS itself adds."""
+    """Create the planned instances. `more_tags`: tags that AWS itself adds."""
     template = planned.data.get("_template")
     own_tags = dict(more_tags or {})
     if template is not None:

@@ -75,7 +75,7 @@ def check_free_capacity(region: str, name: str, zone: str, market: str, reserved
 def find_reservation(
     backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, group: PlacementGroup | None, kind: str, count: int
 ) -> CapacityReservation | None:
-    """Return the reservation that the instances will run in, if any. Raise AWS's error if the reservation cannot serve
+    """Return the reservation in which the instances will run, if any. Raise AWS's error if the reservation cannot serve
     the launch."""
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}

@@ -41,7 +41,7 @@ def forget(backend: Any, template: Any) -> None:
 
 
 def find_version(template: Any, version_reference: Any) -> Any:
-    """Return the version with that number, or the version that `$Latest` or `$Default` refers to."""
+    """Return the version with the given number, or the version to which `$Latest` or `$Default` refers."""
     text = str(version_reference)
     if text == "$Latest":
         return template.versions[-1]
@@ -63,7 +63,7 @@ def _create_version(template: Any, data: dict[str, Any], description: str) -> An
 
 
 def find_template(backend: Any, template_id: str | None = None, name: str | None = None) -> Any:
-    """Find the template by ID or name. Exactly one of the two must be given."""
+    """Find the template by ID or name. Exactly one of ID and name must be given."""
     if template_id and name:
         raise AwsError(
             "InvalidParameterCombination",

@@ -11,7 +11,8 @@ from localcloud.aws.ec2 import ebs_defaults
 from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error
 from localcloud.aws.errors import AwsError
 
-# Volume type -> minimum and maximum GiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+# Maps a volume type to its minimum and maximum size in GiB:
+# https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 SIZES = {
     "gp2": (1, 16384),
     "gp3": (1, 65536),

@@ -23,7 +23,7 @@ _ON_DEMAND = {
     **{"p": "L-417A185B", "inf": "L-1945791B", "trn": "L-2C3B7624", "hpc": "L-F7808C92"},
     **{"f": "L-74FC7D96", "dl": "L-6E869C2A", "x": "L-7295265B", "u": "L-43DA4232"},
 }
-"""Leading letters of an instance type -> code of the quota for its On-Demand vCPUs.
+"""Maps the leading letters of an instance type to the code of the quota for its On-Demand vCPUs.
 
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 """
@@ -39,7 +39,7 @@ generation."""
 
 
 def find_vcpu_quota_code(name: str, market: str) -> str | None:
-    """Return the code of the vCPU quota of an instance type; None if AWS lists none.
+    """Return the code of the vCPU quota of an instance type; None if AWS lists no quota for the type.
 
     >>> pools = ("g5.xlarge", "on-demand"), ("p4d.24xlarge", "spot"), ("p5.48xlarge", "capacity-block")
     >>> [find_vcpu_quota_code(*pool) for pool in pools]
@@ -75,7 +75,7 @@ def check_vcpu_quota(
 
 
 def _count_used_vcpus(backend: Any, code: str) -> int:
-    """Return the vCPUs that count against the quota. They belong to running instances outside reservations, and to all
+    """Return the vCPUs that count against the quota. These vCPUs belong to running instances outside reservations, and to all
     On-Demand Capacity Reservations, used or unused."""
     reserved = [item for item in list_reservations(backend) if item.kind == "default" and item.state == "active"]
     vcpus = sum(

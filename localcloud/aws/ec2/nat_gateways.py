@@ -68,7 +68,8 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
 
 
 def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
-    """Create a NAT gateway. Its network and Elastic IP address determine whether it becomes available or failed.
+    """Create a NAT gateway. The gateway's network and Elastic IP address determine whether the gateway becomes
+    available or failed.
 
     A gateway without an Elastic IP is private.
     """

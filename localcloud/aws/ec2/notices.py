@@ -40,13 +40,13 @@ class Notices:
     interruption: datetime | None = None
     """Time at which EC2 terminates the Spot Instance."""
     rebalance: datetime | None = None
-    """Time at which EC2 recommended to replace the Spot Instance."""
+    """Time at which EC2 recommended replacing the Spot Instance."""
     event: dict[str, Any] | None = None
     """Scheduled event, in the format of DescribeInstanceStatus."""
 
 
 _given: dict[str, tuple[Any, Notices]] = {}
-"""Instance ID -> instance and its notices."""
+"""Maps an instance ID to the instance and its notices."""
 
 
 def find_notices(instance: Any) -> Notices:
@@ -71,7 +71,7 @@ def on_rebalance(listener: Listener) -> Listener:
 
 
 def list_metadata_paths(instance: Any) -> dict[str, str]:
-    """Return IMDS path -> content, for the paths that report the instance's notices."""
+    """Return a mapping from IMDS paths to content, for the paths that report the instance's notices."""
     scheduled, texts = find_notices(instance), {}
     if scheduled.interruption is not None:
         at = _format_time(scheduled.interruption)
@@ -100,7 +100,7 @@ def send_interruption_notice(_: Any, name: str) -> dict[str, str]:
 
 @control_actions.action("POST", "instances/{name}/rebalance")
 def recommend_rebalance(_: Any, name: str) -> dict[str, str]:
-    """Recommend to replace a Spot Instance, which has an elevated risk of interruption. EC2 itself terminates nothing."""
+    """Recommend replacing a Spot Instance, which has an elevated risk of interruption. EC2 itself terminates nothing."""
     instance = _find_running_spot_instance(name)
     notices = _get_or_create_notices(instance)
     if notices.rebalance is None:

@@ -23,7 +23,7 @@ class PlacementGroup:
     spread_level: str | None = None
     state: str = "available"
     members: dict[str, str] = field(default_factory=dict)
-    """Instance id -> zone, for instances that are not terminated."""
+    """Maps an instance ID to its zone, for instances that are not terminated."""
 
     def check_zone(self, zone: str, count: int) -> None:
         """Raise AWS's error if the group cannot place the instances in the zone.

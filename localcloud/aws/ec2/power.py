@@ -27,7 +27,7 @@ _consoles: list[Console] = []
 
 
 def register_console(console: Console) -> Callable[[], None]:
-    """Register a function that returns an instance's console output. Call the returned function to unregister it."""
+    """Register a function that returns an instance's console output. Call the function that this returns to unregister."""
     _consoles.append(console)
     return lambda: _consoles.remove(console)
 

@@ -3,9 +3,9 @@
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
 
-How AWS sets prices and scores is unknown. Here, a zone's price is the Spot price in the price snapshot. If the snapshot
-contains none, the price is 30 to 45 % of the On-Demand price, depending on the zone. Scores also depend on the zone.
-Prices and scores are the same in every run.
+It is not known how AWS sets prices and scores. In the local cloud, a zone's price is the Spot price in the price snapshot.
+If the snapshot contains none, the price is 30% to 45% of the On-Demand price, depending on the zone. Scores also depend on
+the zone. Prices and scores are the same in every run.
 """
 
 import hashlib

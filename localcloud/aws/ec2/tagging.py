@@ -18,7 +18,7 @@ from localcloud.aws.patching import operation
 MAXIMUM_TAGS = 50
 
 PREFIXES = {"placement-group": "pg", "capacity-reservation": "cr", "vpc-flow-log": "fl"}
-"""Resource type -> id prefix, for types that moto does not recognize as taggable."""
+"""Maps a resource type to its ID prefix, for types that moto does not recognize as taggable."""
 
 
 def extend_moto() -> None:
@@ -56,7 +56,7 @@ def delete_resource_tags(backend: Any, resource_id: str) -> None:
 
 
 def read_requested_tags(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
-    """Return resource type -> tags, as requested in `TagSpecifications`.
+    """Return a mapping from resource types to tags, as requested in `TagSpecifications`.
 
     Raise AWS's error for types that are not in `allowed`. Without `allowed`, all types are allowed.
     """
@@ -74,7 +74,7 @@ def read_requested_tags(specifications: Iterable[Mapping[str, Any]] | None, *all
 
 
 def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return tag key -> value. Raise AWS's errors for invalid tags."""
+    """Return a mapping from tag keys to values. Raise AWS's errors for invalid tags."""
     result: dict[str, str] = {}
     for tag in tags:
         key, value = str(tag.get("Key") or ""), str(tag.get("Value") or "")
@@ -118,7 +118,7 @@ _HOLDERS = {
     "fl": "InvalidFlowLogId.NotFound",
     "sgr": "InvalidSecurityGroupRuleId.NotFound",
 }
-"""Id prefix of resources that moto tags without checking that they exist -> AWS's error code for missing resources."""
+"""Maps the ID prefix of resources that moto tags without checking that they exist to AWS's error code for missing resources."""
 
 
 def _check_resource_exists(backend: Any, resource_id: str) -> None:

@@ -51,7 +51,7 @@ def delete_vpc(call: Call) -> None:
 def _list_dependent_resources(backend: Any, vpc_id: str) -> list[Any]:
     """Return the resources that block the VPC's deletion.
 
-    These are all resources in the VPC except its main route table, default security group and default network ACL.
+    All resources in the VPC block the deletion, except its main route table, default security group and default network ACL.
     """
     subnets = [subnet for zone in backend.subnets.values() for subnet in zone.values() if subnet.vpc_id == vpc_id]
     gateways = [gateway for gateway in backend.internet_gateways.values() if gateway.vpc is not None and gateway.vpc.id == vpc_id]

@@ -14,7 +14,7 @@ _root: Path | None = None
 
 
 def set_root_folder(folder: Path) -> None:
-    """Store the files of EFS file systems in this folder, after deleting the files of an earlier local cloud."""
+    """Store the files of EFS file systems in this folder, after deleting the files of any earlier local cloud."""
     global _root
     _root = folder
     _remove_all_files()

@@ -16,7 +16,7 @@ def build_bad_request_error(message: str) -> AwsError:
 
 
 def find_file_system(call: Call, ready: bool = False) -> Any:
-    """Return the file system that the call refers to. With `ready`, raise an error if the file system is being created
+    """Return the file system to which the call refers. With `ready`, raise an error if the file system is being created
     or deleted."""
     name = call.params["FileSystemId"].rsplit("/", 1)[-1]
     file_system = call.backend.file_systems_by_id.get(name)

@@ -28,7 +28,7 @@ NODE_GROUPS = {
     "HYPERPOD_LINUX": ["system:nodes"],
     "EC2": ["system:nodes"],
 }
-"""Type of access entry for nodes -> Kubernetes groups. EKS, not the user, sets the user name and groups of such
+"""Maps each type of access entry for nodes to the Kubernetes groups. EKS, not the user, sets the user name and groups of such
 entries."""
 TYPES = ("STANDARD", *NODE_GROUPS)
 

@@ -19,9 +19,10 @@ class CatalogAddon:
     name: str
     kind: str
     versions: dict[str, tuple[int, int]]
-    """Add-on version (newest first) -> first and last supported Kubernetes minor version."""
+    """Maps an add-on version to the first and last Kubernetes minor version that it supports. The newest add-on
+    version comes first."""
     defaults: dict[int, str]
-    """Kubernetes minor version -> add-on version that EKS installs by default."""
+    """Maps a Kubernetes minor version to the add-on version that EKS installs by default."""
     needs_nodes: bool = False
     """Whether the add-on is DEGRADED until nodes run its Deployment.
 

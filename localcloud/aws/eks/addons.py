@@ -144,7 +144,7 @@ def update_addon(call: Call) -> Record:
 
 @operation("eks", "DeleteAddon")
 def delete_addon(call: Call) -> Record:
-    """Delete the add-on. With `preserve`, its software stays in the cluster."""
+    """Delete the add-on. With `preserve`, the add-on's software stays in the cluster."""
     cluster = find_usable_cluster(call)
     addon = find_addon(call, cluster)
     record = addon.record
@@ -220,8 +220,8 @@ def _mark_failed(addon: Addon, status: str, reason: str) -> None:
 
 
 def _update_health(cluster: Cluster, addon: Addon) -> str:
-    """Set the health of an installed add-on and return its status. Both depend on whether a node can run its
-    Deployment."""
+    """Set the health of an installed add-on and return its status. Health and status depend on whether a node can run
+    the add-on's Deployment."""
     needs_nodes = addon_catalog.CATALOG[addon.record["addonName"]].needs_nodes
     healthy = not needs_nodes or nodes.can_run_deployments(cluster)
     addon.record["health"]["issues"] = [] if healthy else [_NO_REPLICAS]

@@ -14,11 +14,11 @@ from localcloud.aws.patching import guard
 
 SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "elbv2", "kms", "logs", "s3", "service-quotas", "ssm", "sts")
 _ENDPOINTS = {"ecr": "ecr.api", "efs": "elasticfilesystem", "elbv2": "elasticloadbalancing", "service-quotas": "servicequotas"}
-"""Service name in boto3 -> service name of the VPC endpoint, for services where the two names differ."""
+"""Maps a service name in boto3 to the service name of the VPC endpoint, for services where the two names differ."""
 
 
 def set_calling_instance(session: Any, instance_id: str) -> None:
-    """Record which instance the session's calls come from."""
+    """Record the instance from which the session's calls come."""
     session.local_cloud_instance = instance_id
 
 

@@ -30,7 +30,8 @@ NOT_EMULATED = (
 
 
 def check_all_emulated(params: Record) -> None:
-    """Refuse features that are not emulated. The official provider also sends them to turn them off, which is accepted."""
+    """Reject features that the local cloud does not emulate. The official provider also sends the settings of such
+    features to turn them off, which is accepted."""
     network, load_balancing = params.get("resourcesVpcConfig", {}), params.get("kubernetesNetworkConfig", {})
     requested = {name: params.get(name) for name in NOT_EMULATED}
     requested["controlPlaneEgressMode"] = network.get("controlPlaneEgressMode")

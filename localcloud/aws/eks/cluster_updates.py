@@ -38,7 +38,7 @@ def update_cluster_config(call: Call) -> Record:
             "kubernetesNetworkConfig can only change elasticLoadBalancing", clusterName=cluster.name
         )
     kinds = [kind for kind in _KINDS if kind in call.params]
-    if not kinds and _AUTO_MODE & call.params.keys():  # it is off, and stays off
+    if not kinds and _AUTO_MODE & call.params.keys():  # EKS Auto Mode is off, and stays off
         return {"update": _start_update(cluster, "AutoModeUpdate", {}, "eks-cluster-update", lambda: None)}
     if len(kinds) > 1:
         raise build_invalid_parameter_error("Only one type of update can be allowed.", clusterName=cluster.name)
@@ -51,7 +51,7 @@ def update_cluster_config(call: Call) -> Record:
 @operation("eks", "UpdateClusterVersion")
 def update_cluster_version(call: Call) -> Record:
     """EKS rolls back one minor version within 7 days of an upgrade, if no node is newer:
-    https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html. The local EKS refuses that.
+    https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html. The local EKS rejects such a rollback.
     """
     cluster = find_cluster(call)
     version = versions.find_offered_version(call.params["version"])

@@ -8,7 +8,7 @@ from localcloud.aws.errors import AwsError
 
 
 def build_invalid_parameter_error(message: str, **members: str) -> AwsError:
-    """Return an InvalidParameterException. `members` are its additional members: clusterName, nodegroupName or
+    """Return an InvalidParameterException. `members` are the error's additional members: clusterName, nodegroupName or
     addonName."""
     return AwsError("InvalidParameterException", message, None, **members)
 

@@ -4,8 +4,8 @@ services.
 The checks are in boot order: nodeadm, the kubelet's registration, then the images and credentials of EKS's own
 DaemonSets.
 
-- nodeadm waits for ec2:DescribeInstances: awslabs/amazon-eks-ami@054479d:nodeadm/internal/api/status.go. It calls no
-  EKS API, because the user data contains all details of the cluster.
+- nodeadm waits for ec2:DescribeInstances: awslabs/amazon-eks-ami@054479d:nodeadm/internal/api/status.go. nodeadm calls
+  no EKS API, because the user data contains all details of the cluster.
 - Policies of the node role: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 - Access entries: https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
 - Endpoints: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html. Without an ecr.api endpoint, nodes
@@ -50,7 +50,7 @@ POLICY_WITH = {
     ADDRESSES: "AmazonEKS_CNI_Policy",
     **dict.fromkeys(PULL, "AmazonEC2ContainerRegistryPullOnly"),
 }
-"""Action -> managed policy that allows it."""
+"""Maps an action to the managed policy that allows it."""
 
 _ECR = re.compile(r"[0-9]{12}\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 _CNI = ("kube-system", "aws-node")
@@ -100,7 +100,7 @@ def find_node(cluster: Cluster, name: str) -> Any | None:
 
 
 def find_pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
-    """Return why the node with this address cannot pull from a registry, or "" if it can. Clients other than nodes can
+    """Return why the node with this address cannot pull from a registry, or "" if the node can. Clients other than nodes can
     always pull.
     """
     ec2 = backend_of("ec2", cluster.account, cluster.region)
@@ -120,7 +120,7 @@ def find_pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer
 
 
 def find_credentials_problem(cluster: Cluster, instance: Any) -> str:
-    """Return why the Pod Identity agent of a node cannot get credentials, or "" if it can."""
+    """Return why the Pod Identity agent of a node cannot get credentials, or "" if the agent can."""
     role_arn = _find_node_role(cluster, instance)
     if role_arn is None:
         return ""
@@ -171,7 +171,7 @@ def _find_layer_download_problems(cluster: Cluster, origin: Origin) -> Iterator[
     """https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html#ecr-minimum-s3-perms"""
     yield from _find_connection_problem(cluster, origin, "s3")
     bucket = f"prod-{cluster.region}-starport-layer-bucket"
-    # ECR signs layer URLs with credentials of its own account, so this request has no principal of the cluster's
+    # ECR signs the URLs of layers with credentials of its own account, so this request has no principal of the cluster's
     # account.
     request = Request("s3:GetObject", f"arn:aws:s3:::{bucket}/layer")
     yield from filter(None, [reachability.find_policy_problem(origin, "s3", build_service_host(cluster.region, "s3"), request)])
@@ -238,7 +238,7 @@ def build_service_host(region: str, service: str) -> str:
 
 
 def _find_api_problem(cluster: Cluster, origin: Origin) -> str:
-    """Return why the node cannot reach the Kubernetes API, or "" if it can.
+    """Return why the node cannot reach the Kubernetes API, or "" if the node can.
 
     In the VPC, the name of a private endpoint resolves to the control plane's interfaces, even if the endpoint is also
     public: https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html

@@ -185,7 +185,7 @@ def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: s
 def delete_cluster_security_group(ec2: Any, group_id: str) -> None:
     """Delete the group, unless an interface or another group's rule still uses it.
 
-    In that case, EKS also leaves the group behind.
+    In such cases, EKS also leaves the group behind.
     """
     if any(group.id == group_id for eni in ec2.enis.values() for group in eni.group_set):
         return

@@ -1,5 +1,5 @@
-"""EKS operations that the local cloud rejects explicitly. Otherwise, moto would answer them from its own, empty list of
-clusters."""
+"""EKS operations that the local cloud rejects explicitly. Otherwise, moto would answer these operations from its own,
+empty list of clusters."""
 
 from typing import NoReturn
 

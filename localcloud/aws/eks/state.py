@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class UserTemplate:
-    """Launch template version used to create a node group. Without a template, all fields are empty."""
+    """Launch template version used to create a node group. Without a launch template, all fields are empty."""
 
     id: str | None = None
     name: str | None = None
@@ -60,7 +60,7 @@ class NodeGroup:
     """Name of the instance profile that contains the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
     repairs: dict[str, str] = field(default_factory=dict)
-    """ID of an instance under node auto repair -> repair action."""
+    """Maps the ID of an instance under node auto repair to the repair action."""
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Addon:
 class AccessEntry:
     record: Record
     policies: dict[str, Record] = field(default_factory=dict)
-    """Policy ARN -> access policy association."""
+    """Maps each policy ARN to the access policy association."""
 
 
 @dataclass

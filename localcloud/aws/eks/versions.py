@@ -51,7 +51,8 @@ class KubernetesVersion:
 VERSIONS = {
     version.name: version
     for version in (
-        # Dates are from the user guide's release calendar and endoflife.date/amazon-eks. No dates were found for 1.36.
+        # The dates are from the EKS user guide's release calendar and endoflife.date/amazon-eks. No dates were found
+        # for Kubernetes 1.36.
         KubernetesVersion("1.30", "eks.66", date(2024, 5, 23), date(2025, 7, 23), date(2026, 7, 23)),
         KubernetesVersion("1.31", "eks.58", date(2024, 9, 26), date(2025, 11, 26), date(2026, 11, 26)),
         KubernetesVersion("1.32", "eks.42", date(2025, 1, 23), date(2026, 3, 23), date(2027, 3, 23)),

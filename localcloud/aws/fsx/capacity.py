@@ -1,4 +1,4 @@
-"""Deployment types, sizes, throughputs and versions that FSx accepts. Pure.
+"""Deployment types, sizes, throughputs and versions that FSx accepts. Performs no I/O.
 
 https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html (StorageCapacity),
 .../API_CreateFileSystemLustreConfiguration.html, .../API_UpdateFileSystem.html

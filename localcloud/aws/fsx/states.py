@@ -49,7 +49,8 @@ class Association:
     lifecycle: str = "CREATING"
     failure: str = ""
     synced: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Path below the linked directory -> ETag of the object and version of the file when the two were last in sync."""
+    """Maps a path below the linked directory to the ETag of the object and the version of the file when both were
+    last in sync."""
 
     @property
     def bucket(self) -> str:
@@ -95,7 +96,8 @@ def check_all_emulated(parameters: Mapping[str, Any], emulated: frozenset[str]) 
 
 
 def find_file_system(call: Call, name: str, *, ready: bool = False) -> FileSystem:
-    """Return the file system with this ID. Raise AwsError if it does not exist or, with `ready`, is not AVAILABLE."""
+    """Return the file system with this ID. Raise AwsError if the file system does not exist or, with `ready`, is not
+    AVAILABLE."""
     file_system = call.backend.file_systems.get(name)
     if not isinstance(file_system, FileSystem):
         raise AwsError("FileSystemNotFound", f"File system '{name}' does not exist.")

@@ -23,7 +23,7 @@ _PREFIXES = {
     "resourcegroupstaggingapi": "tag",
     "resource-groups": "resource-groups",
 }
-"""Service name in boto3 -> prefix of the service's actions, where they differ."""
+"""Maps a service name in boto3 to the prefix of the service's actions, where the two differ."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """PyYAML's C parser if PyYAML was built with it: it is ten times as fast as the Python parser."""
@@ -32,7 +32,7 @@ _RENAMED = {
     ("kms", "ReEncrypt"): "ReEncryptFrom",
     ("ecr", "PutAccountSetting"): "PutRegistryScanningConfiguration",
 }
-"""Operation -> name of its action, where they differ. S3's names are in localcloud/aws/s3/actions.py."""
+"""Maps an operation to the name of its action, where the two differ. S3's names are in localcloud/aws/s3/actions.py."""
 
 
 def get_action_prefix(service: str) -> str:

@@ -42,8 +42,8 @@ def find_denial_reason(call: Call, request: Request, of_resource: ResourcePolicy
 def _find_implicit_denial_reason(
     request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool
 ) -> str | None:
-    """Return the reason why the request is implicitly denied: no policy of a required kind allows it. None if it is
-    allowed.
+    """Return the reason why the request is implicitly denied: no policy of a required kind allows it. None if the
+    request is allowed.
 
     A resource policy is sufficient if its principal is the caller. If its principal is the account, an identity policy
     must also allow the request. On AWS, a resource policy with a role session as principal also overrides boundaries.

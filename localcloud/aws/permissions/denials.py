@@ -1,4 +1,4 @@
-"""AWS's errors for requests without permission. They depend on the service's protocol."""
+"""AWS's errors for requests without permission. The errors depend on the service's protocol."""
 
 import base64
 import json

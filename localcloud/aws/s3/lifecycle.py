@@ -1,4 +1,4 @@
-"""Lifecycle configurations of buckets, stored as they were put: moto drops several members.
+"""Lifecycle configurations of buckets, stored as clients sent them: moto drops several members.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html
 """

@@ -17,9 +17,7 @@ Masks = dict[str, Secrets]
 
 
 def choose_field_manager(state: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
-    """Return the name of the resource's field manager: from the annotation, else from the state, else a new random
-    name.
-    """
+    """Return the name of the resource's field manager: from the annotation, or else from the state, or else a new random name."""
     named = objects.get_annotation(inputs, objects.PATCH_FIELD_MANAGER) or state.get(FIELD_MANAGER)
     return str(named) if named else f"pulumi-kubernetes-{randomness.token_hex(SUFFIX_BYTES)}"
 

@@ -114,7 +114,7 @@ class Cluster:
 
 
 def _load_kubeconfig(settings: Settings, environment: Mapping[str, str]) -> Kubeconfig:
-    """Return the kubeconfig from the settings, else from the engine's $KUBECONFIG, else from ~/.kube/config."""
+    """Return the kubeconfig from the settings, or else from the engine's $KUBECONFIG, or else from ~/.kube/config."""
     if settings.kubeconfig:
         return Kubeconfig.load(settings.kubeconfig)
     named = environment.get("KUBECONFIG", "").split(os.pathsep)[0]

@@ -16,11 +16,11 @@ PATIENCE_SECONDS = 60.0
 EARLY_SECONDS = 30.0
 """Tokens are renewed this long before they expire, so they do not expire during a request."""
 OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
-"""Prefixes of environment variables that a credential may depend on. These variables are part of the cache key."""
+"""Prefixes of environment variables on which a credential may depend. These variables are part of the cache key."""
 
 
 class NoCredential(Exception):
-    """The credential plugin failed. The message contains its output."""
+    """The credential plugin failed. The message contains the output of the credential plugin."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Unnamed(Exception):
 
 
 def assign_name(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
-    """Return the object with a name: the name set by the program, else the previous name, else a new name. Raises
+    """Return the object with a name: the name set by the program, or else the previous name, or else a new name. Raises
     Unnamed."""
     if is_named(obj):
         return obj

@@ -46,8 +46,8 @@ UNDERSCORED = {
         "x-kubernetes-validations",
     )
 }
-"""SDK property name -> field name. The SDK's typed classes use underscores because property names cannot contain
-dashes."""
+"""Maps each property name in the SDK to the name of the field. The SDK's typed classes use underscores because property
+names cannot contain dashes."""
 DASHED = {name: underscored for underscored, name in UNDERSCORED.items()}
 
 

@@ -17,7 +17,7 @@ FLAGS = {
     "enableSecretMutable": "PULUMI_K8S_ENABLE_SECRET_MUTABLE",
     "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
 }
-"""Boolean setting -> environment variable of the engine that provides the value if the setting is missing."""
+"""Maps a boolean setting to the environment variable of the engine that provides the value if the setting is missing."""
 TEXTS = ("kubeconfig", "context", "cluster", "namespace", "clusterIdentifier")
 WITHOUT_EFFECT = frozenset({"version", "pluginDownloadURL", "suppressDeprecationWarnings", "suppressHelmHookWarnings"})
 """Ignored settings. Two of them suppress warnings that this provider never shows."""

@@ -38,7 +38,7 @@ def main() -> int:
         try:
             loop.run_once()
             alive.record_activity()
-        except Exception as error:  # may be transient, e.g. a restart of the API server or expired credentials
+        except Exception as error:  # the error may be transient, such as a restart of the API server or expired credentials
             log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, AwsRefused, kube.ApiError)))
         ending.wait(options.scan_interval)
     return 0

@@ -1,4 +1,4 @@
-"""Finds unneeded nodes. Pure.
+"""Finds unneeded nodes. Performs no I/O.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#how-does-scale-down-work
 """
@@ -12,7 +12,7 @@ from localcloud.kubernetes.autoscaler.objects import SAFE_TO_EVICT, SCALE_DOWN_D
 from localcloud.kubernetes.autoscaler.scale_up import find_group
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
-"""Taint on a node that is being removed. It keeps new pods off the node."""
+"""Taint on a node that is being removed. The taint keeps new pods away from the node."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Plans how many nodes each group adds for unschedulable pods, and explains why a pod stays pending. Pure."""
+"""Plans how many nodes each group adds for unschedulable pods, and explains why a pod stays pending. Performs no I/O."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ class Plan:
     hopeless: Sequence[tuple[Pod, str]] = ()
     """Pods that no scale-up can make schedulable at the moment, each with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Name of a pod -> name of the existing or future node on which the pod fits. The scheduler should place the pod
-    there soon."""
+    """Maps the name of each pod to the name of the existing or future node on which the pod fits. The scheduler should
+    place the pod there soon."""
     is_held: bool = False
     """Whether the scale-up waits for more pods, because the unschedulable pods are very new."""
 

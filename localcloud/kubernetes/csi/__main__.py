@@ -1,7 +1,7 @@
 """`python -m localcloud.kubernetes.csi --driver D --instance i-... --region R --aws URL --pid PID`: run a driver on a node.
 
-The environment contains the token of the control API.
-The driver starts in the machine's mount namespace, where Python is installed. It then enters PID's mount namespace.
+The environment contains the token of the control API. The driver starts in the machine's mount namespace, where Python is
+installed. The driver then enters PID's mount namespace.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--instance", required=True, help="ID of the node's EC2 instance")
     parser.add_argument("--region", required=True)
     parser.add_argument("--aws", required=True, help="URL of the control API")
-    parser.add_argument("--pid", type=int, required=True, help="pid of any process on the node")
+    parser.add_argument("--pid", type=int, required=True, help="PID of any process on the node")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     mounts.enter_mount_namespace(arguments.pid)

@@ -27,7 +27,7 @@ class InvalidVolume(Exception):
 
 
 class MountRefused(Exception):
-    """The local AWS refused the mount. The message contains the reason."""
+    """The local AWS rejected the mount. The message contains the reason."""
 
 
 @dataclass(frozen=True)

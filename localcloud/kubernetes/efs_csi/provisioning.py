@@ -1,4 +1,4 @@
-"""Dynamic provisioning (provisioningMode efs-ap): defines an access point and a volume for each claim. Pure.
+"""Dynamic provisioning (provisioningMode efs-ap): defines an access point and a volume for each claim. Performs no I/O.
 
 https://github.com/kubernetes-sigs/aws-efs-csi-driver/blob/master/docs/README.md: storage class parameters
 """

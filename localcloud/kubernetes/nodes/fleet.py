@@ -217,7 +217,7 @@ class Fleet(Part):
 
     def _set_labels(self, member: Member) -> None:
         """Add the labels that EKS and the cloud controller set. NodeRestriction does not allow the kubelet to set
-        them."""
+        these labels."""
         node_labels = labels.build_controller_labels(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": node_labels}})
 
@@ -292,7 +292,7 @@ class Fleet(Part):
         self._roster.remove(member)
         if not member.has_real_node:
             return
-        self.cluster.publish()  # now another node can be a real node
+        self.cluster.publish()  # now another node can become a real node
         if not self._ending.is_set():
             self._promote(member.machine.kind)
 

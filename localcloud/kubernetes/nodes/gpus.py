@@ -27,7 +27,7 @@ CAPABILITIES: Final = {
     **{"H100": "9.0", "H200": "9.0"},
     **{"B200": "10.0", "B300": "10.3"},
 }
-"""EC2's name for a GPU -> CUDA compute capability: https://developer.nvidia.com/cuda-gpus"""
+"""Maps EC2's name for a GPU to its CUDA compute capability: https://developer.nvidia.com/cuda-gpus"""
 UNKNOWN_CAPABILITY: Final = "0.0"
 
 

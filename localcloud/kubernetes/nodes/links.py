@@ -61,7 +61,7 @@ class Wiring:
                 self._places.remove(place)
             for namespace in (self._cluster, *(other.namespace for other in self._places)):
                 _remove_route(namespace, place)
-            # The kernel removes a namespace's links only some time later, but a new link may need the name at once.
+            # The kernel removes a namespace's links only some time later, but a new link may need the same name immediately.
             network.run_in_namespace(self._cluster, lambda: _remove_link(place))
             network.remove_namespace(place.namespace)
 

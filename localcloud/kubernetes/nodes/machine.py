@@ -13,7 +13,7 @@ from localcloud.kubernetes.nodes.user_data import UserData
 
 EFA_INTERFACES = ("efa", "efa-only")
 MEMORY_SHARE = 0.97
-"""Share of the instance type's memory that Linux reports (p4d.24xlarge: 97.4 %). Firmware and kernel use the rest."""
+"""Share of the instance type's memory that Linux reports (p4d.24xlarge: 97.4%). The firmware and the kernel use the rest."""
 HUGE_PAGE_KIB = 2048
 
 Kind = Literal["cpu", "gpu"]
@@ -68,7 +68,7 @@ class Machine:
 def parse_instance(
     described: Mapping[str, Any], encoded_user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
 ) -> Machine | None:
-    """Convert an instance from DescribeInstances. Return None if it does not belong to an EKS node group."""
+    """Convert an instance from DescribeInstances. Return None if the instance does not belong to an EKS node group."""
     tags = get_tags(described)
     if CLUSTER_TAG not in tags or NODE_GROUP_TAG not in tags:
         return None

@@ -39,7 +39,7 @@ DEVICES_FILE = gpus.FOLDER / "devices.json"
 
 
 class Node:
-    """A real node. It can be started only once. `start` and `stop` each take several seconds."""
+    """A real node. A node can be started only once. `start` and `stop` each take several seconds."""
 
     def __init__(
         self,
@@ -130,12 +130,12 @@ class Node:
         self._cluster.supervisor.stop(self.daemons["kubelet"])
 
     def start_kubelet(self) -> None:
-        """Start a stopped kubelet. Do nothing if it is running."""
+        """Start a stopped kubelet. Do nothing if the kubelet is running."""
         if self.find_process("kubelet") is None:
             self._cluster.supervisor.restart(self.daemons["kubelet"])
 
     def set_link(self, *, up: bool) -> None:
-        """Plug in or unplug the node's network link."""
+        """Connect or disconnect the node's network link."""
         self._wiring.set_link(self.place, up=up)
 
     def find_process(self, kind: str) -> psutil.Process | None:
@@ -144,7 +144,7 @@ class Node:
         server = next((server for server in self._cluster.supervisor.list_running_servers() if server.name == name), None)
         try:
             entered = server.find_process() if server is not None else None
-            # The supervisor starts nsenter or unshare. The daemon is the child of that process, in the node's PID namespace.
+            # The supervisor starts nsenter or unshare,. and the daemon is the child of that process, in the node's PID namespace.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None

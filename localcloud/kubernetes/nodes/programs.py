@@ -46,7 +46,8 @@ class Programs:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders of the programs and of the files that their symlinks point to. All must be visible on the node."""
+        """Folders of the programs, and of the files to which their symlinks point. All of these folders must be
+        visible on the node."""
         files = (self.kubelet, self.kube_proxy, self.containerd, self.runc)
         folders = [file.parent for file in files] + [file.resolve().parent for file in files]
         folders += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]

@@ -62,7 +62,7 @@ class BrokenRanks:
         _send_signal(_find_processes(ranks, job, rank), signal.SIGSTOP)
 
     def slow_down_rank(self, ranks: Ranks, job: str, rank: int) -> None:
-        """Pause a rank for a share of each period, until it ends or is restored. Raises NoSuchRank."""
+        """Pause a rank for a share of each period, until the rank ends or is restored. Raises NoSuchRank."""
         processes = _find_processes(ranks, job, rank)
         over = self._slow.setdefault(job, threading.Event())
         threading.Thread(target=_pause_periodically, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()

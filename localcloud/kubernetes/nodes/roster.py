@@ -39,7 +39,7 @@ class Roster:
         self._limits = limits
         self._members: dict[str, Member] = {}
         self._refused: dict[str, tuple[str, str]] = {}
-        """Instance ID -> node group, and reason why the instance cannot become a node."""
+        """Maps an instance ID to its node group, and to the reason why the instance cannot become a node."""
         self._lock = threading.Lock()
 
     def admit(self, machine: Machine) -> Member | None:

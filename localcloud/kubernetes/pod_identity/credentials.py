@@ -18,7 +18,7 @@ TARGET_ROLE_TIME = timedelta(hours=1)
 
 
 class CredentialsRefused(Exception):
-    """EKS refuses to issue credentials. The message contains EKS's error code and the reason."""
+    """EKS rejects the request for credentials. The message contains EKS's error code and the reason."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"({code}): {message}")
@@ -27,7 +27,7 @@ class CredentialsRefused(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """The pod that a service account token is bound to."""
+    """The pod to which a service account token is bound."""
 
     namespace: str
     service_account: str

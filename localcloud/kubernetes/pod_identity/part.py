@@ -77,7 +77,7 @@ class PodIdentity(Part):
     def _look_up_pod(self, token: str) -> Pod:
         """Look up the token's pod with a TokenReview.
 
-        The caller must not hold the local AWS's lock, because the API server may need it.
+        The caller must not hold the local AWS's lock, because the API server may need this lock.
         """
         review = {
             "apiVersion": "authentication.k8s.io/v1",

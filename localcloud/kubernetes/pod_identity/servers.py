@@ -22,11 +22,11 @@ Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
 """Function that returns the JSON patch for a pod. The pod's metadata must include its namespace."""
 Assume = Callable[[str], dict[str, str]]
-"""Function that returns credentials for the pod that a token is bound to. Raises CredentialsRefused."""
+"""Function that returns credentials for the pod to which a token is bound. Raises CredentialsRefused."""
 
 
 class _Handler(Guarded):
-    """Base class of handlers that respond with JSON. It logs requests at debug level instead of to stderr."""
+    """Base class of handlers that respond with JSON. The handlers log requests at debug level instead of to stderr."""
 
     timeout = _TIMEOUT_SECONDS
 
@@ -42,7 +42,7 @@ class _Handler(Guarded):
 
 
 def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Mutate) -> Callable[[], None]:
-    """Serve AdmissionReview requests over TLS. Call the returned function to stop the server."""
+    """Serve AdmissionReview requests over TLS. Call the function that this returns to stop the server."""
 
     class Handler(_Handler):
         def do_POST(self) -> None:
@@ -62,7 +62,7 @@ def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Muta
 
 
 def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
-    """Serve credentials to AWS SDKs. Call the returned function to stop the server."""
+    """Serve credentials to AWS SDKs. Call the function that this returns to stop the server."""
 
     class Handler(_Handler):
         def do_GET(self) -> None:

@@ -8,7 +8,7 @@ from localcloud.engine.aws.resource import RESOURCES, Args, Resource
 from tests.engine.world import World
 
 Values = Mapping[str, Callable[[World], Any]]
-"""Property -> a new value for it."""
+"""Maps a property to a new value for it."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""When the provider considers objects ready, and the provider's message about objects that are not ready. Tests write
-the status that controllers would write.
+"""When the provider considers objects ready, and the provider's message if they are not. Tests write the status that
+controllers would write.
 """
 
 from typing import Any

@@ -15,7 +15,8 @@ from tests.pure.world import (
 )
 
 ENDS_SOON = (
-    "warning: target.kubernetesVersion: EKS's standard support for 1.34 ends on 2026-12-02. Then AWS upgrades the control plane "
+    "warning: target.kubernetesVersion: EKS's standard support for 1.34 ends on 2026-12-02. After that date, AWS "
+    "upgrades the control plane "
     'or bills extended support, depending on the cluster\'s upgrade policy. Set "1.35".'
 )
 ONLY_RUNNING = (
@@ -64,7 +65,7 @@ CASES: dict[str, FactsCase] = {
         make_existing_facts("1.36"),
         [
             'target.kubernetesVersion: "1.35" is older than the version of the cluster. EKS rolls back only within 7 days of an '
-            "upgrade, and `pulumi up` does not do it, because node groups go first. "
+            "upgrade, and `pulumi up` does not roll back, because node groups must be rolled back first. "
             'Use "1.36", or roll back with the AWS CLI (docs/guides/upgrade.md).'
         ],
     ),
@@ -106,8 +107,9 @@ CASES: dict[str, FactsCase] = {
         [],
         {"today": date(2027, 1, 26)},
         [
-            "warning: target.kubernetesVersion: EKS's standard support for 1.35 ends on 2027-03-27. Then AWS upgrades the "
-            'control plane or bills extended support, depending on the cluster\'s upgrade policy. Set "1.36".'
+            "warning: target.kubernetesVersion: EKS's standard support for 1.35 ends on 2027-03-27. After that date, AWS "
+            "upgrades the control plane or bills extended support, depending on the "
+            'cluster\'s upgrade policy. Set "1.36".'
         ],
     ),
     "running cluster on the day after its standard support": (

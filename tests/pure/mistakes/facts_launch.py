@@ -131,8 +131,8 @@ CASES: dict[str, FactsCase] = {
         [],
         make_service_facts(ec2messages=None),
         [
-            f"warning: network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages. Nodes join and run jobs, "
-            "but Session Manager or container logs do not work."
+            f"warning: network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages. Nodes can join and "
+            "run jobs, but Session Manager or container logs do not work."
         ],
     ),
     "CloudWatch without an endpoint, although jobs send their logs there": (

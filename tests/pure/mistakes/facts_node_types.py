@@ -72,8 +72,8 @@ CASES: dict[str, FactsCase] = {
         {},
         [
             f'warning: {SYSTEM}: "m7g.large" has arm64 CPUs, but this project\'s AMIs and images are for x86-64. Launchers run '
-            "there with the job's image, so every MPI job needs an image that also contains arm64 programs. Use a type such as "
-            "m7i.large, unless your images do."
+            "on the system nodes with the job's image, so every MPI job needs an image that also "
+            "contains arm64 programs. Use a type such as m7i.large, unless your images contain arm64 programs."
         ],
     ),
 }

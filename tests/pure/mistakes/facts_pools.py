@@ -61,8 +61,8 @@ CASES: dict[str, FactsCase] = {
         [pool(instance_type="p5.48xlarge", maxSize=16)],
         make_existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 1, instance_type="p5.48xlarge", placement="apart")),
         [
-            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto keeps its nodes out of a "
-            "cluster placement group, and EFA between nodes is slower. Set your own cluster placement group (rolls the "
+            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto does not put its nodes "
+            "into a cluster placement group, and EFA between nodes is slower. Set your own cluster placement group (rolls the "
             "nodes), or rename the pool (replaces it)."
         ],
     ),
@@ -191,7 +191,7 @@ CASES: dict[str, FactsCase] = {
         {},
         [
             'warning: pools[0].instanceType: "g5g.xlarge" has arm64 CPUs, but this project\'s AMIs and images are for x86-64. '
-            "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."
+            "Jobs on such a pool need images that also contain arm64 programs, because a job's launcher may run on another pool."
         ],
     ),
     # placement groups
@@ -212,7 +212,7 @@ CASES: dict[str, FactsCase] = {
         [pool(instance_type="p5.48xlarge", placementGroup="mine", capacity=ODCR)],
         {"placement_groups": {"mine": "cluster"}, **make_reservation_facts()},
         [
-            'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation decides '
+            'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation determines '
             "where the instances run."
         ],
     ),
@@ -317,7 +317,7 @@ CASES: dict[str, FactsCase] = {
         {},
         [pool(instance_type="p5.48xlarge", desiredSize=2, capacity=BLOCK)],
         make_reservation_facts(kind="capacity-block", state="scheduled"),
-        [f"pools[0].desiredSize: 2 nodes cannot start while {RESERVATION} is scheduled. Use 0 until it is active."],
+        [f"pools[0].desiredSize: 2 nodes cannot start while {RESERVATION} is scheduled. Use 0 until the reservation is active."],
     ),
     "reservation that others use": (
         {},

@@ -40,7 +40,7 @@ CASES: dict[str, OfflineCase] = {
     "CIDRs without public": (
         {"target": {"endpointAccess": {"public": False, "publicCidrs": ["5.10.20.0/24"]}}},
         [],
-        "target.endpointAccess.public: is false, but publicCidrs is not empty. Remove one of the two settings.",
+        "target.endpointAccess.public: is false, but publicCidrs is not empty. Remove one of these two settings.",
     ),
     "everybody": (
         {"target": {"endpointAccess": {"publicCidrs": ["0.0.0.0/0"]}}},
@@ -122,7 +122,7 @@ CASES: dict[str, OfflineCase] = {
     "loopback addresses at the private endpoint": (
         {"target": {"endpointAccess": {"privateCidrs": ["127.0.0.1/32"]}}},
         [],
-        'target.endpointAccess.privateCidrs[0]: "127.0.0.1/32" contains addresses that no other machine can have. Use one '
+        'target.endpointAccess.privateCidrs[0]: "127.0.0.1/32" contains addresses that cannot belong to another machine. Use one '
         "such as 10.8.0.0/16.",
     ),
     "internet addresses at the private endpoint": (

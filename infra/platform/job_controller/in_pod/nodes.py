@@ -64,7 +64,7 @@ class Nodes:
             nodes, stored, find_busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent
         )
         if plan.journal != stored and not self._write_journal(plan.journal):
-            return  # another controller has written it; the next round starts from there
+            return  # another controller has written the journal; the next round starts from there
         for patch in plan.patches:
             self._guard.run(f"node {patch.node}", partial(self._patch_node, patch))
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")

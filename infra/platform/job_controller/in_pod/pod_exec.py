@@ -15,7 +15,7 @@ STDOUT, STDERR = 1, 2
 CLOSE, PING, PONG = 8, 9, 10
 LAST, OPCODE, LENGTH = 0x80, 0x0F, 0x7F
 LENGTHS = {126: 2, 127: 8}
-"""Length code in the second byte -> number of bytes that contain the actual length."""
+"""Maps the length code in the second byte to the number of bytes that contain the actual length."""
 OUTPUT_BYTES = 1 << 19
 
 

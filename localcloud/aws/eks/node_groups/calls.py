@@ -41,7 +41,7 @@ def create_nodegroup(call: Call) -> Record:
     group = checks.build_checked_group(call, cluster, token)
     cluster.node_groups[name] = group
     access_entries.add_node_entry(cluster, group.record["nodeRole"])
-    # Launch first, so that the instances are in service before the node group becomes ACTIVE.
+    # Launch the instances first, so that they are in service before the node group becomes ACTIVE.
     refusal = _launch_nodes(call, cluster, group)
     durations.schedule(
         group.record,

@@ -16,7 +16,7 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 from localcloud.aws.errors import AwsError
 
 _CODES = {"InsufficientFreeAddressesInSubnet": "InsufficientFreeAddresses"}
-"""EC2 launch error -> EKS issue code. All other launch errors have the issue code AsgInstanceLaunchFailures."""
+"""Maps an EC2 launch error to EKS's issue code. All other launch errors have the issue code AsgInstanceLaunchFailures."""
 
 _CREATION_CODES = (
     ("image", "AmiIdNotFound"),
@@ -24,7 +24,7 @@ _CREATION_CODES = (
     ("security group", "Ec2SecurityGroupNotFound"),
     ("subnet ID", "Ec2SubnetNotFound"),
 )
-"""Part of Auto Scaling's error message -> EKS issue code.
+"""Maps each part of Auto Scaling's error message to the EKS issue code.
 
 All other errors have the issue code Ec2LaunchTemplateInvalidConfiguration.
 """
@@ -64,8 +64,8 @@ def find_launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def update_health(cluster: Cluster, group: NodeGroup) -> None:
-    """Update the recorded size, health and status of a node group. Its Auto Scaling group and nodes can change without
-    EKS.
+    """Update the recorded size, health and status of a node group. The group's Auto Scaling group and nodes can
+    change without EKS.
 
     The node group is DEGRADED while launches fail or nodes are missing. Nodes that are still joining do not count as
     missing.

@@ -20,7 +20,7 @@ AMI_TYPES = {
     "AL2023_ARM_64_NVIDIA": ("arm64", "nvidia"),
     "AL2023_x86_64_NEURON": ("x86_64", "neuron"),
 }
-"""AMI type -> architecture and variant of the AMI."""
+"""Maps an AMI type to the architecture and variant of the AMI."""
 
 _LAST_OF_AL2 = 32
 _ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")

@@ -87,11 +87,11 @@ class _Rebalancing:
 
 
 _rebalancing: dict[str, _Rebalancing] = {}
-"""Instance ID -> its replacement in progress."""
+"""Maps an instance ID to its replacement in progress."""
 
 
 def _find_spot_groups(instance: Any) -> Iterator[tuple[Cluster, NodeGroup]]:
-    """Return the Spot node group that the instance belongs to, with its cluster."""
+    """Return the Spot node group to which the instance belongs, with its cluster."""
     backend = instance.ec2_backend
     eks = get_backend("eks")[backend.account_id][backend.region_name]
     for cluster in list(get_state(eks, Eks).clusters.values()):

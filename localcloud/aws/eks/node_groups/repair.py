@@ -1,4 +1,4 @@
-"""EKS's node auto repair: replaces or reboots unhealthy nodes after a wait, measured in the local AWS's calendar time.
+"""EKS's node auto repair: replaces or reboots unhealthy nodes after a wait, measured in calendar time of the local AWS.
 
 The Kubernetes realizer reports the conditions of nodes. A condition of the node monitoring agent becomes True again
 only on a new node or after the agent restarts. This module never sets conditions.
@@ -19,7 +19,7 @@ from localcloud.aws.eks.state import Cluster, Eks, NodeGroup
 from localcloud.aws.patching import get_state, on_reset
 
 _faults: dict[str, list[Fault]] = {}
-"""Instance ID -> faults of its node."""
+"""Maps an instance ID to the faults of its node."""
 
 
 def record_conditions(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:

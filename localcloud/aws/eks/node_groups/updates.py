@@ -63,8 +63,8 @@ def update_nodegroup_config(call: Call) -> Record:
     def finish_update(_: Record) -> None:
         record.update(after, modifiedAt=now())
         if "labels" in after or "taints" in after:
-            # Running nodes receive new labels and taints through Kubernetes. For new nodes, they must be in the user
-            # data.
+            # Running nodes receive new labels and taints through Kubernetes. For new nodes, labels and taints must be
+            # in the user data.
             _renew_template(cluster, group, ec2, group.template, {})
         publish_config_change()
 
@@ -155,7 +155,7 @@ def update_nodegroup_version(call: Call) -> Record:
 
 
 def _check_no_capacity_block_nodes(group: NodeGroup) -> None:
-    """Reject an upgrade of a group with nodes in a Capacity Block.
+    """Reject an upgrade of a node group that has nodes in a Capacity Block.
 
     AWS's documentation requires size 0, but does not describe the error: code and text are NOT VERIFIED (2026-11-23).
     https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html

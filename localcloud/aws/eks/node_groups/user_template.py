@@ -57,7 +57,7 @@ def _check_prohibited_settings(data: Record) -> None:
 
 
 def _check_launch_data(ec2: Any, data: Record) -> None:
-    """Reject template data that EC2 would reject at launch: EKS attempts a launch before it creates the node group."""
+    """Reject template data that EC2 would reject at launch: EKS attempts a launch before it creates a node group."""
     problem = None
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):

@@ -103,7 +103,7 @@ class SecurityGroup(Resource):
         update_security_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the group. Retry while network interfaces and rules that are being deleted still reference it."""
+        """Delete the group. Retry while network interfaces and rules that are being deleted still reference the group."""
         revoke = bool(state.get("revokeRulesOnDelete"))
         describe_network_interfaces(aws, "group-id", id)
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)

@@ -13,7 +13,7 @@ PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp", "58": "icmpv6", "all": "-1"}
 
 
 def get_canonical_protocol_name(protocol: str) -> str:
-    """Return the canonical name of a protocol, e.g. `tcp` for `6`, `TCP` and `tcp`."""
+    """Return the canonical name of a protocol: `tcp` for `6`, `TCP` and `tcp`."""
     return PROTOCOLS.get(protocol.lower(), protocol.lower())
 
 

@@ -123,9 +123,7 @@ class NodeGroup(Resource):
         await_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=TIMEOUT)
 
     def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
-        """Update the node version. The request always includes the launch template, by id if both id and name are
-        known.
-        """
+        """Update the node version. The request always includes the launch template, by its ID if both ID and name are known."""
         request: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
         if new.get("launchTemplate"):
             request["launchTemplate"] = build_template_request(new["launchTemplate"])
@@ -188,8 +186,7 @@ def build_config_request(old: State, new: Args, changed: frozenset[str]) -> dict
 
 
 def build_template_request(template: Args) -> dict[str, Any]:
-    """Reference the launch template by id if the id is known, else by name. EKS refuses a request that contains
-    both."""
+    """Reference the launch template by its ID if the ID is known, or else by name. EKS rejects a request that contains both."""
     names = ("id", "version") if template.get("id") else ("name", "version")
     return to_request(template, _build_identity_map(*names))
 

@@ -290,7 +290,7 @@ class DataRepositoryAssociation(FsxResource):
 
 
 def _build_tags(args: Args) -> dict[str, Any]:
-    """Return the tags for a request, or nothing: FSx rejects an empty list."""
+    """Return the tags for a request, or no member for tags: FSx rejects an empty list."""
     tags = to_pairs(get_program_tags(args))
     return {"Tags": tags} if tags else {}
 

@@ -74,7 +74,7 @@ class Key(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """Update the key. KMS refuses to change disabled keys, so enable the key first and disable it last."""
+        """Update the key. KMS rejects changes to disabled keys, so enable the key first and disable it last."""
         kms = aws.client("kms")
         enabled = new.get("isEnabled", True)
         if "isEnabled" in changed and enabled:

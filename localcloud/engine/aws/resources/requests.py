@@ -14,7 +14,7 @@ MINUTE = 60.0
 
 
 def get_error_code(error: ClientError) -> str:
-    """Return the AWS error code, e.g. `DependencyViolation`."""
+    """Return the AWS error code, such as `DependencyViolation`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

@@ -39,7 +39,7 @@ class Bucket(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         name = choose_physical_name(args, "bucket", "bucketPrefix")
         request: dict[str, Any] = {}
-        # S3 refuses us-east-1 as a location constraint.
+        # S3 rejects us-east-1 as a location constraint.
         place = {} if aws.region == "us-east-1" else {"LocationConstraint": aws.region}
         tags = {"Tags": to_pairs(get_program_tags(args))} if get_program_tags(args) else {}
         if place or tags:
