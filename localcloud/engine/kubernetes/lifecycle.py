@@ -104,10 +104,8 @@ def compute_difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str
     old_inputs, live = checkpoint.split_state(state)
     new = _set_namespace(task, objects.normalize(objects.from_pulumi(inputs)))
     old = _set_namespace(task, prune(live, objects.normalize(old_inputs)))
-    if objects.get_name(new):
-        old = objects.copy_with_metadata(
-            old, name=objects.get_name(live)
-        )  # setting the generated name explicitly is not a change
+    if objects.get_name(new):  # setting the generated name explicitly is not a change
+        old = objects.copy_with_metadata(old, name=objects.get_name(live))
     patterns = immutable.list_immutable_paths(
         new,
         mutable_config_maps=cluster.settings.mutable_config_maps,

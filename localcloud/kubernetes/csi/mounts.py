@@ -24,7 +24,7 @@ def enter_mount_namespace(pid: int) -> None:
     os.chdir("/")
 
 
-def bind_mount(source: Path, target: Path, *, read_only: bool) -> None:
+def bind(source: Path, target: Path, *, read_only: bool) -> None:
     """Create the target and bind-mount a folder there. Do nothing if the target is already a mount point."""
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
