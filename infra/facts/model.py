@@ -281,6 +281,10 @@ class Facts:
     admins: Mapping[str, str] = field(default_factory=dict)
     """ARN in `target.admins` -> ARN that IAM reports for the role or user with that name; only for principals in this
     account."""
+    users: Mapping[str, str] = field(default_factory=dict)
+    """`principal` in `target.users` -> ARN that IAM reports, as for `admins`."""
+    permission_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """`permissionSet` in `target.users` -> ARNs of the roles that IAM Identity Center created for it in this account."""
     node_groups_allowed: float = DEFAULT_NODE_GROUPS
     """Quota of managed node groups per cluster; queried only if the stack needs more than AWS's default."""
     endpoints: frozenset[str] | None = None

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from cli.clusters.allowed_namespaces import describe_limit
 from cli.clusters.kubernetes_access import Cluster
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
 from cli.clusters.status.node_rows import derive_pool_status, derive_queue_status, derive_volume_statuses
-from cli.errors import CommandError
+from cli.errors import CommandError, Forbidden
 from cli.jobs import objects
 from cli.jobs.state import JobState
 from cli.jobs.waits import Waits
@@ -76,10 +77,22 @@ class _Queries:
         return statuses
 
     def jobs(self) -> list[JobState]:
-        """Return the jobs, oldest first."""
-        states = []
+        """Return the jobs, oldest first. If the caller may list the jobs of some namespaces only, one sentence names
+        these, and the other namespaces are left out of the status."""
+        states: list[JobState] = []
+        refused: dict[str, str] = {}
         for name in self._namespaces:
-            states += self._query_cluster(partial(objects.list_jobs, self._cluster, name)) or []
+            try:
+                states += objects.list_jobs(self._cluster, name)
+            except Forbidden as error:
+                refused[name] = str(error)
+            except CommandError as error:
+                self.unknown.append(str(error))
+        allowed = [name for name in self._namespaces if name not in refused]
+        if allowed:
+            self._own = [space for space in self._own if space.name in allowed]
+        if refused:
+            self.unknown += [describe_limit(allowed)] if allowed else refused.values()
         return sorted(states, key=lambda state: state.created)
 
     def build_job_lines(self, states: Sequence[JobState]) -> list[JobLine]:
