@@ -6,7 +6,7 @@ Failed queries do not end the verb: the status lists them.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cli.clusters.allowed_namespaces import describe_limit
 from cli.clusters.kubernetes_access import Cluster
@@ -20,6 +20,8 @@ from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 
 Answer = TypeVar("Answer")
+NO_PODS: Final = "GPUs in use: you may not list the pods of all namespaces"
+"""Job users may read only the pods of their namespaces."""
 
 
 def read(cluster: Cluster, namespace: str | None = None) -> Status:
@@ -55,7 +57,7 @@ class _Queries:
         nodes = self._query_cluster(partial(self._cluster.list, "Node"))
         if nodes is None:
             return [PoolStatus(pool.name, pool.instance_type, max_size=pool.max_size) for pool in self._described.pools]
-        pods = self._query_cluster(partial(self._cluster.list, "Pod"))
+        pods = self._query_cluster(partial(self._cluster.list, "Pod"), refused=NO_PODS)
         return [derive_pool_status(pool, nodes, pods) for pool in self._described.pools]
 
     def queues(self) -> list[QueueStatus]:
@@ -92,15 +94,17 @@ class _Queries:
         if allowed:
             self._own = [space for space in self._own if space.name in allowed]
         if refused:
-            self.unknown += [describe_limit(allowed)] if allowed else refused.values()
+            self.unknown += [describe_limit(allowed)] if allowed else list(refused.values())
         return sorted(states, key=lambda state: state.created)
 
     def build_job_lines(self, states: Sequence[JobState]) -> list[JobLine]:
         return [JobLine(state, self._waits.reason(state)) for state in states]
 
-    def _query_cluster(self, question: Callable[[], Answer]) -> Answer | None:
+    def _query_cluster(self, question: Callable[[], Answer], refused: str = "") -> Answer | None:
+        """Return the answer; None if there is none. `refused` is the sentence for callers without permission, if it differs
+        from the error."""
         try:
             return question()
         except CommandError as error:
-            self.unknown.append(str(error))
+            self.unknown.append(refused if refused and isinstance(error, Forbidden) else str(error))
             return None
