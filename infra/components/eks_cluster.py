@@ -34,7 +34,7 @@ class EksClusterArgs:
     admins: Sequence[str]
     """IAM users and roles with cluster-admin."""
     users: Mapping[str, Sequence[str]]
-    """ARN of an IAM user or role that is no admin -> its Kubernetes groups, which get their permissions from RBAC."""
+    """Maps the ARN of each IAM user or role that is no admin to its Kubernetes groups, which get their permissions from RBAC."""
     public_cidrs: Sequence[str]
     """CIDRs that may reach the public endpoint. If there are none, the cluster has no public endpoint."""
     private_cidrs: Sequence[str]
@@ -149,5 +149,5 @@ class EksCluster(pulumi.ComponentResource):
         )
 
     def _open_private_endpoint(self, cidr: str) -> pulumi.CustomResource:
-        purpose, group = "Kubernetes API for a network that the stack names", self.security_group_id
+        purpose, group = "Kubernetes API for a network in the stack's settings", self.security_group_id
         return create_ingress_rule(self._name, self._args.naming, group, cidr, port=HTTPS, description=purpose, opts=self._child)

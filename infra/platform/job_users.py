@@ -23,7 +23,7 @@ JOB_KINDS: Final = {
     "trainer.kubeflow.org": ["trainjobs"],
     "ray.io": ["rayjobs"],
 }
-"""API group -> kinds of jobs that the verbs list and cancel. A rule may name kinds that the cluster does not serve."""
+"""Maps an API group to the kinds of jobs that the verbs list and cancel. A rule may name kinds that are not installed."""
 
 NODE_RULES: Final = [build_rule("", ["nodes"], READ)]
 """Reads in the whole cluster: `status`, `health`, `dashboard` and `smoke` list nodes, whose objects contain no secrets."""

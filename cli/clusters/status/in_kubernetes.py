@@ -24,7 +24,7 @@ NO_PODS: Final = "GPUs in use: you may not list the pods of all namespaces"
 """Job users may read only the pods of their namespaces."""
 
 
-def read(cluster: Cluster, namespace: str | None = None) -> Status:
+def read_status(cluster: Cluster, namespace: str | None = None) -> Status:
     """Return the status. If `namespace` is given, list only its jobs, queue and volumes. Raises CommandError."""
     described = cluster.description()
     queries = _Queries(cluster, described, namespace)
