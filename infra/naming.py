@@ -172,6 +172,9 @@ RECORD_KEY: Final = "record.json"
 HELD_QUEUE: Final = "held-until-setup-ends"
 """Queue of jobs whose `setup` has not succeeded. The queue does not exist, so Kueue does not admit these jobs."""
 
+JOB_USERS: Final = f"{PROJECT}:job-users"
+"""Kubernetes group of all job users of an EKS cluster."""
+
 ANYWHERE: Final = "0.0.0.0/0"
 
 USER_ID: Final = 1000
@@ -259,6 +262,12 @@ def build_principal_resource_name(arn: str) -> str:
     account, resource = arn.split(":")[4:6]
     kind, *_, name = resource.split("/")
     return f"{account}-{kind}-{name}"
+
+
+def build_user_group(access: str, namespace: str) -> str:
+    """Return the Kubernetes group of the job users of an EKS cluster with this access to a namespace. EKS rejects groups
+    that begin with `amazon:`, `aws:`, `eks:`, `iam:` or `system:`."""
+    return f"{JOB_USERS}:{access}:{namespace}"
 
 
 def format_accelerator(manufacturer: str, gpu: str) -> str:

@@ -28,7 +28,7 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
 )
 USERS = {"root": "system:masters", "stranger": "nobody"}
-"""Maps a user name to the user's group. The token of a user is the user name."""
+"""Maps a user name to the user's groups, separated by commas. The token of a user is the user name."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
 """Number of start attempts. An attempt fails if another process takes the free port before the API server does."""
@@ -47,6 +47,8 @@ class ControlPlane:
     """A running control plane."""
 
     folder: Path
+    users: Mapping[str, str] = field(default_factory=dict)
+    """Users in addition to USERS."""
     port: int = 0
     etcd_port: int = 0
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -97,6 +99,16 @@ class ControlPlane:
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str) -> Any:
         """Send a request as a cluster admin. Return the object, or None if it does not exist."""
+        status, parsed = self.send("root", method, path, body, content_type, **query)
+        if status == 404:
+            return None
+        assert status < 400, parsed
+        return parsed
+
+    def send(
+        self, user: str, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
+    ) -> tuple[int, Any]:
+        """Send a request as this user. Return the HTTP status, and the object or the text of the answer."""
         authority = self.folder / "certificates" / "apiserver.crt"
         if not authority.exists():
             raise NoAnswer(f"{authority} is not ready yet")
@@ -106,14 +118,10 @@ class ControlPlane:
                 self.url + path,
                 fields=None if method in ("POST", "PATCH", "PUT") else query or None,
                 body=None if body is None else json.dumps(body).encode(),
-                headers={"Authorization": "Bearer root", "Content-Type": content_type, "Accept": "application/json"},
+                headers={"Authorization": f"Bearer {user}", "Content-Type": content_type, "Accept": "application/json"},
                 timeout=10.0,
             )
-        if answer.status == 404:
-            return None
-        parsed = json.loads(answer.data) if answer.data.startswith(b"{") else answer.data.decode()
-        assert answer.status < 400, parsed
-        return parsed
+        return answer.status, json.loads(answer.data) if answer.data.startswith(b"{") else answer.data.decode()
 
     def _start_servers(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +177,7 @@ class ControlPlane:
         key = ec.generate_private_key(ec.SECP256R1())
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
         (self.folder / "service-accounts.pem").write_bytes(key.private_bytes(*form))
-        lines = [f'{user},{user},{number},"{group}"' for number, (user, group) in enumerate(USERS.items())]
+        lines = [f'{user},{user},{number},"{groups}"' for number, (user, groups) in enumerate({**USERS, **self.users}.items())]
         (self.folder / "tokens").write_text("\n".join(lines) + "\n")
 
     def _spawn(self, name: str, program: Path, **options: object) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+from cli.clusters.allowed_namespaces import list_in_allowed_namespaces
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.console import print_progress_once
 from cli.errors import CommandError, Forbidden, NotFound
@@ -54,7 +55,13 @@ def choose_namespace(cluster: Cluster, requested: str | None) -> str:
 
 
 def list_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
-    """Return the jobs of one namespace or of all namespaces, newest first."""
+    """Return the jobs of one namespace, or of all namespaces that the caller may read, newest first."""
+    read = partial(_list_jobs, cluster)
+    states = read(namespace) if namespace else list_in_allowed_namespaces(cluster, read)
+    return sorted(states, key=lambda state: state.created, reverse=True)
+
+
+def _list_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     listed = [*_list_objects(cluster, "MPIJob", namespace), *_list_objects(cluster, "Job", namespace)]
     listed += [main for kind in foreign_jobs.KINDS if kind != "Job" for main in _list_foreign_jobs(cluster, kind, namespace)]
     if any(item["kind"] == "Job" for item in listed):  # for jobs of the standalone launcher, a StatefulSet runs the workers
@@ -62,12 +69,12 @@ def list_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     by_namespace = _group_by_namespace(listed)
     running = [place for place, own in by_namespace.items() if not all(state.is_over for state in _derive_states(own, (), ()))]
     pods = _group_by_namespace(_list_in_namespaces(running, namespace, partial(cluster.list, "Pod")))
-    recorded = _list_in_namespaces(running, namespace, partial(records.list_records, cluster))
+    recorded = _list_in_namespaces(running, namespace, partial(records.read_records, cluster))
     states = [state for place, own in by_namespace.items() for state in _derive_states(own, pods[place], recorded)]
     if any(state.phase == Phase.QUEUED for state in states):
         workloads = cluster.list("Workload", namespace)
         states = [fail_if_stopped_by_kueue(cluster, state, workloads) for state in states]
-    return sorted(states, key=lambda state: state.created, reverse=True)
+    return states
 
 
 def _group_by_namespace(items: Iterable[Object]) -> defaultdict[str, list[Object]]:

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from cli.clusters.allowed_namespaces import list_in_allowed_namespaces
 from cli.clusters.kubernetes_access import Cluster
 from cli.console import print_progress_once
 from cli.errors import NotFound
@@ -65,7 +67,13 @@ class JobRecord:
 
 
 def list_records(cluster: Cluster, namespace: str | None, job: str = "") -> list[JobRecord]:
-    """Return the records of one namespace or of all namespaces, or only those of `job`. Skip malformed and newer records."""
+    """Return the records of one namespace, or of all namespaces that the caller may read, or only those of `job`."""
+    read = partial(read_records, cluster, job=job)
+    return read(namespace) if namespace else list_in_allowed_namespaces(cluster, read)
+
+
+def read_records(cluster: Cluster, namespace: str | None, job: str = "") -> list[JobRecord]:
+    """Return the records of one namespace, or of all namespaces with one request. Skip malformed and newer records."""
     config_maps = cluster.list_labeled("ConfigMap", f"{RECORD_LABEL}={job}" if job else RECORD_LABEL, namespace)
     return [record for record in map(_parse_record, config_maps) if record is not None]
 

@@ -25,7 +25,7 @@ from infra.naming import (
     KUBE_SYSTEM,
     Naming,
 )
-from infra.plan import eks_pools, image_repositories, monitoring
+from infra.plan import eks_pools, image_repositories, job_users, monitoring
 from infra.plan.cluster_description import describe_eks_cluster
 from infra.plan.eks_pools import PoolPlan
 from infra.plan.eks_versions import choose_support_type, choose_versions
@@ -88,6 +88,7 @@ def _build_cluster_args(settings: Settings, facts: Facts, base: Foundation) -> E
         ),
         # The caller needs access, because the same `pulumi up` installs the platform.
         admins=sorted({*target.admins, *([caller] if caller else [])}),
+        users=job_users.plan_access_entries(settings, facts),
         public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
         private_cidrs=target.endpoint_access.private_cidrs,
         logs_key_arn=base.logs_key.arn,
@@ -203,6 +204,7 @@ def _install_platform(
         monitoring=monitoring.plan_monitoring(platform, description),
         key_bucket=base.keys.name,
         job_roles=job_roles,
+        users=job_users.plan_eks_users(settings),
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

@@ -6,7 +6,7 @@ from infra import outputs
 from infra.facts.existing_cluster import ClusterFacts, find_kubeconfig
 from infra.kubernetes import kubeconfigs
 from infra.naming import Naming
-from infra.plan import monitoring
+from infra.plan import job_users, monitoring
 from infra.plan.cluster_description import describe_existing_cluster
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
@@ -33,6 +33,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         context=facts.context,
         volumes=volumes,
         monitoring=monitoring.plan_monitoring(platform, description),
+        users=job_users.plan_existing_users(settings),
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

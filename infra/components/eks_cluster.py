@@ -1,6 +1,6 @@
 """EKS control plane and access to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -33,6 +33,8 @@ class EksClusterArgs:
     # access
     admins: Sequence[str]
     """IAM users and roles with cluster-admin."""
+    users: Mapping[str, Sequence[str]]
+    """Maps the ARN of each IAM user or role that is no admin to its Kubernetes groups, which get their permissions from RBAC."""
     public_cidrs: Sequence[str]
     """CIDRs that may reach the public endpoint. If there are none, the cluster has no public endpoint."""
     private_cidrs: Sequence[str]
@@ -50,6 +52,7 @@ class EksCluster(pulumi.ComponentResource):
       only
     - a KMS key for Kubernetes secrets, and a log group with a retention period for all five log types
     - an access entry with cluster-admin for each admin; the creator of the cluster gets no access by default
+    - an access entry with Kubernetes groups, and without an access policy, for each job user
     - a rule in the cluster security group for each CIDR that may reach the private endpoint; EKS itself admits only
       members of this group (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html)
     """
@@ -78,6 +81,8 @@ class EksCluster(pulumi.ComponentResource):
             *(self._open_private_endpoint(cidr) for cidr in args.private_cidrs),
         ]
         """Resources that give admins access, and that open the private endpoint to their networks."""
+        for arn, groups in args.users.items():
+            self._create_access_entry(arn, groups)
         self.register_outputs({"name": self.name, "endpoint": self.endpoint})
 
     def _create_cluster(self, key: EncryptionKey) -> aws.eks.Cluster:
@@ -124,17 +129,23 @@ class EksCluster(pulumi.ComponentResource):
         )
 
     def _create_admin_access(self, arn: str) -> pulumi.CustomResource:
-        key = f"{self._name}-{build_principal_resource_name(arn)}"
-        entry = aws.eks.AccessEntry(
-            **build_child_args(self, self._args.naming, key, "access"), cluster_name=self.name, principal_arn=arn, type="STANDARD"
-        )
+        entry = self._create_access_entry(arn)
         return aws.eks.AccessPolicyAssociation(
-            f"{key}-admin",
+            f"{self._name}-{build_principal_resource_name(arn)}-admin",
             cluster_name=self.name,
             principal_arn=entry.principal_arn,
             policy_arn=f"arn:{self._args.account.partition}:eks::aws:cluster-access-policy/{ADMIN_POLICY}",
             access_scope={"type": "cluster"},
             opts=self._child,
+        )
+
+    def _create_access_entry(self, arn: str, groups: Sequence[str] = ()) -> aws.eks.AccessEntry:
+        return aws.eks.AccessEntry(
+            **build_child_args(self, self._args.naming, f"{self._name}-{build_principal_resource_name(arn)}", "access"),
+            cluster_name=self.name,
+            principal_arn=arn,
+            type="STANDARD",
+            kubernetes_groups=list(groups) or None,
         )
 
     def _open_private_endpoint(self, cidr: str) -> pulumi.CustomResource:

@@ -1,8 +1,9 @@
 """Queries about the caller's identity, and the account's service quotas and their use."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from infra.facts.clients import Clients, build_filter, is_error, query, read_pages
 from infra.facts.ec2 import list_instances
@@ -11,6 +12,10 @@ from infra.facts.service_quotas import Quota, find_vcpu_quota
 from infra.naming import STACK_TAG
 from infra.settings.pools import OnDemand, Spot
 from infra.settings.stack import Settings
+
+IDENTITY_CENTER_PATH: Final = "/aws-reserved/sso.amazonaws.com/"
+"""IAM path of the roles of IAM Identity Center. In some Regions, the Region follows:
+https://docs.aws.amazon.com/singlesignon/latest/userguide/referencingpermissionsets.html"""
 
 
 def read_caller(clients: Clients) -> Caller:
@@ -51,6 +56,17 @@ def find_principal_arn(clients: Clients, arn: str) -> str | None:
     except clients.iam.exceptions.NoSuchEntityException:
         return None
     return str(principal[kind.capitalize()]["Arn"])
+
+
+def find_permission_set_roles(clients: Clients, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the ARNs of the roles of each permission set. IAM Identity Center names a role after its permission set and
+    appends 16 hexadecimal digits."""
+    roles = read_pages(clients.iam, "list_roles", "Roles", PathPrefix=IDENTITY_CENTER_PATH)
+    patterns = {name: re.compile(rf"AWSReservedSSO_{re.escape(name)}_[0-9a-f]{{16}}") for name in names}
+    return {
+        name: tuple(sorted(role["Arn"] for role in roles if pattern.fullmatch(role["RoleName"])))
+        for name, pattern in patterns.items()
+    }
 
 
 def list_required_quotas(settings: Settings) -> tuple[dict[str, Quota], list[str]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -125,7 +125,14 @@ def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, q
         Query.VCPU_QUOTAS, lambda: account.read_quota_values(clients, quotas_needed), None, field="quotas"
     )
     storage_facts = _StorageFacts(settings, clients, queries)
-    admins = _query_named_resources(settings, clients, caller, queries)
+    _query_named_resources(settings, clients, queries)
+    admins = _query_principals(Query.ADMINS, settings.target.admins, clients, caller, queries)
+    users = _query_principals(Query.USERS, settings.target.user_arns, clients, caller, queries)
+    if sets := settings.target.permission_sets:
+        # Required: without the result, `up` would take access from the users.
+        queries.start_required_query(
+            Query.PERMISSION_SETS, lambda: account.find_permission_set_roles(clients, sets), "permission_sets"
+        )
 
     if any(name not in types.result() or not offerings.result().get(name) for name in names):
         queries.start_required_query(Query.INSTANCE_TYPES, lambda: ec2.list_instance_type_names(clients), "type_names")
@@ -139,7 +146,6 @@ def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, q
     for code in sorted(quotas_needed.keys() - limits.keys()) if limits is not None else ():
         queries.add_unchecked_sentence(Query.VCPU_QUOTAS, f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value")
     own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != resources.cluster_vpc_id)), None)
-    principals = {arn: future.result() for arn, future in admins.items()}
     facts = Facts(
         region=settings.region,
         partition=caller.arn.split(":")[1],
@@ -148,12 +154,19 @@ def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, q
         extended_support=versions.result().extended,
         today=eks.get_current_date(),
         existing=replace(resources, zones=stack_zones.result(), own_vpc=own_vpc, has_leftover_logs=leftover_logs.result()),
-        admins={arn: principal for arn, principal in principals.items() if principal},
+        admins=_select_read_principals(admins),
+        users=_select_read_principals(users),
         **queries.values,
     )
-    missing = {*_find_missing_resources(settings, facts), *(arn for arn, principal in principals.items() if principal is None)}
+    principals = {**admins, **users}
+    missing = {*_find_missing_resources(settings, facts), *(principals.keys() - facts.admins.keys() - facts.users.keys())}
     facts = storage_facts.add_to_facts(replace(facts, not_found=frozenset(missing)))
     return replace(facts, unchecked=queries.unchecked_sentences)
+
+
+def _select_read_principals(queries: "Mapping[str, Future[str | None]]") -> dict[str, str]:
+    """Return the ARN that IAM reports for each principal that exists."""
+    return {arn: reported for arn, future in queries.items() if (reported := future.result())}
 
 
 def _has_leftover_logs(settings: Settings, clients: Clients, existing: Existing) -> bool:
@@ -220,10 +233,8 @@ def _query_account(settings: Settings, clients: Clients, caller: Caller, queries
         queries.start_required_query(Query.PRICES, lambda: price_list.read(Wanted.from_settings(settings)), "prices")
 
 
-def _query_named_resources(
-    settings: Settings, clients: Clients, caller: Caller, queries: _Queries
-) -> "dict[str, Future[str | None]]":
-    """Query the existing resources named in the settings. Return the queries of cluster admins, by ARN."""
+def _query_named_resources(settings: Settings, clients: Clients, queries: _Queries) -> None:
+    """Query the existing resources named in the settings."""
     vpc_id, subnet_ids, pools = settings.network.vpc_id, settings.network.subnet_ids, settings.pools
     groups = {name for pool in pools if (name := pool.own_placement_group)}
     image_ids = {pool.ami_id for pool in pools if pool.ami_id}
@@ -241,12 +252,16 @@ def _query_named_resources(
         queries.start_required_query(Query.IMAGES, lambda: ec2.read_image_architectures(clients, image_ids), "images")
     if reservation_ids:
         queries.start_required_query(Query.RESERVATIONS, lambda: ec2.read_reservations(clients, reservation_ids), "reservations")
+
+
+def _query_principals(
+    kind: Query, arns: Sequence[str], clients: Clients, caller: Caller, queries: _Queries
+) -> "dict[str, Future[str | None]]":
+    """Start a query for each IAM user or role of this account. Return the queries by ARN."""
     in_account = re.compile(rf"arn:[a-z-]+:iam::{caller.account}:(role|user)/.+")
     return {
-        arn: queries.start_optional_query(
-            Query.ADMINS, partial(account.find_principal_arn, clients, arn), arn, f"whether {arn} exists"
-        )
-        for arn in settings.target.admins
+        arn: queries.start_optional_query(kind, partial(account.find_principal_arn, clients, arn), arn, f"whether {arn} exists")
+        for arn in arns
         if in_account.fullmatch(arn)
     }
 

@@ -282,6 +282,11 @@ class Facts:
     admins: Mapping[str, str] = field(default_factory=dict)
     """Maps each ARN in `target.admins` to the ARN that IAM reports for the role or user with that name; only for
     principals in this account."""
+    users: Mapping[str, str] = field(default_factory=dict)
+    """The same for each `principal` in `target.users`."""
+    permission_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Maps each `permissionSet` in `target.users` to the ARNs of the roles that IAM Identity Center created for it in this
+    account."""
     node_groups_allowed: float = DEFAULT_NODE_GROUPS
     """Quota of managed node groups per cluster; queried only if the stack needs more than AWS's default."""
     endpoints: frozenset[str] | None = None

@@ -21,6 +21,8 @@ class Query(Enum):
     CALLER = "the caller", "sts:GetCallerIdentity"
     CALLER_ROLE = "the IAM role behind the caller", "iam:GetRole"
     ADMINS = "cluster admins", "iam:GetRole", "iam:GetUser"
+    USERS = "job users", "iam:GetRole", "iam:GetUser"
+    PERMISSION_SETS = "roles of permission sets", "iam:ListRoles"
     VCPU_QUOTAS = "vCPU quotas", "servicequotas:GetServiceQuota"
     VCPUS_IN_USE = (
         "running instances",

@@ -10,6 +10,7 @@ from infra.boot.eks_node import ClusterAccess
 from infra.health.faults import RepairOverride
 from infra.naming import StorageKind, Taint
 from infra.plan.efa_interfaces import Interface, count_efa_devices
+from infra.settings.users import JobAccess
 
 
 @dataclass(frozen=True)
@@ -231,3 +232,24 @@ class NewLustreSpec(FileSystemSpec):
     """ARN of the user's key. If there is no key, AWS encrypts the file system with an AWS managed key."""
     linked: LinkedBucket | None
     protect: bool
+
+
+@dataclass(frozen=True, order=True)
+class Subject:
+    """A user or group, as Kubernetes authenticates it."""
+
+    kind: Literal["Group", "User"]
+    name: str
+
+
+@dataclass(frozen=True)
+class JobUsersSpec:
+    """Subjects of the role bindings of job users."""
+
+    everyone: tuple[Subject, ...] = ()
+    """All job users of the cluster."""
+    by_namespace: Mapping[tuple[str, JobAccess], tuple[Subject, ...]] = field(default_factory=dict)
+    """Maps a namespace and an access to the job users that have this access to the namespace."""
+
+
+NO_USERS: Final = JobUsersSpec()

@@ -9,11 +9,13 @@ import pulumi_kubernetes as kubernetes
 from infra.jobs.model import Job
 from infra.monitoring.model import Monitored
 from infra.naming import COMPONENT
+from infra.plan.specs import NO_USERS, JobUsersSpec
 from infra.platform import trainer
 from infra.platform.cluster_autoscaler import ClusterAutoscaler
 from infra.platform.cluster_description import DescribedCluster
 from infra.platform.efa_device_plugin import EfaDevicePlugin
 from infra.platform.job_controller.component import JobController
+from infra.platform.job_users import JobUsers
 from infra.platform.monitoring.component import Monitoring
 from infra.platform.mpi_operator import MpiOperator
 from infra.platform.namespaces import Namespaces
@@ -45,6 +47,7 @@ class PlatformArgs:
     """Bucket through which job pods exchange public keys."""
     job_roles: Sequence[pulumi.Resource] = ()
     """IAM roles and associations of job pods. Pods created before the associations never get credentials."""
+    users: JobUsersSpec = NO_USERS
     jobs: Sequence[Job] = ()
 
 
@@ -67,6 +70,8 @@ class Platform(pulumi.ComponentResource):
             ClusterAutoscaler(self._naming.name("cluster-autoscaler"), site, site.eks.idle_minutes, role, self._child)
         if args.monitoring is not None:
             Monitoring(self._naming.name("monitoring"), site, args.monitoring, operators, self._child)
+        if args.users.everyone:
+            JobUsers(self._naming.name("job-users"), site, args.users, dict(namespaces.namespaces), self._child)
         if args.jobs:
             StackJobs(self._naming.name("jobs"), site, args.jobs, before_jobs, self._child)
         bucket = "" if args.key_bucket is None else args.key_bucket

@@ -1,4 +1,4 @@
-"""Service accounts of the platform's pods, and their permissions."""
+"""Service accounts of the platform's pods, and permissions in the cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 READ: Final = ("get", "list", "watch")
-_GROUP: Final = "rbac.authorization.k8s.io"
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,33 @@ class Account:
     ) -> list[pulumi.Resource]:
         """Grant permissions in a namespace, or in the whole cluster. `resource` and `binding` are names of Pulumi
         resources."""
-        metadata: Any = {"name": self.role, **({"namespace": namespace} if namespace else {})}
-        rbac = kubernetes.rbac.v1
-        role = (rbac.Role if namespace else rbac.ClusterRole)(resource, metadata=metadata, rules=rules, opts=options)
-        bound = (rbac.RoleBinding if namespace else rbac.ClusterRoleBinding)(
-            binding or resource,
-            metadata=metadata,
-            role_ref={"api_group": _GROUP, "kind": "Role" if namespace else "ClusterRole", "name": self.role},
-            subjects=[{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}],
-            opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role])),
-        )
-        return [role, bound]
+        subject = {"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}
+        return grant(resource, self.role, rules, [subject], options, namespace=namespace, binding=binding)
+
+
+def grant(
+    resource: str,
+    role_name: str,
+    rules: Any,
+    subjects: Any,
+    options: pulumi.ResourceOptions,
+    *,
+    namespace: str = "",
+    binding: str = "",
+) -> list[pulumi.Resource]:
+    """Create a role and bind it to the subjects, in a namespace or in the whole cluster. `resource` and `binding` are names
+    of Pulumi resources."""
+    metadata: Any = {"name": role_name, **({"namespace": namespace} if namespace else {})}
+    rbac = kubernetes.rbac.v1
+    role = (rbac.Role if namespace else rbac.ClusterRole)(resource, metadata=metadata, rules=rules, opts=options)
+    bound = (rbac.RoleBinding if namespace else rbac.ClusterRoleBinding)(
+        binding or resource,
+        metadata=metadata,
+        role_ref={"api_group": RBAC_GROUP, "kind": "Role" if namespace else "ClusterRole", "name": role_name},
+        subjects=subjects,
+        opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role])),
+    )
+    return [role, bound]
 
 
 def build_rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: str) -> Any:

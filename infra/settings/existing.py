@@ -12,6 +12,7 @@ from infra.config.models import Model, MountPath
 from infra.jobs.model import StackJobs
 from infra.naming import Naming
 from infra.settings.platform import ExistingPlatformSettings
+from infra.settings.users import KubernetesUser
 
 
 class Kubeconfig(Model):
@@ -50,6 +51,11 @@ class ExistingTarget(Model):
     kubeconfig: Kubeconfig = Field(Kubeconfig(), description="How to reach the cluster. Change: see the individual fields.")
     system: SystemNodes = Field(
         SystemNodes(), description="Nodes that run operators and job launchers. Change: see the individual fields."
+    )
+    users: Annotated[tuple[KubernetesUser, ...], Field(strict=False)] = Field(
+        (),
+        description="Users and groups of the cluster that run jobs without being cluster admins. "
+        "Change: in place; a removed user loses access.",
     )
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from infra.config.models import Model, Names, PublicKeys
 from infra.naming import LOGIN_USER, SYSTEM_POOL
+from infra.settings.users import IamUser
 
 
 class EndpointAccess(Model):
@@ -73,6 +74,11 @@ class EksTarget(Model):
         (),
         description="ARNs of IAM users and roles with cluster-admin, in addition to the caller of `pulumi up`. Change: in place.",
     )
+    users: Annotated[tuple[IamUser, ...], Field(strict=False)] = Field(
+        (),
+        description="IAM users, roles and permission sets that run jobs without being cluster admins. "
+        "Change: in place; a removed user loses access.",
+    )
     system: SystemPool = Field(
         SystemPool(), description="CPU nodes that run the cluster's own pods. Change: see the individual fields."
     )
@@ -86,6 +92,16 @@ class EksTarget(Model):
     deletion_protection: bool = Field(
         False, description="While true, EKS refuses to delete the cluster. Change: in place; set false before `pulumi destroy`."
     )
+
+    @property
+    def user_arns(self) -> tuple[str, ...]:
+        """ARNs of IAM users and roles among the job users, each once."""
+        return tuple(dict.fromkeys(user.principal for user in self.users if user.principal is not None))
+
+    @property
+    def permission_sets(self) -> tuple[str, ...]:
+        """Permission sets among the job users, each once."""
+        return tuple(dict.fromkeys(user.permission_set for user in self.users if user.permission_set is not None))
 
     @property
     def head_type(self) -> str:
@@ -126,6 +142,8 @@ class Ec2Target(Model):
     """All nodes are in one zone, next to their file system."""
     addresses_per_node: ClassVar[int] = 1
     admins: ClassVar[tuple[str, ...]] = ()
+    user_arns: ClassVar[tuple[str, ...]] = ()
+    permission_sets: ClassVar[tuple[str, ...]] = ()
     private_cidrs: ClassVar[tuple[str, ...]] = ()
 
     kind: Literal["ec2"] = Field(examples=["ec2"], description="Kind of cluster. Change: not supported; create another stack.")

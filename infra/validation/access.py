@@ -1,6 +1,5 @@
 """Rules for access to the Kubernetes API: allowed addresses, and IAM users and roles."""
 
-import re
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
@@ -10,16 +9,13 @@ from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.settings.stack import Settings
 from infra.validation.formats import check_no_example_addresses, check_not_open_to_internet, parse_cidr
+from infra.validation.principals import check_principal_arn, check_principal_exists
 from infra.validation.registry import EKS, Topic, register_rule
 
 MOST_CIDRS = 40
 """https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html"""
 MOST_RULES = 59
 """The quota is 60 ingress rules, and EKS uses one: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
-
-_PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:(user|role)/[\w+=,.@/-]+")
-_SESSION = re.compile(r"arn:(aws[a-z-]*):sts::([0-9]{12}):assumed-role/([^/]+)/.*")
-_EXAMPLE = "arn:aws:iam::123456789012:role/Admin"
 
 
 @register_rule(target=EKS)
@@ -134,15 +130,9 @@ def check_api_is_reachable(settings: Settings) -> Iterator[Problem]:
 @register_rule(target=EKS)
 def check_admin_arns(settings: Settings) -> Iterator[Problem]:
     for index, arn in enumerate(settings.eks.admins):
-        where = f"target.admins[{index}]"
-        session = _SESSION.fullmatch(arn)
-        if session:
-            role = f"arn:{session[1]}:iam::{session[2]}:role/{session[3]}"
-            yield Problem(where, f"{format_value(arn)} is a role session. Use the ARN of the role, such as {role}.")
-        elif not _PRINCIPAL.fullmatch(arn):
-            yield Problem(where, f"{format_value(arn)} is not the ARN of an IAM user or role. Use one such as {_EXAMPLE}.")
+        yield from check_principal_arn(f"target.admins[{index}]", arn)
         if arn in settings.eks.admins[:index]:
-            yield Problem(where, f"{format_value(arn)} is listed twice. Remove one.")
+            yield Problem(f"target.admins[{index}]", f"{format_value(arn)} is listed twice. Remove one.")
 
 
 @register_rule(Topic.ADMINS, target=EKS, reads=(Query.CALLER, Query.CALLER_ROLE))
@@ -161,21 +151,4 @@ def check_caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
 def check_admins_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the admins exist: EKS accepts an access entry only with the exact ARN of an existing principal."""
     for index, arn in enumerate(settings.eks.admins):
-        principal = _PRINCIPAL.fullmatch(arn)
-        if principal is None:
-            continue
-        where, (_, partition, _, _, account, _) = f"target.admins[{index}]", arn.split(":", 5)
-        if partition != facts.partition:
-            fix = f"Use an ARN of that partition (arn:{facts.partition}:...)."
-            yield Problem(
-                where, f"{format_value(arn)} is in partition {partition}, but {facts.region} is in {facts.partition}. {fix}"
-            )
-        elif account != facts.caller.account:
-            elsewhere = f"is in account {account}, not in {facts.caller.account}, so it was not checked"
-            yield create_warning(where, f"{format_value(arn)} {elsewhere}. Make sure that it exists: otherwise EKS rejects it.")
-        elif arn in facts.not_found:
-            yield Problem(
-                where, f"{format_value(arn)} does not exist in account {account}. Create the {principal[1]}, or remove the ARN."
-            )
-        elif facts.admins.get(arn, arn) != arn:
-            yield Problem(where, f"{format_value(arn)} has a different path in IAM. Use {facts.admins[arn]}.")
+        yield from check_principal_exists(f"target.admins[{index}]", arn, facts, facts.admins)

@@ -54,6 +54,7 @@ class Topic(StrEnum):
     EBS_KEY = "default key of EBS"
     VERSIONS = "Kubernetes version and add-ons"
     ADMINS = "cluster admins"
+    USERS = "job users"
     CHANGES = "changes of the existing cluster"
     MANIFESTS = "upstream manifests"
     BUDGET = "budget"

@@ -5,6 +5,7 @@ and its `gpumpi:` settings (keys without the prefix). Existing resources stay un
 """
 
 import copy
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -26,12 +27,24 @@ ACCOUNT_TRUST_POLICY = json.dumps(
 def create_prerequisites(region: str, values: Mapping[str, Any]) -> list[str]:
     """Create the missing resources and return their ids and names."""
     return [
-        *_create_principals(values.get("target", {}).get("admins", [])),
+        *_create_principals([*values.get("target", {}).get("admins", []), *_list_user_arns(values.get("target", {}))]),
         *_create_ami(region, values.get("target", {})),
         *_create_network(region, values.get("network", {}), values.get("storage", {})),
         *_create_fsx_resources(region, values.get("network", {}), values.get("storage", {}).get("fsx", "none")),
         *(name for pool in values.get("pools", []) for name in _create_pool_resources(region, pool)),
     ]
+
+
+def _list_user_arns(target: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the ARNs of job users. A permission set has a role as IAM Identity Center creates it, in the Region eu-west-1:
+    https://docs.aws.amazon.com/singlesignon/latest/userguide/referencingpermissionsets.html"""
+    for user in target.get("users", []):
+        if "principal" in user:
+            yield user["principal"]
+        elif "permissionSet" in user:
+            digits = hashlib.sha256(user["permissionSet"].encode()).hexdigest()[:16]
+            name = f"AWSReservedSSO_{user['permissionSet']}_{digits}"
+            yield f"arn:aws:iam::{ACCOUNT}:role/aws-reserved/sso.amazonaws.com/eu-west-1/{name}"
 
 
 def _create_principals(arns: Sequence[str]) -> Iterator[str]:

@@ -40,7 +40,10 @@ SCOPES: Final = (
     Scope("Ec2", r"(ec2|route53):\w+"),
     Scope("Groups", r"autoscaling:\w+"),
     Scope("FileSystems", r"(elasticfilesystem|fsx):\w+"),
-    Scope("Account", r"eks:(CreateCluster|ListClusters|Describe\w+Versions)|iam:(GetAccountSummary|SimulatePrincipalPolicy)"),
+    Scope(
+        "Account",
+        r"eks:(CreateCluster|ListClusters|Describe\w+Versions)|iam:(GetAccountSummary|ListRoles|SimulatePrincipalPolicy)",
+    ),
     Scope("Clusters", r"eks:\w+", [f"arn:aws:eks:*:*:{kind}/{PROJECT}-*" for kind in EKS_KINDS]),
     Scope("Users", r"iam:GetUser"),
     Scope("Roles", r"iam:\w+", ROLES),
@@ -60,7 +63,14 @@ CHECKS: Final = {
     *("ec2:DescribeSpotPriceHistory", "ec2:DescribeVpcEndpointServices", "ec2:GetEbsDefaultKmsKeyId", "ecr:DescribeImages"),
     *("eks:DescribeAddonVersions", "eks:DescribeClusterVersions", "eks:DescribeUpdate", "eks:ListClusters"),
     *("eks:ListAddons", "eks:ListNodegroups", "eks:ListPodIdentityAssociations", "iam:GetAccountSummary", "iam:GetUser"),
-    *("iam:SimulatePrincipalPolicy", "kms:ListGrants", "kms:ListKeys", "pricing:GetProducts", "servicequotas:GetServiceQuota"),
+    *(
+        "iam:ListRoles",
+        "iam:SimulatePrincipalPolicy",
+        "kms:ListGrants",
+        "kms:ListKeys",
+        "pricing:GetProducts",
+        "servicequotas:GetServiceQuota",
+    ),
 }
 """Reads of `validate`, `plan`, `cost` and `recover`, and of changes in progress."""
 VERBS: Final = {"autoscaling:SetDesiredCapacity", "logs:DeleteLogGroup"}

@@ -189,6 +189,31 @@ def test_an_access_entry_is_named_after_its_principal() -> None:
     }
 
 
+def test_a_job_user_gets_groups_and_no_access_policy() -> None:
+    researcher, reviewer = "arn:aws:iam::123456789012:role/Researcher", "arn:aws:iam::123456789012:user/eve"
+    role = "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Lead_0123456789abcdef"
+    users = [
+        {"principal": researcher, "namespaces": ["red", "blue"]},
+        {"principal": researcher, "namespaces": ["green"], "access": "view"},
+        {"principal": reviewer, "access": "view"},
+        {"permissionSet": "Lead"},
+    ]
+    settings = world.settings(
+        world.pool(), target={"users": users}, platform={"install": False, "namespaces": ["red", "blue", "green"]}
+    )
+    deployment = deploy(settings, world.account_facts(settings, permission_sets={"Lead": (role,)}))
+    entries = deployment.find_resources(engine.ACCESS_ENTRY)
+    groups = {entry.inputs["principalArn"]: entry.inputs.get("kubernetesGroups") for entry in entries}
+    view, submit = "gpumpi:job-users:view", "gpumpi:job-users:submit"
+    assert groups == {
+        CALLER: None,
+        researcher: ["gpumpi:job-users", f"{submit}:blue", f"{submit}:red", f"{view}:green"],
+        reviewer: ["gpumpi:job-users", f"{view}:red"],
+        role: ["gpumpi:job-users", f"{submit}:red"],
+    }
+    assert {policy.inputs["principalArn"] for policy in deployment.find_resources(engine.ACCESS_POLICY)} == {CALLER}
+
+
 # --- add-ons
 
 

@@ -146,6 +146,11 @@ def test_monitoring_has_no_alerts_for_components_that_only_eks_has() -> None:
 # --- effect of changing each setting
 
 
+def user_target(**user: Any) -> dict[str, Any]:
+    return {"target": {"kind": "existing", "users": [user]}}
+
+
+USER_OBJECTS = {"job-users", "job-users-nodes"}
 CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
     "target.kubeconfig.path": (
         {"target": {"kind": "existing", "kubeconfig": {"path": "/etc/kubernetes/admin.conf"}}},
@@ -192,6 +197,14 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
     "platform.devicePlugin": ({"platform": {"devicePlugin": False}}, {"nvidia-device-plugin", PLUGIN}),
     "platform.imageRepository": ({"platform": {"imageRepository": "registry.example.com/team"}}, {DESCRIPTION}),
     "platform.imagePullSecrets": ({"platform": {"imagePullSecrets": ["login"]}}, {DESCRIPTION, "jobs-mpijob-ring"}),
+    "target.users": (user_target(user="eve"), {*USER_OBJECTS, "job-users-mpi-jobs-submit"}),
+    "target.users[].user": (user_target(user="eve"), {*USER_OBJECTS, "job-users-mpi-jobs-submit"}),
+    "target.users[].group": (user_target(group="research"), {*USER_OBJECTS, "job-users-mpi-jobs-submit"}),
+    "target.users[].access": (user_target(group="research", access="view"), {*USER_OBJECTS, "job-users-mpi-jobs-view"}),
+    "target.users[].namespaces": (
+        user_target(group="research", namespaces=["mpi-jobs"]),
+        {*USER_OBJECTS, "job-users-mpi-jobs-submit"},
+    ),
     "platform.manifestMirror": ({"platform": {"manifestMirror": "/srv/mirror"}}, set()),
     "jobs": ({"jobs": []}, {"jobs", "jobs-mpijob-ring"}),
 }
@@ -238,3 +251,22 @@ TRIED_ELSEWHERE = {
 
 def test_every_setting_is_changed_by_a_test() -> None:
     assert set(CHANGES) | TRIED_ELSEWHERE == {row.path for row in list_settings(ExistingSettings)}
+
+
+def test_users_and_groups_are_bound_to_roles_in_their_namespaces_only() -> None:
+    users = [
+        {"user": "ada@example.com", "namespaces": ["red", "blue"]},
+        {"group": "research", "namespaces": ["blue"], "access": "view"},
+    ]
+    values = {**BASE, "target": {"kind": "existing", "users": users}, "platform": {"namespaces": ["red", "blue"]}, "jobs": []}
+    bindings = [
+        (binding["metadata"]["namespace"], binding["roleRef"]["name"], subject["kind"], subject["name"])
+        for binding in list_manifests(deploy_existing_target(values), "RoleBinding")
+        for subject in binding["subjects"]
+        if binding["roleRef"]["name"].startswith("gpumpi-job-") and subject["kind"] != "ServiceAccount"
+    ]
+    assert sorted(bindings) == [
+        ("blue", "gpumpi-job-submit", "User", "ada@example.com"),
+        ("blue", "gpumpi-job-view", "Group", "research"),
+        ("red", "gpumpi-job-submit", "User", "ada@example.com"),
+    ]

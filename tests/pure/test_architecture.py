@@ -32,7 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "checks": {*BASE, "settings", "config", "facts", "inventory", "validation", "plan", "jobs", "preflight"},
     "boot": BASE,
     "components": {*BASE, "boot", "plan"},
-    "platform": {*BASE, "health", "jobs", "facts", "monitoring", "settings"},
+    "platform": {*BASE, "health", "jobs", "facts", "monitoring", "plan", "settings"},
     "recovery": {"facts", "inventory"},
     "outputs": {"components", "plan", "jobs", "kubernetes"},
     "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},

@@ -57,7 +57,36 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a version": (
         {"target": {"kind": "existing", "kubernetesVersion": "1.35"}},
-        "target.kubernetesVersion: is not a setting. The settings here are kind, kubeconfig and system.",
+        "target.kubernetesVersion: is not a setting. The settings here are kind, kubeconfig, system and users.",
+    ),
+    "user without a name": (
+        {"target": {"kind": "existing", "users": [{"access": "view"}]}},
+        "target.users[0]: names nobody. Set user or group.",
+    ),
+    "user that is also a group": (
+        {"target": {"kind": "existing", "users": [{"user": "ada", "group": "research"}]}},
+        "target.users[0].group: excludes user. Remove one of the two.",
+    ),
+    "group of Kubernetes itself": (
+        {"target": {"kind": "existing", "users": [{"group": "system:authenticated"}]}},
+        'target.users[0].group: "system:authenticated" is reserved for Kubernetes itself. Use the name of a person, a group or '
+        "a service account, as `kubectl auth whoami` prints it.",
+    ),
+    "user with an empty name": (
+        {"target": {"kind": "existing", "users": [{"user": " "}]}},
+        "target.users[0].user: is empty. Set a name, or remove the entry.",
+    ),
+    "group twice": (
+        {"target": {"kind": "existing", "users": [{"group": "research"}, {"group": "research", "namespaces": ["mpi-jobs"]}]}},
+        "target.users[1]: repeats target.users[0] for namespace mpi-jobs. Remove one of the two.",
+    ),
+    "user of a namespace that does not exist": (
+        {"target": {"kind": "existing", "users": [{"user": "ada", "namespaces": ["default"]}]}},
+        'target.users[0].namespaces[0]: "default" is not in platform.namespaces. Add it there.',
+    ),
+    "IAM principal in a cluster outside AWS": (
+        {"target": {"kind": "existing", "users": [{"group": "a", "principal": "arn:aws:iam::123456789012:role/A"}]}},
+        "target.users[0].principal: is not a setting. The settings here are access, group, namespaces and user.",
     ),
     "invalid label key": (
         {"target": {"kind": "existing", "system": {"nodeSelector": {"a b": "c"}}}},

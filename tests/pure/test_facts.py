@@ -162,6 +162,30 @@ def test_admins_are_unchecked_without_permission_to_look_them_up(set_answer: Cal
 
 
 @pytest.mark.usefixtures("aws_account")
+def test_permission_sets_are_resolved_to_their_roles(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED)
+    iam, path = boto3.client("iam", REGION), "/aws-reserved/sso.amazonaws.com/eu-west-2/"
+    names = [
+        *("AWSReservedSSO_Research_0123456789abcdef", "AWSReservedSSO_Research_fedcba9876543210"),
+        *("AWSReservedSSO_Research_Lead_0123456789abcdef", "AWSReservedSSO_researcher_0123456789abcdef"),
+    ]
+    arns = [
+        iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"] for name in names
+    ]
+    iam.create_role(RoleName="AWSReservedSSO_Lead_0123456789abcdef", AssumeRolePolicyDocument=json.dumps(TRUST))
+    sets = ["Research", "Research_Lead", "Lead", "Res.*"]
+    facts = gather_facts(settings(target={"users": [{"permissionSet": name} for name in sets]}))
+    assert facts.permission_sets == {"Research": tuple(arns[:2]), "Research_Lead": (arns[2],), "Lead": (), "Res.*": ()}
+
+
+@pytest.mark.usefixtures("aws_account")
+def test_users_keep_their_access_if_roles_cannot_be_listed(set_answer: Callable[..., None]) -> None:
+    set_answer(**IDENTITY, **OFFERED, ListRoles="AccessDenied")
+    with pytest.raises(FactsError, match="may not call iam:ListRoles, which planning requires"):
+        gather_facts(settings(target={"users": [{"permissionSet": "Researcher"}]}))
+
+
+@pytest.mark.usefixtures("aws_account")
 def test_node_group_quota_is_read_only_for_stacks_near_the_default_limit(set_answer: Callable[..., None]) -> None:
     set_answer(**IDENTITY, **OFFERED)
     assert gather_facts(settings()).node_groups_allowed == 30

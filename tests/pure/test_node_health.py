@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from cli import main
 from cli.clusters import stack_cluster
-from cli.errors import CommandError, Forbidden
+from cli.errors import CommandError, Forbidden, NotFound
 from cli.exit_codes import UNREACHABLE
 from cli.jobs.records import JobRecord
 from cli.nodes.health import findings, health_screen, scheduled
@@ -254,6 +254,9 @@ class Cluster:
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Any:
         return self.list(kind) if kind in self.forbidden else None
+
+    def description(self) -> Any:
+        raise NotFound("no description")
 
 
 @pytest.fixture

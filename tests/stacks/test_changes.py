@@ -186,6 +186,34 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         )
     ],
+    "job users with other access": [
+        make_change("target.users[0].access", "view", expect_updates("cluster-*-user-eve-access"), "target.users[].access"),
+        make_change("target.users[0].namespaces", ["mpi-jobs"], NOTHING, "target.users[].namespaces"),
+        make_change(
+            "target.users[1].permissionSet",
+            "Researcher",
+            expect_all(
+                expect_creations("cluster-*-role-AWSReservedSSO_Researcher_*-access"),
+                expect_deletions("cluster-*-role-AWSReservedSSO_Reviewer_*-access"),
+            ),
+            "target.users[].permissionSet",
+        ),
+    ],
+    "another job user": [
+        make_change(
+            "target.users[0].principal",
+            ADA,
+            expect_all(expect_creations("cluster-*-user-ada-access"), expect_deletions("cluster-*-user-eve-access")),
+            "target.users[].principal",
+        )
+    ],
+    "no job users": [
+        make_change(
+            "target.users",
+            REMOVED,
+            expect_deletions("cluster-*-user-eve-access", "cluster-*-role-AWSReservedSSO_Reviewer_*-access"),
+        )
+    ],
     "another bucket for jobs": [
         make_change(f"{BUCKET}.bucket", "models", expect_updates("mpi-jobs-job-buckets"), "platform.jobPolicies[].bucket"),
         make_change(f"{BUCKET}.path", "digits", expect_updates("mpi-jobs-job-buckets"), "platform.jobPolicies[].path"),

@@ -6,12 +6,13 @@ Failed queries do not end the verb: the status lists them.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from cli.clusters.allowed_namespaces import describe_limit
 from cli.clusters.kubernetes_access import Cluster
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
 from cli.clusters.status.node_rows import derive_pool_status, derive_queue_status, derive_volume_statuses
-from cli.errors import CommandError
+from cli.errors import CommandError, Forbidden
 from cli.jobs import objects
 from cli.jobs.state import JobState
 from cli.jobs.waits import Waits
@@ -19,6 +20,8 @@ from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 
 Answer = TypeVar("Answer")
+NO_PODS: Final = "GPUs in use: you may not list the pods of all namespaces"
+"""Job users may read only the pods of their namespaces."""
 
 
 def read_status(cluster: Cluster, namespace: str | None = None) -> Status:
@@ -54,7 +57,7 @@ class _Queries:
         nodes = self._query_cluster(partial(self._cluster.list, "Node"))
         if nodes is None:
             return [PoolStatus(pool.name, pool.instance_type, max_size=pool.max_size) for pool in self._described.pools]
-        pods = self._query_cluster(partial(self._cluster.list, "Pod"))
+        pods = self._query_cluster(partial(self._cluster.list, "Pod"), refused=NO_PODS)
         return [derive_pool_status(pool, nodes, pods) for pool in self._described.pools]
 
     def queues(self) -> list[QueueStatus]:
@@ -76,18 +79,32 @@ class _Queries:
         return statuses
 
     def jobs(self) -> list[JobState]:
-        """Return the jobs, oldest first."""
-        states = []
+        """Return the jobs, oldest first. If the caller may list the jobs of some namespaces only, one sentence names
+        these, and the other namespaces are left out of the status."""
+        states: list[JobState] = []
+        refused: dict[str, str] = {}
         for name in self._namespaces:
-            states += self._query_cluster(partial(objects.list_jobs, self._cluster, name)) or []
+            try:
+                states += objects.list_jobs(self._cluster, name)
+            except Forbidden as error:
+                refused[name] = str(error)
+            except CommandError as error:
+                self.unknown.append(str(error))
+        allowed = [name for name in self._namespaces if name not in refused]
+        if allowed:
+            self._own = [space for space in self._own if space.name in allowed]
+        if refused:
+            self.unknown += [describe_limit(allowed)] if allowed else list(refused.values())
         return sorted(states, key=lambda state: state.created)
 
     def build_job_lines(self, states: Sequence[JobState]) -> list[JobLine]:
         return [JobLine(state, self._waits.reason(state)) for state in states]
 
-    def _query_cluster(self, question: Callable[[], Answer]) -> Answer | None:
+    def _query_cluster(self, question: Callable[[], Answer], refused: str = "") -> Answer | None:
+        """Return the answer; None if there is none. `refused` is the sentence for callers without permission, if it differs
+        from the error."""
         try:
             return question()
         except CommandError as error:
-            self.unknown.append(str(error))
+            self.unknown.append(refused if refused and isinstance(error, Forbidden) else str(error))
             return None

@@ -46,3 +46,9 @@ def make_live_cluster_facts(vpc_id: str = VPC, *, own: bool = True, zones: tuple
     own_vpc = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
     existing = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=own_vpc)
     return {"existing": existing}
+
+
+def user_sections(users: list[dict[str, Any]], **target: Any) -> dict[str, Any]:
+    """Return sections with job users, and with the platform that contains their Roles."""
+    access = {"endpointAccess": {"publicCidrs": ["5.10.20.0/24"]}}
+    return {"target": {**access, "users": users, **target}, "platform": {"install": True}}

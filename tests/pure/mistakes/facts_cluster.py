@@ -4,7 +4,7 @@ from datetime import date
 
 from infra.facts.manifests import Manifests
 from infra.facts.model import Caller, Existing
-from tests.pure.mistakes.case import A, B, C, FactsCase, make_existing_facts, make_live_cluster_facts
+from tests.pure.mistakes.case import A, B, C, FactsCase, make_existing_facts, make_live_cluster_facts, user_sections
 from tests.pure.world import (
     ACCOUNT,
     ADDON_VERSIONS,
@@ -23,6 +23,8 @@ ONLY_RUNNING = (
     'target.kubernetesVersion: "1.34" is only for running clusters: EKS\'s standard support for 1.34 ended on 2026-12-02. Set '
     "1.35 or 1.36."
 )
+
+SSO_ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-reserved/sso.amazonaws.com/eu-west-2/AWSReservedSSO_Researcher_0123456789abcdef"
 
 CASES: dict[str, FactsCase] = {
     # versions
@@ -243,6 +245,63 @@ CASES: dict[str, FactsCase] = {
         [
             f'warning: target.admins[0]: "arn:aws:iam::999999999999:user/ada" is in account 999999999999, not in {ACCOUNT}, '
             "so it was not checked. Make sure that it exists: otherwise EKS rejects it."
+        ],
+    ),
+    # users
+    "user that does not exist": (
+        user_sections([{"principal": ADMIN}]),
+        [],
+        {"not_found": frozenset({ADMIN})},
+        [f'target.users[0].principal: "{ADMIN}" does not exist in account {ACCOUNT}. Create the role, or remove the ARN.'],
+    ),
+    "user with another IAM path": (
+        user_sections([{"principal": ADMIN}]),
+        [],
+        {"users": {ADMIN: f"arn:aws:iam::{ACCOUNT}:role/team/Admin"}},
+        [f'target.users[0].principal: "{ADMIN}" has a different path in IAM. Use arn:aws:iam::{ACCOUNT}:role/team/Admin.'],
+    ),
+    "user that runs pulumi up": (
+        user_sections([{"principal": ADMIN}]),
+        [],
+        {"caller": Caller(ACCOUNT, ADMIN, ADMIN)},
+        [
+            f'target.users[0].principal: "{ADMIN}" is the caller of `pulumi up`, who becomes a cluster admin. Run `pulumi up` as '
+            "somebody else, or remove the user."
+        ],
+    ),
+    "permission set without a role": (
+        user_sections([{"permissionSet": "Researcher"}]),
+        [],
+        {"permission_sets": {"Researcher": ()}},
+        [
+            f'target.users[0].permissionSet: "Researcher" has no role in account {ACCOUNT}. Assign it to the account in IAM '
+            "Identity Center, or correct the name."
+        ],
+    ),
+    "permission set with two roles": (
+        user_sections([{"permissionSet": "Researcher"}]),
+        [],
+        {"permission_sets": {"Researcher": (SSO_ROLE, f"{SSO_ROLE[:-1]}0")}},
+        [
+            f'target.users[0].permissionSet: "Researcher" has 2 roles: {SSO_ROLE} and {SSO_ROLE[:-1]}0. Use principal with the '
+            "ARN of the current role."
+        ],
+    ),
+    "permission set of an admin": (
+        user_sections([{"permissionSet": "Researcher"}], admins=[SSO_ROLE]),
+        [],
+        {"permission_sets": {"Researcher": (SSO_ROLE,)}},
+        [
+            f'target.users[0].permissionSet: "Researcher" has the role {SSO_ROLE}, which is also in target.admins. Remove it '
+            "from one of the two."
+        ],
+    ),
+    "permission set and its role": (
+        user_sections([{"principal": SSO_ROLE}, {"permissionSet": "Researcher", "access": "view"}]),
+        [],
+        {"permission_sets": {"Researcher": (SSO_ROLE,)}},
+        [
+            "target.users[1].permissionSet: repeats target.users[0].principal for namespace mpi-jobs. Remove one of the two.",
         ],
     ),
     # settings that cannot be changed on a running cluster

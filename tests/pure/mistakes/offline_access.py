@@ -1,6 +1,8 @@
 """Mistakes found without querying AWS: access to the Kubernetes API."""
 
-from tests.pure.mistakes.case import OfflineCase
+from tests.pure.mistakes.case import OfflineCase, user_sections
+
+RESEARCHER = "arn:aws:iam::123456789012:role/Researcher"
 
 RESERVED = {
     "0.0.0.0/8": "this network (RFC 1122)",
@@ -169,5 +171,66 @@ CASES: dict[str, OfflineCase] = {
         {"target": {"admins": ["arn:aws:iam::123456789012:user/ada"] * 2}},
         [],
         'target.admins[1]: "arn:aws:iam::123456789012:user/ada" is listed twice. Remove one.',
+    ),
+    "user without a name": (
+        user_sections([{}]),
+        [],
+        "target.users[0]: names nobody. Set principal or permissionSet.",
+    ),
+    "user with two names": (
+        user_sections([{"principal": RESEARCHER, "permissionSet": "Researcher"}]),
+        [],
+        "target.users[0].permissionSet: excludes principal. Remove one of the two.",
+    ),
+    "user that is root": (
+        user_sections([{"principal": "arn:aws:iam::123456789012:root"}]),
+        [],
+        'target.users[0].principal: "arn:aws:iam::123456789012:root" is not the ARN of an IAM user or role. Use one such as '
+        "arn:aws:iam::123456789012:role/Admin.",
+    ),
+    "user that is a role session": (
+        user_sections([{"principal": "arn:aws:sts::123456789012:assumed-role/Researcher/ada"}]),
+        [],
+        'target.users[0].principal: "arn:aws:sts::123456789012:assumed-role/Researcher/ada" is a role session. Use the ARN of '
+        f"the role, such as {RESEARCHER}.",
+    ),
+    "user that is an admin": (
+        user_sections([{"principal": RESEARCHER}], admins=[RESEARCHER]),
+        [],
+        f'target.users[0].principal: "{RESEARCHER}" is also in target.admins, whose members may do everything. Remove it from '
+        "one of the two.",
+    ),
+    "user of a namespace that does not exist": (
+        user_sections([{"principal": RESEARCHER, "namespaces": ["kube-system"]}]),
+        [],
+        'target.users[0].namespaces[0]: "kube-system" is not in platform.namespaces. Add it there.',
+    ),
+    "user with a namespace twice": (
+        user_sections([{"principal": RESEARCHER, "namespaces": ["mpi-jobs", "mpi-jobs"]}]),
+        [],
+        'target.users[0].namespaces[1]: "mpi-jobs" is listed twice. Remove one.',
+    ),
+    "user twice in the default namespace": (
+        user_sections([{"principal": RESEARCHER}, {"principal": RESEARCHER, "access": "view"}]),
+        [],
+        "target.users[1]: repeats target.users[0] for namespace mpi-jobs. Remove one of the two.",
+    ),
+    "role of a permission set": (
+        user_sections([{"permissionSet": "AWSReservedSSO_Researcher_0123456789abcdef"}]),
+        [],
+        'target.users[0].permissionSet: "AWSReservedSSO_Researcher_0123456789abcdef" is the name of a role. Use the name of '
+        "its permission set, such as Researcher.",
+    ),
+    "name that no permission set has": (
+        user_sections([{"permissionSet": "the researchers"}]),
+        [],
+        'target.users[0].permissionSet: "the researchers" is not the name of a permission set. Use its name as shown in IAM '
+        "Identity Center, such as Researcher.",
+    ),
+    "users without the platform": (
+        {"target": {"users": [{"principal": RESEARCHER}]}, "platform": {"install": False}},
+        [],
+        "warning: target.users: has no effect, because this stack does not install the platform. Set platform.install: true "
+        "where `pulumi up` can reach the Kubernetes API, or remove the users.",
     ),
 }
