@@ -1,4 +1,4 @@
-"""Base of the components of shared file systems: what nodes, jobs and outputs use of them."""
+"""Base of the components of shared file systems: the parts that nodes, jobs and outputs use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class FileSystemArgs:
     account: Account
     vpc_id: pulumi.Input[str]
     subnets: Mapping[str, Sequence[pulumi.Input[str]]]
-    """Zone -> private subnets."""
+    """Maps each zone to its private subnets."""
     nodes: pulumi.Input[str]
     """Security group of the nodes."""
 
@@ -46,11 +46,11 @@ class FileSystem(pulumi.ComponentResource):
     storage_classes: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """Job namespace -> its StorageClass, which creates a directory for each claim, if the CSI driver supports that."""
     mount_policies: Mapping[str, pulumi.Input[str]] = MappingProxyType({})
-    """Policies that let a role mount it, keyed by name; empty if access to the network is enough."""
+    """Policies that let a role mount the file system, keyed by name; empty if network access is enough."""
     exports: Mapping[str, object]
     """Outputs of the stack."""
     mounting: list[pulumi.Resource]
-    """Resources that must exist before a node mounts it, and until the last node and pod have unmounted it."""
+    """Resources that must exist before a node mounts the file system, and until the last node and pod have unmounted it."""
 
     def __init__(
         self, token: str, name: str, spec: FileSystemSpec, args: FileSystemArgs, opts: pulumi.ResourceOptions | None

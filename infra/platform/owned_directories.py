@@ -32,7 +32,7 @@ class OwnedDirectories(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:OwnedDirectories", name, None, opts)
         own = f"gpumpi-{claim}-directories"
         metadata: Any = {"name": own, "namespace": KUBE_SYSTEM}
-        replaced = pulumi.ResourceOptions(delete_before_replace=True)  # the replacement has the same name
+        replaced = pulumi.ResourceOptions(delete_before_replace=True)  # the replacement gets the same name
         persistent = kubernetes.core.v1.PersistentVolume(
             f"{name}-volume",
             metadata={"name": f"{site.naming.cluster}-{own}"},

@@ -56,7 +56,7 @@ class SharedFileSystem:
     storage_classes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Job namespace -> its StorageClass, which creates a directory for each claim."""
     needs: Sequence[pulumi.Resource] = ()
-    """Resources that mounts depend on: CSI driver, file system, security group rules. Pulumi deletes the volumes first."""
+    """Resources on which mounts depend: CSI driver, file system, security group rules. Pulumi deletes the volumes first."""
 
 
 def build_nfs_file_system(
@@ -145,7 +145,7 @@ class SharedVolume(pulumi.ComponentResource):
         volume, site = self._volume, self._site
         recreated = pulumi.ResourceOptions(
             replacement_trigger=namespace_resource.metadata.apply(lambda metadata: metadata.uid),
-            delete_before_replace=True,  # the replacement has the same name
+            delete_before_replace=True,  # the replacement gets the same name
         )
         return kubernetes.core.v1.PersistentVolume(
             f"{self._name}-{namespace}-volume",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testkit.job_cluster import IMAGE, NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.job_cluster import IMAGE, NAMESPACE, JobCluster, build_python_command, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("jobs")
@@ -109,7 +109,7 @@ def test_files_of_each_namespace_belong_to_a_user_of_its_own(job_cluster: JobClu
 @pytest.mark.usefixtures("attack")
 @pytest.mark.mission("D", "keys on the volume")
 def test_a_job_never_uses_keys_that_a_pod_of_another_namespace_planted(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = write_job_file(tmp_path, JOB, launcher="standalone", keyExchange="volume", command=python_command(KEY))
+    file = write_job_file(tmp_path, JOB, launcher="standalone", keyExchange="volume", command=build_python_command(KEY))
     try:
         result = job_cluster.cluster("submit", file, "--follow")
         assert result.code == 0, result.out + result.err

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.facts.model import FileSystem
-from localcloud.aws.policy_evaluation import Request, decide
+from localcloud.aws.policy_evaluation import Request, evaluate_request
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
@@ -102,7 +102,7 @@ def decide_mount(deployment: Deployment, **context: bool | str) -> str:
     point = {"elasticfilesystem:AccessPointArn": "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fsap-1"}
     values = {"aws:SecureTransport": True, "elasticfilesystem:AccessedViaMountTarget": True, **point, **context}
     present = {key: value for key, value in values.items() if value != ""}
-    return decide(Request("elasticfilesystem:ClientMount", arn, present), policy)
+    return evaluate_request(Request("elasticfilesystem:ClientMount", arn, present), policy)
 
 
 def test_the_file_system_policy_rejects_connections_without_tls(default_deployment: Deployment) -> None:
@@ -182,8 +182,8 @@ def test_the_key_bucket_requires_tls(default_deployment: Deployment) -> None:
     policy = json.loads(default_deployment.find_resource(engine.BUCKET_POLICY).inputs["policy"])
     arn = default_deployment.find_resource(engine.BUCKET).state["arn"]
     for resource in (arn, f"{arn}/nodes/x"):
-        assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": False}), policy) == "explicit deny"
-        assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": True}), policy) == "implicit deny"
+        assert evaluate_request(Request("s3:GetObject", resource, {"aws:SecureTransport": False}), policy) == "explicit deny"
+        assert evaluate_request(Request("s3:GetObject", resource, {"aws:SecureTransport": True}), policy) == "implicit deny"
 
 
 # --- existing file systems
