@@ -78,7 +78,7 @@ class MountClient:
         if "error" in answer:
             raise MountRefused(answer["error"])
         owner = answer.get("owner")
-        return Source(Path(answer["folder"]), answer["readOnly"], tuple(owner) if owner else None)
+        return Source(Path(answer["folder"]), answer["readOnly"], (owner[0], owner[1]) if owner else None)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def bind(source: Path, target: Path, *, read_only: bool, owner: tuple[int, int] 
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
         return
-    if owner in (None, (CLIENT, CLIENT)):
+    if owner is None or owner == (CLIENT, CLIENT):
         _call_libc("mount", os.fsencode(source), os.fsencode(target), None, _BIND, None)
     else:
         _mount_id_mapped(source, target, *owner)
