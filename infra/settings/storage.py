@@ -40,7 +40,7 @@ class SharedData(Model):
 
 SHARED_DATA: Final = (
     "A directory that the jobs of all namespaces mount read-only, in addition to that of their namespace. "
-    "Change: in place; affects jobs started later."
+    "Change: see the individual fields."
 )
 
 
