@@ -1,5 +1,6 @@
 """Names, tags and labels of all resources of a stack. No other module defines names, tags or labels."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -134,6 +135,11 @@ VOLUME_LABEL: Final = "gpumpi.io/{claim}-volume"
 volume."""
 
 
+def build_data_claim(claim: str) -> str:
+    """Return the name of the claim for the data that all namespaces share on the file system of another claim."""
+    return f"{claim}-data"
+
+
 @dataclass(frozen=True)
 class StorageKind:
     """Names of a kind of shared file system."""
@@ -145,6 +151,11 @@ class StorageKind:
     """Name of the PersistentVolumeClaim in each job namespace, and of the volume in jobs."""
     driver: str
     """EKS add-on with the CSI driver."""
+
+    @property
+    def data_claim(self) -> str:
+        """Name of the claim in each namespace for the data that all namespaces share, and of the volume in jobs."""
+        return build_data_claim(self.claim)
 
 
 EFS: Final = StorageKind("efs", "EFS", SHARED_CLAIM, EFS_CSI_DRIVER)
@@ -179,11 +190,41 @@ ANYWHERE: Final = "0.0.0.0/0"
 
 USER_ID: Final = 1000
 GROUP_ID: Final = 1000
-"""User ID and group ID of job images, login users and the shared file system's access point."""
+"""User ID and group ID of job images and login users, and of the EFS access point of an EC2 cluster."""
 
 SHARED_DIRECTORY: Final = "/gpumpi"
-"""Directory of the shared file system that jobs see as its root. Clusters with the same file system share this
-directory."""
+"""Directory of the EFS file system that the nodes of an EC2 cluster see as its root. EC2 clusters with the same file system
+share this directory."""
+
+
+def build_namespace_directory(namespace: str) -> str:
+    """Return the directory of a shared file system that pods of the namespace see as its root. Clusters with the same file
+    system and namespace share this directory. It is at the top level, so no other directory's owner gives access to it."""
+    return f"{SHARED_DIRECTORY}-jobs-{namespace}"
+
+
+def build_claims_directory(namespace: str) -> str:
+    """Return the directory that contains one directory for each claim of the namespace on its storage class."""
+    return f"{SHARED_DIRECTORY}-claims-{namespace}"
+
+
+def build_claim_class(namespace: str) -> str:
+    """Return the name of the storage class for claims in the namespace.
+
+    >>> build_claim_class("research")
+    'efs-research'
+    """
+    return f"{EFS.setting}-{namespace}"
+
+
+OWNER_IDS: Final = range(1_000_000_000, 2_000_000_000)
+"""User and group IDs that own files on EFS. Access points enforce them; no user in an image or AMI has one of them."""
+
+
+def derive_owner_id(directory: str) -> int:
+    """Return the ID of the user and group that own a directory on EFS. The same directory always has the same owner, so the
+    files stay readable if namespaces are added, removed or reordered, and after the access point was recreated."""
+    return OWNER_IDS[int.from_bytes(hashlib.sha256(directory.encode()).digest()[:8], "big") % len(OWNER_IDS)]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """An EKS cluster: network -> storage -> control plane -> node pools -> add-ons -> platform -> outputs."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pulumi
 
@@ -9,6 +10,7 @@ from infra.clusters.foundation import Foundation, create_foundation, create_plac
 from infra.components import iam
 from infra.components.eks_addons import NEEDED_BY_NODES, RUN_ON_NODES, EksAddons, EksAddonsArgs
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
+from infra.components.file_system import FileSystem
 from infra.components.iam import Account
 from infra.components.image_repositories import ImageRepositories
 from infra.components.job_logs import JobLogs
@@ -24,6 +26,7 @@ from infra.naming import (
     JOB_SERVICE_ACCOUNT,
     KUBE_SYSTEM,
     Naming,
+    build_namespace_directory,
 )
 from infra.plan import eks_pools, image_repositories, job_users, monitoring
 from infra.plan.cluster_description import describe_eks_cluster
@@ -32,6 +35,9 @@ from infra.plan.eks_versions import choose_support_type, choose_versions
 from infra.plan.placement import list_control_plane_zones
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
+
+if TYPE_CHECKING:
+    from infra.platform.shared_volume import SharedFileSystem
 
 
 def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str, object]:
@@ -180,25 +186,18 @@ def _install_platform(
     """Install the platform into the cluster."""
     # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
     from infra.platform.install import Platform, PlatformArgs
-    from infra.platform.shared_volume import Volume
     from infra.platform.site import Site
 
     naming, platform = base.naming, settings.platform
-    volumes = [
-        Volume(
-            each.volume,
-            each.spec.kind.claim,
-            owned=each.spec.owned,
-            storage_class=each.storage_class,
-            needs=[services.find_addon(each.spec.kind.driver), *each.mounting],
-        )
+    file_systems = [
+        _build_shared_file_system(each, [services.find_addon(each.spec.kind.driver), *each.mounting])
         for each in base.file_systems
     ]
     version, manifests = settings.eks.kubernetes_version, facts.manifests
     args = PlatformArgs(
         Site(naming, version, platform, manifests, description, node_groups=[system.node_group]),
         kubeconfig=outputs.build_eks_kubeconfig(cluster, name=naming.cluster, region=settings.region, check=check),
-        volumes=volumes,
+        file_systems=file_systems,
         access=cluster.access,
         autoscaler_role=autoscaler_role.association if autoscaler_role else None,
         monitoring=monitoring.plan_monitoring(platform, description),
@@ -208,3 +207,19 @@ def _install_platform(
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)
+
+
+def _build_shared_file_system(file_system: FileSystem, needs: Sequence[pulumi.Resource]) -> "SharedFileSystem":
+    """Return how jobs use the file system. `needs`: resources that mounts depend on."""
+    from infra.platform.shared_volume import NewDirectories, SharedFileSystem, Volume
+
+    spec, directories = file_system.spec, None
+    volumes = [Volume(spec.kind.claim, file_system.volumes)]
+    if file_system.data_volumes:
+        volumes.append(Volume(spec.kind.data_claim, file_system.data_volumes))
+    if file_system.whole is not None:
+        private = [build_namespace_directory(namespace) for namespace in spec.namespaces]
+        public = [spec.shared_data.path] if spec.shared_data else []
+        owned = [directory for directory in spec.owned if directory != "/"]
+        directories = NewDirectories(file_system.whole, private, public, owned, as_root=True)
+    return SharedFileSystem(volumes, directories, file_system.storage_classes, needs)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pulumi
 import pulumi_aws as aws
@@ -14,6 +14,9 @@ from infra.components.encryption_key import EncryptionKey
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 from infra.plan.specs import FileSystemSpec
+
+VolumeSource: TypeAlias = Mapping[str, Any]
+"""Source of a PersistentVolume, with mount options."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +36,18 @@ class FileSystem(pulumi.ComponentResource):
     spec: FileSystemSpec
     mount: Mount[pulumi.Input[str]]
     """How nodes mount it."""
-    volume: Mapping[str, Any]
-    """How pods mount the file system: the source of a PersistentVolume, with mount options."""
-    storage_class: Mapping[str, Any] | None = None
-    """StorageClass for volumes with a directory of their own, if the CSI driver supports that."""
+    volumes: Mapping[str, VolumeSource] = MappingProxyType({})
+    """Job namespace -> how its pods mount its directory."""
+    data_volumes: Mapping[str, VolumeSource] = MappingProxyType({})
+    """Job namespace -> how its pods mount the data that all namespaces share."""
+    whole: VolumeSource | None = None
+    """How a pod mounts the root directory, in which the directories of `volumes` and `data_volumes` have to be created; None
+    if an access point creates them."""
+    storage_classes: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """Job namespace -> its StorageClass, which creates a directory for each claim, if the CSI driver supports that."""
     mount_policies: Mapping[str, pulumi.Input[str]] = MappingProxyType({})
     """Policies that let a role mount the file system, keyed by name; empty if network access is enough."""
-    exports: Mapping[str, pulumi.Input[str]]
+    exports: Mapping[str, object]
     """Outputs of the stack."""
     mounting: list[pulumi.Resource]
     """Resources that must exist before a node mounts the file system, and until the last node and pod have unmounted it."""

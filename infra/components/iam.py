@@ -329,12 +329,23 @@ def allow_mount_by_access_point(account: Account, file_system_id: str, access_po
 
 
 def build_file_system_policy(file_system_arn: str) -> Policy:
-    """Allow clients in the VPC to mount the file system and write to it, only through a mount target and with TLS. Root
-    on a client is not root in the file system.
+    """Allow clients in the VPC to mount an access point and write to it, only through a mount target and with TLS. An access
+    point sets the client's user and root directory. The root directory of the file system is denied to all principals, also
+    to those whose own policies allow it: it contains the directories of all namespaces. Root on a client is not root in the
+    file system.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
+    client = [f"elasticfilesystem:Client{action}" for action in ("Mount", "RootAccess", "Write")]
     return build_policy(
+        build_statement(
+            "AccessPointsOnly",
+            client,
+            file_system_arn,
+            principal={"AWS": "*"},
+            condition={"Null": {"elasticfilesystem:AccessPointArn": "true"}},
+            effect="Deny",
+        ),
         build_statement(
             "ThroughMountTargets",
             ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],

@@ -6,8 +6,9 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.boot.ec2_node import Mount
-from infra.components.file_system import FileSystem, FileSystemArgs
-from infra.plan.specs import ExistingLustreSpec, LinkedBucket, NewLustreSpec
+from infra.components.file_system import FileSystem, FileSystemArgs, VolumeSource
+from infra.naming import build_namespace_directory
+from infra.plan.specs import ExistingLustreSpec, FileSystemSpec, LinkedBucket, NewLustreSpec
 
 PORTS: Final = ((988, 988), (1018, 1023))
 """https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html"""
@@ -50,15 +51,35 @@ class LustreStorage(FileSystem):
         # `flock` lets processes on different nodes lock files, as HDF5 and SQLite do.
         options = f" {spec.mount_path} lustre defaults,relatime,flock,_netdev 0 0"
         self.mount = Mount(spec.mount_path, pulumi.Output.concat(dns_name, "@tcp:/", mount_name, options), spec.owned)
-        attributes = {"dnsname": dns_name, "mountname": mount_name}
-        source = {"driver": DRIVER, "volume_handle": file_system_id, "volume_attributes": attributes}
-        self.volume = {"csi": source, "mount_options": ["flock"]}
+        self._file_system_id, self._dns_name, self._mount_name = file_system_id, dns_name, mount_name
+        if spec.namespaces:
+            self._prepare_volumes(spec)
         self.exports = {
             "lustreFileSystemId": file_system_id,
             "lustreDnsName": dns_name,
             "lustreMountName": mount_name,
         }
         self.register_outputs({"fileSystemId": file_system_id})
+
+    def _prepare_volumes(self, spec: FileSystemSpec) -> None:
+        """Let the pods of each namespace mount its directory and the shared data, but not the root directory."""
+        self.whole = self._build_volume()
+        self.volumes = {namespace: self._build_volume(build_namespace_directory(namespace)) for namespace in spec.namespaces}
+        if (data := spec.shared_data) is not None:
+            self.data_volumes = {
+                namespace: self._build_volume(data.path, read_only=namespace not in data.writers) for namespace in spec.namespaces
+            }
+
+    def _build_volume(self, directory: str = "", *, read_only: bool = False) -> VolumeSource:
+        """Return a volume that contains only the directory: Lustre clients can mount a subdirectory, and the CSI driver mounts
+        `dnsname@tcp:/mountname`. With the driver and a real file system: NOT VERIFIED, read 2026-11-29.
+
+        https://docs.aws.amazon.com/fsx/latest/LustreGuide/mounting-from-fileset.html,
+        https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/master/pkg/driver/node.go (NodePublishVolume)
+        """
+        attributes = {"dnsname": self._dns_name, "mountname": pulumi.Output.concat(self._mount_name, directory)}
+        source = {"driver": DRIVER, "volume_handle": self._file_system_id, "volume_attributes": attributes}
+        return {"csi": source, "mount_options": ["flock", *(["ro"] if read_only else [])]}
 
     def _create_file_system(self, new: NewLustreSpec) -> aws.fsx.LustreFileSystem:
         args, name = self._args, self._name

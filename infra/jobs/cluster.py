@@ -89,6 +89,10 @@ class VolumeDescription(_Described):
     claim: str
     """Name of the PersistentVolumeClaim in the namespace."""
     mount_path: str
+    read_only: bool = False
+    """True if no pod of the namespace can write to the volume."""
+    across_namespaces: bool = False
+    """True if pods of other namespaces mount the same files. The files of jobs, such as SSH keys, must not be there."""
 
 
 class NamespaceDescription(_Described):

@@ -31,14 +31,16 @@ _PLAIN = re.compile(r"(/[A-Za-z0-9_.-]+)+/?")
 
 def list_mounts(job: Job, namespace: NamespaceDescription) -> Sequence[Mount]:
     """Return the job's mounts; by default all volumes of the namespace."""
-    if job.volumes is not None:
-        return job.volumes
-    return [Mount(name=volume.name) for volume in namespace.volumes]
+    read_only = {volume.name for volume in namespace.volumes if volume.read_only}
+    mounts = [Mount(name=volume.name) for volume in namespace.volumes] if job.volumes is None else job.volumes
+    return [mount.model_copy(update={"read_only": True}) if mount.name in read_only else mount for mount in mounts]
 
 
 def find_writable_path(job: Job, namespace: NamespaceDescription) -> str | None:
-    """Return the mount path of the job's first writable volume; None if it has none."""
-    return next(iter(list_writable_paths(job, namespace)), None)
+    """Return the mount path of the job's first writable volume that other namespaces do not mount; None if it has none."""
+    common = _list_common_volumes(namespace)
+    mounts = (mount for mount in list_mounts(job, namespace) if not mount.read_only and mount.name not in common)
+    return next((path for mount in mounts if (path := find_mount_path(mount, namespace))), None)
 
 
 def list_writable_paths(job: Job, namespace: NamespaceDescription) -> list[str]:
@@ -48,9 +50,13 @@ def list_writable_paths(job: Job, namespace: NamespaceDescription) -> list[str]:
 
 
 def list_writable_shared_mounts(job: Job, namespace: NamespaceDescription) -> tuple[Mount, ...]:
-    """Return the cluster's volumes that the job mounts as writable."""
-    shared = {volume.name for volume in namespace.volumes}
+    """Return the cluster's volumes that the job mounts as writable, and other namespaces do not mount."""
+    shared = {volume.name for volume in namespace.volumes} - _list_common_volumes(namespace)
     return tuple(mount for mount in list_mounts(job, namespace) if mount.name in shared and not mount.read_only)
+
+
+def _list_common_volumes(namespace: NamespaceDescription) -> set[str]:
+    return {volume.name for volume in namespace.volumes if volume.across_namespaces}
 
 
 def find_mount_path(mount: Mount, namespace: NamespaceDescription) -> str:

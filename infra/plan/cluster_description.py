@@ -2,16 +2,19 @@
 settings and its nodes. Performs no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
-from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming, Taint
+from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming, Taint, build_data_claim
 from infra.plan.eks_pools import HUGE_PAGES_MIB, PoolPlan
 from infra.plan.image_repositories import find_repository_address
 from infra.plan.node_capacity import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS, compute_allocatable
-from infra.settings.existing import ExistingSettings, LabeledPool
+from infra.plan.specs import SharedDataSpec
+from infra.plan.storage import plan_shared_data
+from infra.settings.existing import ExistingSettings, LabeledPool, Nfs
 from infra.settings.platform import CommonPlatformSettings, TransportChoice
 from infra.settings.stack import Settings
 
@@ -24,7 +27,11 @@ def describe_eks_cluster(settings: Settings, facts: Facts, plans: Mapping[str, P
     """Describe an EKS cluster."""
     platform = settings.platform
     markets = {pool.name: pool.capacity.kind for pool in settings.pools}
-    mount_paths = {each.kind.claim: each.mount_path for each in settings.storage.file_systems}
+    volumes = [
+        volume
+        for each in settings.storage.file_systems
+        for volume in _list_volumes(each.kind.claim, each.mount_path, plan_shared_data(each))
+    ]
     return ClusterDescription(
         cluster=settings.cluster_name,
         region=settings.region,
@@ -32,7 +39,7 @@ def describe_eks_cluster(settings: Settings, facts: Facts, plans: Mapping[str, P
         pools=tuple(
             _describe_pool(plan, platform.transport, markets.get(plan.spec.name, "on-demand")) for plan in plans.values()
         ),
-        namespaces=_describe_namespaces(platform, mount_paths, key_bucket=True),
+        namespaces=_describe_namespaces(platform, volumes, key_bucket=True),
         mpi_operator=platform.mpi_operator,
         log_group=Naming(settings.stack).job_logs if platform.keeps_logs_in_cloudwatch else "",
         image_registry=platform.image_registry or "",
@@ -44,11 +51,13 @@ def describe_eks_cluster(settings: Settings, facts: Facts, plans: Mapping[str, P
 
 def describe_existing_cluster(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
     platform = settings.platform
+    data = plan_shared_data(settings.storage) if isinstance(settings.storage, Nfs) else None
+    volumes = _list_volumes(SHARED_CLAIM, settings.mount_path, data) if settings.mount_path else []
     pools = (_describe_labeled_pool(pool, facts.find_nodes(pool.node_selector), platform.transport) for pool in settings.pools)
     return ClusterDescription(
         cluster=settings.cluster_name,
         pools=(_describe_system_pool(settings, facts), *pools),
-        namespaces=_describe_namespaces(platform, {SHARED_CLAIM: settings.mount_path} if settings.mount_path else {}),
+        namespaces=_describe_namespaces(platform, volumes),
         mpi_operator=platform.mpi_operator,
         image_registry=platform.image_registry or "",
         image_repository=platform.image_repository or "",
@@ -57,17 +66,42 @@ def describe_existing_cluster(settings: ExistingSettings, facts: ClusterFacts) -
     )
 
 
+@dataclass(frozen=True)
+class _Volume:
+    """A volume that each namespace has. `writers`: namespaces that may write to files that all namespaces share; None for
+    separate files."""
+
+    claim: str
+    mount_path: str
+    writers: tuple[str, ...] | None = None
+
+    def describe(self, namespace: str) -> VolumeDescription:
+        read_only = self.writers is not None and namespace not in self.writers
+        return VolumeDescription(
+            name=self.claim,
+            claim=self.claim,
+            mount_path=self.mount_path,
+            read_only=read_only,
+            across_namespaces=self.writers is not None,
+        )
+
+
+def _list_volumes(claim: str, mount_path: str, data: SharedDataSpec | None) -> list[_Volume]:
+    """Return the volumes of a file system: first that of the namespace, then the data that namespaces share."""
+    shared = [_Volume(build_data_claim(claim), data.mount_path, data.writers)] if data else []
+    return [_Volume(claim, mount_path), *shared]
+
+
 def _describe_namespaces(
-    platform: CommonPlatformSettings, mount_paths: Mapping[str, str], *, key_bucket: bool = False
+    platform: CommonPlatformSettings, volumes: Sequence[_Volume], *, key_bucket: bool = False
 ) -> tuple[NamespaceDescription, ...]:
-    volumes = tuple(VolumeDescription(name=claim, claim=claim, mount_path=path) for claim, path in mount_paths.items())
     return tuple(
         NamespaceDescription(
             name=namespace.name,
             pod_security=namespace.pod_security,
             service_account=JOB_SERVICE_ACCOUNT,
             queue=QUEUE_NAME if platform.queue else None,
-            volumes=volumes,
+            volumes=tuple(volume.describe(namespace.name) for volume in volumes),
             priority_classes=tuple(PRIORITIES),
             key_bucket=key_bucket,
         )

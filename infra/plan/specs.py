@@ -168,6 +168,15 @@ class Ec2ClusterSpec:
     """Name of the user's placement group."""
 
 
+@dataclass(frozen=True)
+class SharedDataSpec:
+    """A directory that the jobs of all namespaces mount, read-only except in the namespaces `writers`."""
+
+    path: str
+    mount_path: str
+    writers: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileSystemSpec:
     """A shared file system of a stack."""
@@ -175,7 +184,10 @@ class FileSystemSpec:
     kind: StorageKind
     mount_path: str
     owned: tuple[str, ...] = ()
-    """Directories that the user of job images must own, because only root can write to them at first."""
+    """Directories that must belong to the login user of an EC2 cluster, because only root can write to them at first."""
+    namespaces: tuple[str, ...] = ()
+    """Job namespaces, each of which has a directory of its own. Empty for EC2 clusters."""
+    shared_data: SharedDataSpec | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

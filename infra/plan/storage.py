@@ -4,38 +4,70 @@ from collections.abc import Iterator, Mapping
 
 from infra.facts.model import Facts, FileSystem
 from infra.plan.placement import choose_pool_zone, list_vpc_zones
-from infra.plan.specs import ExistingLustreSpec, ExistingSpec, FileSystemSpec, LinkedBucket, NewEfsSpec, NewLustreSpec
+from infra.plan.specs import (
+    ExistingLustreSpec,
+    ExistingSpec,
+    FileSystemSpec,
+    LinkedBucket,
+    NewEfsSpec,
+    NewLustreSpec,
+    SharedDataSpec,
+)
+from infra.settings.existing import Nfs
 from infra.settings.stack import Settings
 from infra.settings.storage import ExistingEfs, ExistingFileSystem, ExistingLustre, NewEfs, NewLustre
+from infra.settings.storage import FileSystem as SharedFileSystem
 
 
 def plan_storage(settings: Settings, facts: Facts) -> Iterator[FileSystemSpec]:
     """Yield the specs of the stack's file systems. Raises LookupError if the stack cannot be planned."""
+    namespaces = settings.platform.namespace_names if settings.is_eks else ()
     for each in settings.storage.file_systems:
+        shared_data = plan_shared_data(each) if settings.is_eks else None
         match each:
             case NewEfs():
                 yield NewEfsSpec(
                     kind=each.kind,
                     mount_path=each.mount_path,
+                    namespaces=namespaces,
+                    shared_data=shared_data,
                     infrequent_access_after_days=each.infrequent_access_after_days,
                     backup=each.backup,
                     protect=each.protect,
                 )
             case ExistingEfs():
                 groups = _select_groups_to_open(each, facts.efs, list_vpc_zones(settings, facts))
-                yield ExistingSpec(kind=each.kind, mount_path=each.mount_path, id=each.file_system_id, admitting_groups=groups)
+                yield ExistingSpec(
+                    kind=each.kind,
+                    mount_path=each.mount_path,
+                    namespaces=namespaces,
+                    shared_data=shared_data,
+                    id=each.file_system_id,
+                    admitting_groups=groups,
+                )
             case NewLustre():
-                yield _plan_lustre(each, settings, facts)
+                yield _plan_lustre(each, settings, facts, namespaces, shared_data)
             case ExistingLustre():
                 file_system = facts.lustre[each.file_system_id]
                 yield ExistingLustreSpec(
                     kind=each.kind,
                     mount_path=each.mount_path,
+                    namespaces=namespaces,
+                    shared_data=shared_data,
                     id=file_system.id,
                     admitting_groups=_select_groups_to_open(each, facts.lustre, (file_system.zone,)),
                     dns_name=file_system.dns_name,
                     mount_name=file_system.mount_name,
                 )
+
+
+def plan_shared_data(file_system: SharedFileSystem | Nfs) -> SharedDataSpec | None:
+    """Return the directory that all namespaces mount. A directory that is linked to a bucket is always shared."""
+    shared = file_system.shared_data
+    if shared is not None:
+        return SharedDataSpec(shared.path, shared.mount_path, shared.writable_by)
+    repository = file_system.data_repository if isinstance(file_system, NewLustre) else None
+    return SharedDataSpec(repository.directory, f"{file_system.mount_path}{repository.directory}") if repository else None
 
 
 def _select_groups_to_open(
@@ -52,7 +84,9 @@ def _select_groups_to_open(
     return tuple(sorted({min(groups) for zone in zones if (groups := file_system.admitted.get(zone))}))
 
 
-def _plan_lustre(lustre: NewLustre, settings: Settings, facts: Facts) -> NewLustreSpec:
+def _plan_lustre(
+    lustre: NewLustre, settings: Settings, facts: Facts, namespaces: tuple[str, ...], shared_data: SharedDataSpec | None
+) -> NewLustreSpec:
     existing, repository = facts.existing.lustre, lustre.data_repository
     linked = None
     if repository:
@@ -60,6 +94,8 @@ def _plan_lustre(lustre: NewLustre, settings: Settings, facts: Facts) -> NewLust
     return NewLustreSpec(
         kind=lustre.kind,
         mount_path=lustre.mount_path,
+        namespaces=namespaces,
+        shared_data=shared_data,
         owned=tuple(dict.fromkeys(("/", *([linked.directory] if linked else [])))),
         zone=_choose_zone(lustre, settings, facts),
         # Reordering network.subnetIds must not replace the file system.

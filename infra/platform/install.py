@@ -11,6 +11,7 @@ from infra.monitoring.model import Monitored
 from infra.naming import COMPONENT
 from infra.plan.specs import NO_USERS, JobUsersSpec
 from infra.platform import trainer
+from infra.platform.claim_classes import ClaimClasses
 from infra.platform.cluster_autoscaler import ClusterAutoscaler
 from infra.platform.cluster_description import DescribedCluster
 from infra.platform.efa_device_plugin import EfaDevicePlugin
@@ -22,7 +23,7 @@ from infra.platform.namespaces import Namespaces
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin
 from infra.platform.owned_directories import OwnedDirectories
 from infra.platform.queue import Queue
-from infra.platform.shared_volume import SharedVolume, Volume
+from infra.platform.shared_volume import SharedFileSystem, SharedVolume
 from infra.platform.site import Site
 from infra.platform.stack_jobs import StackJobs
 from infra.platform.webhook_operator import WebhookOperator
@@ -34,8 +35,8 @@ class PlatformArgs:
     """The target cluster, without a provider."""
     kubeconfig: pulumi.Input[str]
     """Content or path of the kubeconfig."""
-    volumes: Sequence[Volume] = ()
-    """Volumes of all jobs."""
+    file_systems: Sequence[SharedFileSystem] = ()
+    """File systems of all jobs."""
     access: Sequence[pulumi.Resource] = ()
     """Resources that give this program access to the cluster."""
     context: str | None = None
@@ -116,14 +117,23 @@ class Platform(pulumi.ComponentResource):
         """Create the namespaces and volumes. Returns the namespaces, and the resources that jobs need."""
         args, site = self._args, self._site
         # Deleting a namespace ends its jobs and pods, including those that users submitted, and unmounts their volumes.
-        before_volumes = [resource for volume in args.volumes for resource in volume.needs]
+        before_volumes = [resource for file_system in args.file_systems for resource in file_system.needs]
         after = [*operators, *before_volumes, *args.job_roles]
         created = Namespaces(self._naming.name("namespaces"), site, args.key_bucket, after, self._child)
-        return created, [created, *(self._create_volume(volume, created) for volume in args.volumes)]
+        volumes = [volume for file_system in args.file_systems for volume in self._create_volumes(file_system, created)]
+        return created, [created, *volumes]
 
-    def _create_volume(self, volume: Volume, created: Namespaces) -> SharedVolume:
-        naming, site, child = self._naming, self._site, self._child
-        if volume.owned:
-            directories = OwnedDirectories(naming.name(f"{volume.claim}-directories"), site, volume, child)
-            volume = replace(volume, needs=[*volume.needs, directories.done])
-        return SharedVolume(naming.name(f"{volume.claim}-volume"), site, volume, created.namespaces, child)
+    def _create_volumes(self, file_system: SharedFileSystem, created: Namespaces) -> list[pulumi.Resource]:
+        """Create the volumes of a file system, after their directories. Returns the resources that jobs need."""
+        naming, site, child, first = self._naming, self._site, self._child, file_system.volumes[0].claim
+        needs, namespaces = list(file_system.needs), created.namespaces
+        if file_system.storage_classes:
+            classes = file_system.storage_classes
+            ClaimClasses(naming.name(f"{first}-classes"), site, classes, needs, namespaces, child)
+        if file_system.directories is not None:
+            name = naming.name(f"{first}-directories")
+            needs.append(OwnedDirectories(name, site, first, file_system.directories, needs, child).done)
+        return [
+            SharedVolume(naming.name(f"{volume.claim}-volume"), site, volume, needs, namespaces, child)
+            for volume in file_system.volumes
+        ]

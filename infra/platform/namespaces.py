@@ -22,6 +22,9 @@ from infra.platform.site import Site
 INSTANCE_METADATA: Final = "169.254.169.254/32"
 """Address of the instance metadata service, which returns the credentials of the node role."""
 
+NFS_PORT: Final = 2049
+"""Port of mount targets of EFS, and of other NFS servers."""
+
 SMALL_CPU_MILLIS: Final = 100
 SMALL_MEMORY: Final = "256Mi"
 
@@ -141,7 +144,8 @@ class Namespaces(pulumi.ComponentResource):
 
     def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:
         """Allow traffic among the jobs of a namespace, because MPI uses arbitrary ports. Allow egress (data sets,
-        packages, AWS) except to the instance metadata service, which returns the node's credentials."""
+        packages, AWS) except to the instance metadata service, which returns the node's credentials, and to NFS servers:
+        a client in a pod chooses its own user and directory, but the nodes mount the pod's volumes."""
         kubernetes.networking.v1.NetworkPolicy(
             f"{self._name}-{namespace}-network-policy",
             metadata={"name": "jobs-among-themselves", "namespace": namespace},
@@ -151,11 +155,20 @@ class Namespaces(pulumi.ComponentResource):
                 "ingress": [{"from_": [{"pod_selector": {}}]}],
                 "egress": [
                     {"to": [{"pod_selector": {}}]},
-                    {"to": [{"ip_block": {"cidr": ANYWHERE, "except_": [INSTANCE_METADATA]}}]},
+                    {"to": [{"ip_block": {"cidr": ANYWHERE, "except_": [INSTANCE_METADATA]}}], "ports": _build_egress_ports()},
                 ],
             },
             opts=inside,
         )
+
+
+def _build_egress_ports() -> list[Any]:
+    """Return all ports except that of NFS servers."""
+    return [
+        {"protocol": protocol, "port": first, "end_port": last}
+        for protocol in ("TCP", "UDP")
+        for first, last in ((1, NFS_PORT - 1), (NFS_PORT + 1, 65535))
+    ]
 
 
 def _build_object_counts() -> dict[str, str]:

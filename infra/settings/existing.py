@@ -13,6 +13,7 @@ from infra.jobs.model import StackJobs
 from infra.naming import Naming
 from infra.settings.platform import ExistingPlatformSettings
 from infra.settings.users import KubernetesUser
+from infra.settings.storage import SHARED_DATA, SharedData
 
 
 class Kubeconfig(Model):
@@ -100,9 +101,12 @@ class Nfs(Model):
         description="Host name or IP address of the NFS server. Change: replaces the volumes; the data is kept.",
     )
     path: str = Field(
-        examples=["/export/jobs"], description="The exported directory. Change: replaces the volumes; the data is kept."
+        examples=["/export/jobs"],
+        description="The exported directory, in which user 1000 must have write permission: each namespace gets a directory in "
+        "it. Change: replaces the volumes; the data is kept.",
     )
     mount_path: MountPath = Field("/shared", description="Mount path in jobs. Change: in place; affects jobs started later.")
+    shared_data: SharedData | None = Field(None, description=SHARED_DATA)
 
 
 class ClassOfStorage(Model):

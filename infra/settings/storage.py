@@ -5,10 +5,13 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from infra.config.models import SELECTS, Model, MountPath
+from infra.config.models import SELECTS, Model, MountPath, Names
 from infra.naming import EFS, LUSTRE, StorageKind
 
-MOUNT_PATH: Final = "Mount path in jobs and on nodes. Change: in place; affects jobs started later."
+MOUNT_PATH: Final = (
+    "Mount path in jobs and on nodes. Jobs see the directory of their namespace there. "
+    "Change: in place; affects jobs started later."
+)
 PROTECT: Final = "While true, Pulumi refuses to delete the file system. Change: in place."
 
 SMALLEST_GIB: Final = 1200
@@ -19,11 +22,34 @@ FileEvent = Literal["NEW", "CHANGED", "DELETED"]
 FileEvents = Annotated[tuple[FileEvent, ...], Field(strict=False)]
 
 
+class SharedData(Model):
+    """A directory that the jobs of all namespaces mount, in addition to the directory of their own namespace."""
+
+    path: MountPath = Field(
+        examples=["/data-sets"],
+        description="Directory of the file system. It is created if it does not exist. Change: replaces the volumes; the data of "
+        "both directories is kept.",
+    )
+    mount_path: MountPath = Field("/data", description="Mount path in jobs. Change: in place; affects jobs started later.")
+    writable_by: Names = Field(
+        (),
+        description="Job namespaces that may write; all others mount the directory read-only. "
+        "Change: replaces the volumes of these namespaces; affects jobs started later.",
+    )
+
+
+SHARED_DATA: Final = (
+    "A directory that the jobs of all namespaces mount read-only, in addition to that of their namespace. "
+    "Change: see the individual fields."
+)
+
+
 class FileSystem(Model):
     """Settings that every shared file system has."""
 
     kind: ClassVar[StorageKind]
     mount_path: MountPath
+    shared_data: SharedData | None = Field(None, description=SHARED_DATA)
 
     @property
     def summary(self) -> str:
@@ -45,7 +71,7 @@ class ExistingFileSystem(FileSystem):
     wrong_variant = "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
     file_system_id: str = Field(
         description="ID of an existing file system. Only `addIngressRule` changes its security groups. "
-        "Change: a file system that the stack created is deleted with its data; the access point of EFS is replaced.",
+        "Change: a file system that the stack created is deleted with its data; the access points of EFS are replaced.",
         json_schema_extra=SELECTS,
     )
     add_ingress_rule: bool = Field(
@@ -95,7 +121,8 @@ class DataRepository(Model):
     )
     directory: MountPath = Field(
         "/data",
-        description="Directory of the file system that is linked to the bucket; jobs see it below `mountPath`. "
+        description="Directory of the file system that is linked to the bucket. Nodes see it below `mountPath`. Jobs see it "
+        "there, too, but read-only, or where `sharedData` mounts it. "
         "Change: replaces the link; files and objects are kept.",
     )
     auto_import: FileEvents = Field(

@@ -69,7 +69,7 @@ def test_ranks_start_in_the_sent_folder_of_their_own_job(job_cluster: JobCluster
     assert {f"rank {rank} answer 42 files {files}" for rank in (0, 1)} <= set(second.out.splitlines())
     assert "cluster: sent 1 of 3 files" in second.err
 
-    jobs = list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/.gpumpi/jobs/{NAMESPACE}/sent-*"))
+    jobs = list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi-jobs-mpi-jobs/.gpumpi/jobs/{NAMESPACE}/sent-*"))
     assert sorted(path.name.split(".")[0] for path in jobs) == ["sent-one", "sent-two"]
     assert job_cluster.cluster("cancel", "sent-one").code == 0
     wait_until(

@@ -40,7 +40,7 @@ def test_ranks_of_a_canceled_job_save_a_checkpoint_and_the_next_job_resumes(job_
     job = write_job_file(tmp_path, "canceled", command=build_python_command(SAVES), maxRestarts=0, **more)
 
     def find_files(pattern: str) -> list[Path]:
-        return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}/{pattern}"))
+        return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi-jobs-mpi-jobs/{marks}/{pattern}"))
 
     assert job_cluster.cluster("submit", job).code == 0
     trains = wait_until(lambda: find_files("trains-*"), lambda files: len(files) == 2)

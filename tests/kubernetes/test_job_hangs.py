@@ -160,6 +160,6 @@ def test_a_slow_rank_is_reported_with_its_node(job_cluster: JobCluster, tmp_path
         return str(next(row for row in job_cluster.cluster("jobs", "--json").json if row["name"] == "slow")["reason"])
 
     assert wait_until(read_reason, lambda text: "is slow" in text).startswith(f"rank 1 on {node} is slow: ")
-    (folder,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}")
+    (folder,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi-jobs-mpi-jobs/{marks}")
     (folder / "end").touch()
     assert job_cluster.await_phase("slow", "Succeeded", "Failed") == "Succeeded"

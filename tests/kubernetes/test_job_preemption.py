@@ -80,7 +80,7 @@ def test_a_preempted_job_saves_and_resumes_without_counting_a_failure_or_losing_
     other = write_job_file(tmp_path, urgent, command=holds, priority="job-high", **more)
 
     def find_files(pattern: str) -> list[Path]:
-        return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}/{pattern}"))
+        return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi-jobs-mpi-jobs/{marks}/{pattern}"))
 
     submitted = time.monotonic()
     assert job_cluster.cluster("submit", job).code == 0

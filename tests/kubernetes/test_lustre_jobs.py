@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 STACK, BUCKET, NAME = "lustre", "gpumpi-training", "reads"
 READS = """
 import os, pathlib
-rank, data = os.environ["OMPI_COMM_WORLD_RANK"], pathlib.Path("/fsx/data")
+rank, data = os.environ["OMPI_COMM_WORLD_RANK"], pathlib.Path("/data")
 seen = (data / "text.txt").read_text()
 (data / f"seen-{rank}.txt").write_text(f"rank {rank} read {seen} on {os.environ['GPUMPI_NODE']}")
 """

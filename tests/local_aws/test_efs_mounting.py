@@ -104,6 +104,11 @@ def test_the_first_mount_creates_the_access_point_root_with_owner_and_permission
     assert mounted.folder == contents.get_file_system_root(world.file_system) / "a" / "b"
 
 
+def test_clients_of_an_access_point_act_as_its_user(world: World) -> None:
+    assert world.mount(world.create_access_point()).owner == (1000, 1001)
+    assert world.mount().owner is None
+
+
 def test_two_clients_see_the_same_files(world: World) -> None:
     point = world.create_access_point()
     (world.mount(point).folder / "file").write_text("one")
@@ -174,16 +179,20 @@ def test_a_node_outside_the_allowed_security_group_cannot_mount(world: World) ->
     assert "Connection timed out" in expect_refusal(world, instance=world.launch_instance(group=world.target_group))
 
 
-def test_the_file_system_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> None:
+def test_the_file_system_policy_of_our_stacks_refuses_a_client_without_tls_or_access_point(world: World) -> None:
     arn = world.efs.describe_file_systems()["FileSystems"][0]["FileSystemArn"]
     world.efs.put_file_system_policy(
         FileSystemId=world.file_system,
         Policy=iam.to_json(iam.build_file_system_policy(arn)),
         BypassPolicyLockoutSafetyCheck=True,
     )
-    assert not world.mount().read_only
-    assert expect_refusal(world, encrypted=False).endswith(
-        f"the policy of file system {world.file_system} denies clients without TLS"
+    point = world.create_access_point()
+    assert not world.mount(point).read_only
+    assert expect_refusal(world, point, encrypted=False).endswith(
+        f"the policy of file system {world.file_system} denies clients without TLS and with an access point"
+    )
+    assert expect_refusal(world).endswith(
+        f"the policy of file system {world.file_system} denies clients with TLS and without an access point"
     )
 
 

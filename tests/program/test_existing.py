@@ -96,11 +96,44 @@ def test_jobs_tolerate_the_taints_of_the_nodes_in_their_pool() -> None:
     assert worker["nodeSelector"] == dict(RACK)
 
 
+def list_exports(stack: Deployment, claim: str) -> dict[str, Mapping[str, str]]:
+    """Return the exports of the volumes with this claim, by namespace."""
+    specs = [volume["spec"] for volume in list_manifests(stack, "PersistentVolume")]
+    return {spec["claimRef"]["namespace"]: spec["nfs"] for spec in specs if spec["claimRef"]["name"] == claim}
+
+
+def test_the_user_of_job_images_creates_the_directories_of_namespaces_in_an_nfs_export() -> None:
+    """NFS servers usually treat root as nobody."""
+    there = deploy_existing_target({**BASE, "storage": {**NFS, "sharedData": {"path": "/sets"}}})
+    (container,) = find_object(there, "Job", "gpumpi-shared-directories")["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"]["runAsUser"] == 1000 and container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["command"][-1].splitlines() == [
+        "set -eu",
+        "mkdir -p -m 0770 /mnt/gpumpi-jobs-mpi-jobs",
+        "[ -e /mnt/sets ] || { mkdir -p -m 0755 /mnt/sets; }",
+    ]
+    assert list_exports(there, "gpumpi-shared-directories") == {"kube-system": {"server": "10.0.0.5", "path": "/export/jobs"}}
+
+
+def test_shared_data_of_an_nfs_export_is_read_only_except_for_its_writers() -> None:
+    storage = {**NFS, "sharedData": {"path": "/sets", "writableBy": ["vision"]}}
+    there = deploy_existing_target({**BASE, "storage": storage, "platform": {"namespaces": ["mpi-jobs", "vision"]}})
+    assert {export["path"] for export in list_exports(there, "shared-data").values()} == {"/export/jobs/sets"}
+    options = {
+        volume["spec"]["claimRef"]["namespace"]: volume["spec"]["mountOptions"]
+        for volume in list_manifests(there, "PersistentVolume")
+        if volume["spec"]["claimRef"]["name"] == "shared-data"
+    }
+    assert {space: "ro" in given for space, given in options.items()} == {"mpi-jobs": True, "vision": False}
+
+
 def test_an_nfs_export_becomes_a_volume_in_every_namespace() -> None:
     there = deploy_existing_target({**BASE, "platform": {"namespaces": ["mpi-jobs", "vision"]}})
-    volumes = list_manifests(there, "PersistentVolume")
-    assert [volume["spec"]["nfs"] for volume in volumes] == [{"server": "10.0.0.5", "path": "/export/jobs"}] * 2
-    assert {claim["metadata"]["namespace"] for claim in list_manifests(there, "PersistentVolumeClaim")} == {"mpi-jobs", "vision"}
+    assert list_exports(there, "shared") == {
+        space: {"server": "10.0.0.5", "path": f"/export/jobs/gpumpi-jobs-{space}"} for space in ("mpi-jobs", "vision")
+    }
+    claims = {claim["metadata"]["namespace"] for claim in list_manifests(there, "PersistentVolumeClaim")}
+    assert claims == {"mpi-jobs", "vision", "kube-system"}
     assert [namespace.volumes[0].mount_path for namespace in read_description(there).namespaces] == ["/shared"] * 2
 
 
@@ -151,13 +184,19 @@ def user_target(**user: Any) -> dict[str, Any]:
 
 
 USER_OBJECTS = {"job-users", "job-users-nodes"}
+EXPORT = {"shared-volume-mpi-jobs-volume", "shared-directories-volume"}
+SHARED_DATA = {
+    *("shared-data-volume", "shared-data-volume-mpi-jobs-volume", "shared-data-volume-mpi-jobs-claim"),
+    *("shared-directories-job", DESCRIPTION, "jobs-mpijob-ring"),
+}
+
 CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
     "target.kubeconfig.path": (
         {"target": {"kind": "existing", "kubeconfig": {"path": "/etc/kubernetes/admin.conf"}}},
         {"platform-kubernetes"},
     ),
-    "storage.server": ({"storage": {**NFS, "server": "nas"}}, {"shared-volume-mpi-jobs-volume"}),
-    "storage.path": ({"storage": {**NFS, "path": "/other"}}, {"shared-volume-mpi-jobs-volume"}),
+    "storage.server": ({"storage": {**NFS, "server": "nas"}}, EXPORT),
+    "storage.path": ({"storage": {**NFS, "path": "/other"}}, EXPORT),
     "storage.mountPath": ({"storage": {**NFS, "mountPath": "/data"}}, {DESCRIPTION, "jobs-mpijob-ring"}),
     "storage": (
         {"storage": {"kind": "none"}},
@@ -165,9 +204,16 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
             "shared-volume",
             "shared-volume-mpi-jobs-volume",
             "shared-volume-mpi-jobs-claim",
+            *("shared-directories", "shared-directories-volume", "shared-directories-claim", "shared-directories-job"),
             DESCRIPTION,
             "jobs-mpijob-ring",
         },
+    ),
+    "storage.sharedData.path": ({"storage": {**NFS, "sharedData": {"path": "/sets"}}}, SHARED_DATA),
+    "storage.sharedData.mountPath": ({"storage": {**NFS, "sharedData": {"path": "/sets", "mountPath": "/sets"}}}, SHARED_DATA),
+    "storage.sharedData.writableBy": (
+        {"storage": {**NFS, "sharedData": {"path": "/sets", "writableBy": ["mpi-jobs"]}}},
+        SHARED_DATA,
     ),
     "pools[].gpusPerNode": (
         {"pools": [{**POOL, "gpusPerNode": 4}]},

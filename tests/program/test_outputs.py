@@ -23,7 +23,7 @@ def deployment() -> Deployment:
 
 def test_the_stack_has_exactly_the_expected_outputs(deployment: Deployment) -> None:
     assert set(deployment.outputs) == {
-        "accessPointId",
+        "accessPointIds",
         "clusterEndpoint",
         "clusterSecurityGroupId",
         "clusterName",
@@ -93,7 +93,7 @@ def test_the_connect_commands_contain_cluster_stack_and_region(deployment: Deplo
 
 def test_a_stack_without_a_file_system_has_no_file_system_outputs() -> None:
     settings = world.settings(world.pool(), storage={"efs": "none"})
-    assert not {"fileSystemId", "accessPointId"} & set(deploy(settings, world.account_facts(settings)).outputs)
+    assert not {"fileSystemId", "accessPointIds"} & set(deploy(settings, world.account_facts(settings)).outputs)
 
 
 def test_the_api_server_is_checked_only_after_access_has_been_granted() -> None:

@@ -11,6 +11,7 @@ import yaml
 from localcloud.kubernetes.access.policies import RULES
 from tests.program.engine import Deployment
 from tests.program.platform_world import (
+    Manifest,
     deploy_default_platform,
     deploy_platform,
     find_object,
@@ -62,7 +63,22 @@ def test_job_pods_reach_each_other_and_the_internet_but_accept_no_other_ingress(
     assert spec["podSelector"] == {} and set(spec["policyTypes"]) == {"Ingress", "Egress"}
     assert spec["ingress"] == [{"from": [{"podSelector": {}}]}]
     assert {"to": [{"podSelector": {}}]} in spec["egress"]
-    assert {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}]} in spec["egress"]
+    (outside,) = [rule for rule in spec["egress"] if "ipBlock" in rule["to"][0]]
+    assert outside["to"] == [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}]
+
+
+@pytest.mark.parametrize("protocol", ["TCP", "UDP"])
+@pytest.mark.parametrize(
+    ("number", "reachable"), [(1, True), (443, True), (2048, True), (2049, False), (2050, True), (65535, True)]
+)
+def test_job_pods_reach_every_port_outside_except_that_of_nfs_servers(
+    stack: Deployment, protocol: str, number: int, reachable: bool
+) -> None:
+    """An NFS client in a pod could choose its user and directory."""
+    rules = find_object(stack, "NetworkPolicy", "jobs-among-themselves")["spec"]["egress"]
+    (ports,) = [rule["ports"] for rule in rules if "ipBlock" in rule["to"][0]]
+    ranges = [(port["port"], port["endPort"]) for port in ports if port["protocol"] == protocol]
+    assert any(first <= number <= last for first, last in ranges) is reachable
 
 
 def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deployment) -> None:
@@ -159,17 +175,103 @@ def test_priority_classes_never_preempt_but_trigger_scale_up(stack: Deployment) 
 # --- volume
 
 
-def test_the_shared_volume_uses_the_efs_access_point_and_is_read_write_many(stack: Deployment) -> None:
-    manifest = find_object(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
-    volume = manifest["spec"]
-    claim = find_object(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
-    file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
-    assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
-    assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
-    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "deleting the claim must keep the data"
-    assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": manifest["metadata"]["labels"]}, "")
-    assert "volumeName" not in claim, "with volumeName, binding can take up to 15 s longer, until the binder's next sync"
-    assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
+def list_sources(stack: Deployment, claim: str) -> dict[str, Manifest]:
+    """Return the specs of the volumes with this claim, by namespace."""
+    specs = [volume["spec"] for volume in list_manifests(stack, "PersistentVolume")]
+    return {spec["claimRef"]["namespace"]: spec for spec in specs if spec["claimRef"]["name"] == claim}
+
+
+def test_the_shared_volume_uses_the_access_point_of_its_namespace_and_is_read_write_many() -> None:
+    stack = deploy_platform(make_settings(namespaces=["research", "vision"]))
+    file_system, points = stack.outputs["fileSystemId"], stack.outputs["accessPointIds"]
+    assert len(set(points.values())) == len(points) == 2
+    for namespace in ("research", "vision"):
+        manifest = find_object(stack, "PersistentVolume", f"gpumpi-test-{namespace}-shared")
+        volume, claim = manifest["spec"], find_object(stack, "PersistentVolumeClaim", "shared", namespace)["spec"]
+        assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{points[namespace]}"}
+        assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
+        assert volume["persistentVolumeReclaimPolicy"] == "Retain", "deleting the claim must keep the data"
+        assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": manifest["metadata"]["labels"]}, "")
+        assert "volumeName" not in claim, "with volumeName, binding can take up to 15 s longer, until the binder's next sync"
+        reserved = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": "shared"}
+        assert volume["claimRef"] == reserved
+
+
+LINKED = {"path": "s3://sets/imagenet"}
+
+
+def test_a_lustre_volume_contains_only_the_directory_of_its_namespace() -> None:
+    stack = deploy_platform(make_settings(storage={"efs": "none", "fsx": {}}, namespaces=["research", "vision"]))
+    mounted = {name: spec["csi"]["volumeAttributes"]["mountname"] for name, spec in list_sources(stack, "fsx").items()}
+    name = stack.outputs["lustreMountName"]
+    assert mounted == {space: f"{name}/gpumpi-jobs-{space}" for space in ("research", "vision")}
+
+
+def read_directory_script(stack: Deployment) -> str:
+    (job,) = list_manifests(stack, "Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    return str(container["command"][-1])
+
+
+def test_the_directories_of_a_lustre_file_system_exist_before_pods_mount_them() -> None:
+    stack = deploy_platform(make_settings(storage={"efs": "none", "fsx": {"dataRepository": LINKED}}, namespaces=["research"]))
+    assert read_directory_script(stack).splitlines() == [
+        "set -eu",
+        "mkdir -p -m 0770 /mnt/gpumpi-jobs-research",
+        "chown 1000:1000 /mnt/gpumpi-jobs-research /mnt/data",
+        "[ -e /mnt/data ] || { mkdir -p -m 0755 /mnt/data && chown 1000:1000 /mnt/data; }",
+    ]
+    (job,) = [resource for resource in stack.resources if resource.type == "kubernetes:batch/v1:Job"]
+    volumes = [resource for resource in stack.resources if resource.name.endswith("fsx-volume-research-volume")]
+    assert len(volumes) == 1 and all(job.name in stack.list_dependency_names(volume) for volume in volumes)
+
+
+def test_the_linked_directory_is_read_only_except_for_its_writers() -> None:
+    shared = {"path": "/data", "writableBy": ["research"]}
+    fsx = {"dataRepository": LINKED, "sharedData": shared}
+    stack = deploy_platform(make_settings(storage={"efs": "none", "fsx": fsx}, namespaces=["research", "vision"]))
+    specs = list_sources(stack, "fsx-data")
+    assert {name: spec["mountOptions"] for name, spec in specs.items()} == {"research": ["flock"], "vision": ["flock", "ro"]}
+    assert {spec["csi"]["volumeAttributes"]["mountname"] for spec in specs.values()} == {
+        f"{stack.outputs['lustreMountName']}/data"
+    }
+    described = {
+        space.name: [(volume.claim, volume.mount_path, volume.read_only) for volume in space.volumes]
+        for space in read_description(stack).namespaces
+    }
+    assert described == {
+        "research": [("fsx", "/fsx", False), ("fsx-data", "/data", False)],
+        "vision": [("fsx", "/fsx", False), ("fsx-data", "/data", True)],
+    }
+
+
+def test_the_linked_directory_is_read_only_below_the_mount_path_by_default() -> None:
+    stack = deploy_platform(make_settings(storage={"efs": "none", "fsx": {"dataRepository": LINKED}}))
+    (space,) = read_description(stack).namespaces
+    assert [(volume.mount_path, volume.read_only) for volume in space.volumes] == [("/fsx", False), ("/fsx/data", True)]
+
+
+def test_shared_data_on_efs_is_mounted_read_only_except_by_its_writers() -> None:
+    efs = {"sharedData": {"path": "/data-sets", "writableBy": ["vision"]}}
+    stack = deploy_platform(make_settings(storage={"efs": efs}, namespaces=["research", "vision", "audio"]))
+    specs = list_sources(stack, "shared-data")
+    assert {name: spec.get("mountOptions", []) for name, spec in specs.items()} == {
+        **{"research": ["ro"], "vision": []},
+        "audio": ["ro"],
+    }
+    handles = {name: spec["csi"]["volumeHandle"] for name, spec in specs.items()}
+    assert handles["research"] == handles["audio"] != handles["vision"]
+
+
+def test_each_namespace_claims_volumes_only_from_its_own_storage_class() -> None:
+    stack = deploy_platform(make_settings(namespaces=["research", "vision"]))
+    classes = {each["metadata"]["name"]: each["parameters"] for each in list_manifests(stack, "StorageClass")}
+    assert set(classes) == {"efs-research", "efs-vision"}
+    for key in ("uid", "gid", "basePath"):
+        assert len({parameters[key] for parameters in classes.values()}) == 2, key
+    for namespace, foreign in (("research", "vision"), ("vision", "research")):
+        quota = find_object(stack, "ResourceQuota", "no-foreign-storage-class", namespace)["spec"]["hard"]
+        assert quota == {f"efs-{foreign}.storageclass.storage.k8s.io/persistentvolumeclaims": "0"}
 
 
 def test_a_reserved_volume_is_recreated_with_its_namespace(stack: Deployment) -> None:

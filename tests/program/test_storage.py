@@ -43,21 +43,75 @@ def test_every_zone_has_a_mount_target_that_admits_only_nodes(default_deployment
     assert rule["referencedSecurityGroupId"] == "gpumpi-test-nodes-id"
 
 
-def test_the_access_point_has_one_directory_owned_by_the_image_user(default_deployment: Deployment) -> None:
-    point = default_deployment.find_resource(engine.ACCESS_POINT).inputs
-    assert point["posixUser"] == {"uid": 1000, "gid": 1000}
-    assert point["rootDirectory"] == {
-        "path": "/gpumpi",
-        "creationInfo": {"ownerUid": 1000, "ownerGid": 1000, "permissions": "0775"},
-    }
+def read_access_points(deployment: Deployment) -> dict[str, tuple[str, int, int, str]]:
+    """Return path, user, owner of the directory and its mode, by the access point's name."""
+    points = {}
+    for resource in deployment.find_resources(engine.ACCESS_POINT):
+        user, root = resource.inputs["posixUser"], resource.inputs["rootDirectory"]
+        creation = root["creationInfo"]
+        assert user["uid"] == user["gid"] and creation["ownerUid"] == creation["ownerGid"]
+        name = resource.name.removeprefix("gpumpi-test-storage-").removesuffix("-access-point")
+        points[name] = (root["path"], int(user["uid"]), int(creation["ownerUid"]), creation["permissions"])
+    return points
 
 
-@pytest.mark.parametrize(("tls", "decision"), [(True, "allow"), (False, "explicit deny")])
-def test_the_file_system_policy_rejects_connections_without_tls(default_deployment: Deployment, tls: bool, decision: str) -> None:
-    policy = json.loads(default_deployment.find_resource(engine.FILE_SYSTEM_POLICY).inputs["policy"])
-    context = {"aws:SecureTransport": tls, "elasticfilesystem:AccessedViaMountTarget": True}
-    request = Request("elasticfilesystem:ClientMount", default_deployment.find_resource(engine.FILE_SYSTEM).state["arn"], context)
-    assert evaluate_request(request, policy) == decision
+def deploy_namespaces(*namespaces: str, **efs: Any) -> Deployment:
+    settings = world.settings(world.pool(), storage={"efs": efs}, platform={"namespaces": list(namespaces)})
+    return deploy(settings, world.account_facts(settings))
+
+
+def test_each_job_namespace_has_an_access_point_with_its_own_directory_and_user() -> None:
+    points = read_access_points(deploy_namespaces("research", "vision", "data-writers"))
+    assert {path for path, *_ in points.values()} == {"/gpumpi-jobs-research", "/gpumpi-jobs-vision", "/gpumpi-jobs-data-writers"}
+    assert len({user for _, user, *_ in points.values()}) == 3
+    for _, user, owner, mode in points.values():
+        assert user == owner and user > 65535 and mode == "0770"
+
+
+def test_the_user_of_a_namespace_stays_the_same_when_namespaces_are_added_or_reordered() -> None:
+    """A new user could not read the files of the old one."""
+    before, after = (read_access_points(deploy_namespaces(*names)) for names in (("vision",), ("research", "vision")))
+    assert after["jobs-vision"] == before["jobs-vision"]
+
+
+def test_nodes_of_an_ec2_cluster_share_one_directory_owned_by_the_login_user() -> None:
+    settings = world.ec2_settings()
+    (point,) = read_access_points(deploy(settings, world.account_facts(settings))).values()
+    assert point == ("/gpumpi", 1000, 1000, "0775")
+
+
+def test_shared_data_has_one_access_point_that_owns_the_directory_and_one_that_can_only_read() -> None:
+    points = read_access_points(
+        deploy_namespaces("research", "vision", "audio", sharedData={"path": "/data-sets", "writableBy": ["research"]})
+    )
+    writers, readers = points["data-writers"], points["data-readers"]
+    assert writers[0] == readers[0] == "/data-sets" and writers[3] == readers[3] == "0755"
+    assert writers[1] == writers[2] == readers[2] != readers[1], "EFS refuses writes of users other than the owner"
+    assert not {writers[1], readers[1]} & {user for name, (_, user, *_) in points.items() if name.startswith("jobs-")}
+
+
+def test_shared_data_without_writers_has_no_access_point_that_can_write() -> None:
+    points = read_access_points(deploy_namespaces("research", sharedData={"path": "/data-sets"}))
+    assert set(points) == {"jobs-research", "data-readers"}
+
+
+def decide_mount(deployment: Deployment, **context: bool | str) -> str:
+    """Return the decision of the file system's policy about a client without credentials."""
+    policy = json.loads(deployment.find_resource(engine.FILE_SYSTEM_POLICY).inputs["policy"])
+    arn = deployment.find_resource(engine.FILE_SYSTEM).state["arn"]
+    point = {"elasticfilesystem:AccessPointArn": "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fsap-1"}
+    values = {"aws:SecureTransport": True, "elasticfilesystem:AccessedViaMountTarget": True, **point, **context}
+    present = {key: value for key, value in values.items() if value != ""}
+    return evaluate_request(Request("elasticfilesystem:ClientMount", arn, present), policy)
+
+
+def test_the_file_system_policy_rejects_connections_without_tls(default_deployment: Deployment) -> None:
+    assert decide_mount(default_deployment) == "allow"
+    assert decide_mount(default_deployment, **{"aws:SecureTransport": False}) == "explicit deny"
+
+
+def test_the_file_system_policy_rejects_clients_without_an_access_point(default_deployment: Deployment) -> None:
+    assert decide_mount(default_deployment, **{"elasticfilesystem:AccessPointArn": ""}) == "explicit deny"
 
 
 @pytest.mark.parametrize(("backup", "policies"), [(True, 1), (False, 0)])
@@ -84,7 +138,7 @@ def test_the_protect_setting_applies_only_to_the_file_system(protect: bool) -> N
 
 
 @pytest.mark.mission("C", "EFS")
-def test_an_existing_file_system_gets_only_an_access_point() -> None:
+def test_an_existing_file_system_gets_only_access_points() -> None:
     deployment = deploy_storage(fileSystemId=world.FILE_SYSTEM)
     assert {resource.type for resource in deployment.resources if resource.type.startswith("aws:efs/")} == {engine.ACCESS_POINT}
     assert deployment.find_resource(engine.ACCESS_POINT).inputs["fileSystemId"] == world.FILE_SYSTEM

@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -60,15 +61,18 @@ class Scene:
     mounted: dict[str, tuple[str, bool]] = field(default_factory=dict)
     refusal: str = ""
     read_only: bool = False
+    owner: tuple[int, int] | None = None
+    owners: dict[str, tuple[int, int] | None] = field(default_factory=dict)
 
     def resolve(self, handle: Handle, encrypted: bool) -> Source:
         self.asked.append((handle, encrypted))
         if self.refusal:
             raise MountRefused(self.refusal)
-        return Source(Path("/files") / handle.file_system, self.read_only)
+        return Source(Path("/files") / handle.file_system, self.read_only, self.owner)
 
-    def bind(self, source: Path, target: Path, *, read_only: bool) -> None:
+    def bind(self, source: Path, target: Path, *, read_only: bool, owner: tuple[int, int] | None = None) -> None:
         self.mounted[str(target)] = str(source), read_only
+        self.owners[str(target)] = owner
 
     def unmount(self, target: Path) -> None:
         self.mounted.pop(str(target), None)
@@ -186,6 +190,12 @@ def test_volume_is_read_only_if_file_system_policy_allows_only_reads(running_dri
     assert running_driver.mounted["/pods/x/mount"] == ("/files/fs-1", True)
 
 
+def test_volume_of_an_access_point_is_mounted_for_its_user(running_driver: Scene) -> None:
+    running_driver.owner = (1_234_567, 1_234_567)
+    running_driver.publish()
+    assert running_driver.owners == {"/pods/x/mount": (1_234_567, 1_234_567)}
+
+
 def test_volume_can_disable_encryption(running_driver: Scene) -> None:
     running_driver.publish(volume_context={"encryptInTransit": "false"})
     assert running_driver.asked == [(Handle("fs-1", "fsap-2"), False)]
@@ -253,10 +263,33 @@ print(mounts.is_mounted(target))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
-def test_folder_is_bind_mounted_only_in_the_target_mount_namespace(tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.mkdir()
+OWNER, OTHER = 1_234_567, 7_654_321
+CLAIMING = """
+import os, sys
+from pathlib import Path
+from localcloud.kubernetes.csi import mounts
+mounts.enter_mount_namespace(int(sys.argv[1]))
+source, target = Path(sys.argv[2]), Path(sys.argv[3]) / "mount"
+mounts.bind(source, target, read_only=False, owner=(int(sys.argv[4]), int(sys.argv[4])))
+for user in (mounts.CLIENT, 2000):
+    if os.fork() == 0:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+        for name in ("new", "file of another user"):
+            try:
+                (target / name).write_text("x")
+                print(user, name, "written", flush=True)
+            except OSError:
+                print(user, name, "refused", flush=True)
+        os._exit(0)
+    os.wait()
+mounts.unmount(target)
+"""
+
+
+def run_in_mount_namespace(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program with the process ID of a new mount namespace and the arguments."""
     with subprocess.Popen(["unshare", "--mount", "--propagation=private", "sleep", "60"]) as node:
         try:
             own = Path("/proc/self/ns/mnt").readlink()
@@ -264,10 +297,40 @@ def test_folder_is_bind_mounted_only_in_the_target_mount_namespace(tmp_path: Pat
                 retry=retry_if_result(lambda other: other == own), stop=stop_after_delay(10), wait=wait_fixed(0.01)
             )
             waiting(Path(f"/proc/{node.pid}/ns/mnt").readlink)
-            command = [sys.executable, "-c", MOUNTING, str(node.pid), str(source), str(target)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            command = [sys.executable, "-c", program, str(node.pid), *arguments]
+            return subprocess.run(command, capture_output=True, text=True, check=False)
         finally:
             node.kill()
-    assert done.stdout.split() == ["True", "True", "False"], done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+def test_folder_is_bind_mounted_only_in_the_target_mount_namespace(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    result = run_in_mount_namespace(MOUNTING, str(source), str(target))
+    assert result.stdout.split() == ["True", "True", "False"], result.stderr
     assert (source / "file").read_text() == "through the mount"
     assert str(target) not in Path("/proc/self/mountinfo").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+def test_client_of_a_mount_acts_as_the_owner_and_no_other_user_can_write() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's folders are closed to other users
+        Path(folder).chmod(0o755)
+        source, target = Path(folder) / "source", Path(folder) / "target"
+        for path in (source, target):
+            path.mkdir()
+        foreign = source / "file of another user"
+        foreign.write_text("theirs")
+        foreign.chmod(0o644)
+        os.chown(foreign, OTHER, OTHER)
+        os.chown(source, OWNER, OWNER)
+        result = run_in_mount_namespace(CLAIMING, str(source), str(target), str(OWNER))
+        status = (source / "new").stat()
+    assert result.stdout.splitlines() == [
+        "1000 new written",
+        "1000 file of another user refused",
+        "2000 new refused",
+        "2000 file of another user refused",
+    ], result.stderr
+    assert (status.st_uid, status.st_gid) == (OWNER, OWNER)

@@ -24,6 +24,9 @@ def find_problems(values: Mapping[str, Any], facts: ClusterFacts | None = None) 
     return [str(problem) for problem in validate_values({**LEAST, **values}, facts).problems]
 
 
+EXPORT = {"kind": "nfs", "server": "10.0.0.5", "path": "/export"}
+
+
 def make_pool_values(**more: Any) -> dict[str, Any]:
     return {"pools": [{**POOL, **more}]}
 
@@ -143,6 +146,14 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     "mount path over the home of the jobs' user": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "/export", "mountPath": "/home/"}},
         'storage.mountPath: "/home" would hide the home directory /home/mpiuser. Use a path such as /shared.',
+    ),
+    "shared data for a namespace that does not exist": (
+        {"storage": {**EXPORT, "sharedData": {"path": "/sets", "writableBy": ["vision"]}}},
+        'storage.sharedData.writableBy[0]: "vision" is not in platform.namespaces. Use mpi-jobs.',
+    ),
+    "shared data at the mount path of the namespace's volume": (
+        {"storage": {**EXPORT, "sharedData": {"path": "/sets", "mountPath": "/shared"}}},
+        'storage.sharedData.mountPath: "/shared" and storage.mountPath "/shared" overlap. Change one.',
     ),
     "invalid storage class name": (
         {"storage": {"kind": "storage-class", "name": "Ceph FS"}},

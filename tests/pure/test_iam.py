@@ -200,7 +200,9 @@ def test_bucket_requires_tls_even_for_the_owner(tls: bool, decision: str) -> Non
 
 # --- file system
 
-MOUNT = {"elasticfilesystem:AccessedViaMountTarget": True, "aws:SecureTransport": True}
+POINT = "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fsap-1"
+ENCRYPTED = {"elasticfilesystem:AccessedViaMountTarget": True, "aws:SecureTransport": True}
+MOUNT = {**ENCRYPTED, "elasticfilesystem:AccessPointArn": POINT}
 
 
 @pytest.mark.parametrize(
@@ -211,11 +213,27 @@ MOUNT = {"elasticfilesystem:AccessedViaMountTarget": True, "aws:SecureTransport"
         ("elasticfilesystem:ClientRootAccess", MOUNT, "implicit deny"),
         ("elasticfilesystem:DeleteFileSystem", MOUNT, "implicit deny"),
         ("elasticfilesystem:ClientMount", {**MOUNT, "aws:SecureTransport": False}, "explicit deny"),
-        ("elasticfilesystem:ClientMount", {"aws:SecureTransport": True}, "implicit deny"),
+        (
+            "elasticfilesystem:ClientMount",
+            {"aws:SecureTransport": True, "elasticfilesystem:AccessPointArn": POINT},
+            "implicit deny",
+        ),
     ],
 )
-def test_file_system_accepts_only_encrypted_clients_in_the_vpc(action: str, context: Mapping[str, Values], decision: str) -> None:
+def test_file_system_accepts_only_encrypted_clients_of_access_points_in_the_vpc(
+    action: str, context: Mapping[str, Values], decision: str
+) -> None:
     assert evaluate_request(Request(action, FILE_SYSTEM, context), RESOURCE["build_file_system_policy"]) == decision
+
+
+@pytest.mark.parametrize("action", ["ClientMount", "ClientWrite", "ClientRootAccess"])
+@pytest.mark.parametrize("own", [*IDENTITY, "administrator"])
+def test_no_principal_reaches_the_root_directory_of_the_file_system(action: str, own: str) -> None:
+    """The policies of a principal count together. So this holds only because the file system's policy denies it explicitly."""
+    administrator = iam.build_policy(iam.build_statement("All", "*", "*"))
+    request = Request(f"elasticfilesystem:{action}", FILE_SYSTEM, ENCRYPTED, {"AWS": ACCOUNT.root})
+    policies = IDENTITY.get(own, administrator), RESOURCE["build_file_system_policy"]
+    assert evaluate_request(request, *policies) == "explicit deny"
 
 
 # --- keys

@@ -47,6 +47,10 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
             "starting with a letter."
         ],
     ),
+    "shared data": (
+        ec2_settings(storage={"efs": {"sharedData": {"path": "/sets"}}}),
+        ["storage.efs.sharedData: applies to job namespaces; all users of an EC2 cluster share its directory anyway. Remove it."],
+    ),
     "root": (
         ec2_settings(target={"user": "root"}),
         ['target.user: "root" is a system user. Choose another name, such as mpiuser.'],

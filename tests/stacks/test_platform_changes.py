@@ -41,13 +41,15 @@ CONTROLLERS = ("queue-controller", "cluster-autoscaler-deployment", "job-control
 OTHER_NAMESPACE = (
     expect_creations(
         *("vision-job", "vision-job-*", "namespaces-vision", "namespaces-vision-*", "shared-volume-vision-*"),
+        *("storage-jobs-vision-access-point", "shared-classes-vision-*"),
         "job-controller-vision",
     ),
     expect_deletions(
         *("research-job", "research-job-*", "namespaces-research", "namespaces-research-*", "shared-volume-research-*"),
+        *("storage-jobs-research-access-point", "shared-classes-research-*"),
         "job-controller-research",
     ),
-    expect_updates("job-controller-deployment"),
+    expect_updates("job-controller-deployment", "shared-classes-mpi-jobs-quota"),
 )
 """Changes caused by replacing namespace `research` with `vision`."""
 MORE = {
@@ -175,7 +177,7 @@ PREVIEWS: dict[str, list[Change]] = {
                         f"{part}-*"
                         for part in ("nvidia-device-plugin", "efa-device-plugin", "mpi-operator", "queue", "job-controller")
                     ),
-                    *("description-*", "namespaces-*", "shared-volume-*", "cluster-autoscaler-*", JOB),
+                    *("description-*", "namespaces-*", "shared-volume-*", "shared-classes-*", "cluster-autoscaler-*", JOB),
                 ),
                 expect_updates("train"),
             ),

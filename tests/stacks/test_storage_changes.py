@@ -41,6 +41,7 @@ NO_NEW_LUSTRE = expect_deletions(FILE_SYSTEM, LINK, "lustre-key*", "lustre-secur
 SHORT = (
     "subnets in another order",
     "a removed subnet",
+    "data that a namespace may write",
     "a larger, faster Lustre file system",
 )
 """Previews that `make test` runs; `make mission` runs all."""
@@ -67,7 +68,7 @@ PREVIEWS: dict[str, list[Change]] = {
             "storage.efs.addIngressRule",
             {"storage.efs.fileSystemId": EFS, "storage.efs.addIngressRule": True},
             expect_all(
-                expect_recreation("storage-access-point"),
+                expect_recreation("storage-jobs-mpi-jobs-access-point"),
                 expect_creations("storage-sg-*-nodes-ingress"),
                 expect_deletions("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
                 expect_deletions("storage-security-group", "storage-nodes-ingress"),
@@ -79,11 +80,25 @@ PREVIEWS: dict[str, list[Change]] = {
             "storage.efs.fileSystemId",
             EFS,
             expect_all(
-                expect_recreation("storage-access-point"),
+                expect_recreation("storage-jobs-mpi-jobs-access-point"),
                 expect_deletions("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
                 expect_deletions("storage-security-group", "storage-nodes-ingress"),
             ),
         )
+    ],
+    "data that all namespaces share": [
+        make_change("storage.efs.sharedData.path", "/data-sets", expect_creations("storage-data-readers-access-point")),
+        make_change("storage.efs.sharedData.mountPath", "/sets", NOTHING),
+        make_change(f"{FSX}.sharedData.path", "/data", NOTHING),
+        make_change(f"{FSX}.sharedData.mountPath", "/fsx-data", NOTHING),
+        make_change(f"{FSX}.sharedData.writableBy", ["mpi-jobs"], NOTHING),
+    ],
+    "data that a namespace may write": [
+        Change(
+            "storage.efs.sharedData.writableBy",
+            {"storage.efs.sharedData": {"path": "/data-sets", "writableBy": ["mpi-jobs"]}},
+            expect_creations("storage-data-writers-access-point"),
+        ),
     ],
     "another mount path for Lustre, and deletion protection": [
         make_change(f"{FSX}.mountPath", "/lustre", NOTHING),

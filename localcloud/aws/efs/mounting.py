@@ -28,6 +28,8 @@ class MountRefused(Exception):
 class Mounted:
     folder: Path
     read_only: bool
+    owner: tuple[int, int] | None = None
+    """User and group ID as which all clients act, if the access point sets them."""
 
 
 @action("POST", "efs/mounts")
@@ -36,7 +38,7 @@ def _mount(body: Any) -> Any:
         mounted = mount(**body)
     except MountRefused as refused:
         return {"error": str(refused)}
-    return {"folder": str(mounted.folder), "readOnly": mounted.read_only}
+    return {"folder": str(mounted.folder), "readOnly": mounted.read_only, "owner": mounted.owner}
 
 
 def mount(
@@ -55,7 +57,13 @@ def mount(
     _check_mount_target(efs, ec2, file_system, client)
     point = _find_access_point(efs, file_system, accessPoint) if accessPoint else None
     read_only = _check_policy(file_system, point, encrypted)
-    return Mounted(_find_mount_folder(file_system, point, path), read_only)
+    return Mounted(_find_mount_folder(file_system, point, path), read_only, _find_owner(point))
+
+
+def _find_owner(point: Any | None) -> tuple[int, int] | None:
+    """https://docs.aws.amazon.com/efs/latest/ug/enforce-identity-access-points.html"""
+    user = point.posix_user if point is not None else None
+    return (user["Uid"], user["Gid"]) if user else None
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:
@@ -127,8 +135,8 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
         return allows(Request(f"elasticfilesystem:Client{what}", file_system.file_system_arn, context), policy)
 
     if not is_action_allowed("Mount"):
-        how = "with" if encrypted else "without"
-        raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} denies clients {how} TLS")
+        how = f"{'with' if encrypted else 'without'} TLS and {'with' if point else 'without'} an access point"
+        raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} denies clients {how}")
     return not is_action_allowed("Write")
 
 

@@ -77,7 +77,8 @@ class MountClient:
             raise MountRefused(str(error)) from error
         if "error" in answer:
             raise MountRefused(answer["error"])
-        return Source(Path(answer["folder"]), answer["readOnly"])
+        owner = answer.get("owner")
+        return Source(Path(answer["folder"]), answer["readOnly"], (owner[0], owner[1]) if owner else None)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,23 @@ import ctypes
 import os
 import threading
 from pathlib import Path
+from typing import Any
+
+CLIENT = 1000
+"""User and group ID of processes in pods that act as the owner of an ID-mapped mount. Images for jobs usually run as this
+user, the first one that Linux distributions create."""
 
 _BIND, _READ_ONLY, _REMOUNT, _DETACH = 4096, 1, 32, 2
-_CLONE_NEWNS = 0x00020000
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+"""Numbers of system calls that glibc 2.31 has no functions for. They are the same on all architectures of Linux."""
+_AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
+_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
+_MOVE_MOUNT_F_EMPTY_PATH, _MOUNT_ATTR_IDMAP = 4, 0x00100000
 _library = ctypes.CDLL(None, use_errno=True)
-_own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
-"""This process's folder in /proc, kept open because a node's /proc does not show this process."""
+_proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
+"""The /proc of this process, kept open because a node's /proc does not show this process and its children."""
+_own = os.open("self", os.O_PATH | os.O_DIRECTORY, dir_fd=_proc)
 
 
 def enter_mount_namespace(pid: int) -> None:
@@ -24,18 +35,74 @@ def enter_mount_namespace(pid: int) -> None:
     os.chdir("/")
 
 
-def bind(source: Path, target: Path, *, read_only: bool) -> None:
-    """Create the target and bind-mount a folder there. Do nothing if the target is already a mount point."""
+def bind(source: Path, target: Path, *, read_only: bool, owner: tuple[int, int] | None = None) -> None:
+    """Create the target and bind-mount a folder there. Do nothing if the target is already a mount point.
+
+    `owner`: user and group ID in the folder as which processes of CLIENT act, like clients of an access point. All other
+    processes can create nothing, and see the files of other users as those of nobody.
+    """
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
         return
-    _call_libc("mount", os.fsencode(source), os.fsencode(target), None, _BIND, None)
+    if owner is None or owner == (CLIENT, CLIENT):
+        _call_libc("mount", os.fsencode(source), os.fsencode(target), None, _BIND, None)
+    else:
+        _mount_id_mapped(source, target, *owner)
     if read_only:
         try:
             _call_libc("mount", None, os.fsencode(target), None, _BIND | _REMOUNT | _READ_ONLY, None)
         except OSError:
             unmount(target)
             raise
+
+
+class _MountAttributes(ctypes.Structure):
+    """struct mount_attr of linux/mount.h."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd"))
+
+
+def _mount_id_mapped(source: Path, target: Path, user: int, group: int) -> None:
+    """https://man7.org/linux/man-pages/man2/mount_setattr.2.html"""
+    namespace = _create_user_namespace(user, group)
+    try:
+        tree = _call_kernel(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC)
+        try:
+            attributes = _MountAttributes(_MOUNT_ATTR_IDMAP, 0, 0, namespace)
+            size = ctypes.sizeof(attributes)
+            _call_kernel(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, ctypes.byref(attributes), ctypes.c_size_t(size))
+            _call_kernel(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+        finally:
+            os.close(tree)
+    finally:
+        os.close(namespace)
+
+
+def _create_user_namespace(user: int, group: int) -> int:
+    """Return the descriptor of a user namespace that maps the IDs to CLIENT. Only a process in a new namespace has one, so a
+    child creates it, and ends after this process has opened it."""
+    ready, created = os.pipe()
+    ended, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(end)
+        os.write(created, b"0" if _library.unshare(_CLONE_NEWUSER) == -1 else b"1")
+        os.read(ended, 1)
+        os._exit(0)
+    try:
+        if os.read(ready, 1) != b"1":
+            raise OSError("unshare: the machine does not allow user namespaces, which access points with a user need")
+        for file, number in (("uid_map", user), ("gid_map", group)):
+            descriptor = os.open(f"{child}/{file}", os.O_WRONLY, dir_fd=_proc)
+            try:
+                os.write(descriptor, f"{number} {CLIENT} 1\n".encode())
+            finally:
+                os.close(descriptor)
+        return os.open(f"{child}/ns/user", os.O_RDONLY, dir_fd=_proc)
+    finally:
+        for descriptor in (end, ready, created, ended):
+            os.close(descriptor)
+        os.waitpid(child, 0)
 
 
 def unmount(target: Path) -> None:
@@ -64,3 +131,11 @@ def _call_libc(name: str, *arguments: object) -> None:
     if getattr(_library, name)(*arguments) == -1:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _call_kernel(number: int, *arguments: Any) -> int:
+    result = int(_library.syscall(number, *arguments))
+    if result == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, f"system call {number}: {os.strerror(code)}")
+    return result

@@ -36,6 +36,8 @@ class Source:
 
     folder: Path
     read_only: bool
+    owner: tuple[int, int] | None = None
+    """User and group ID as which all clients act; None if each client acts as its own user."""
 
 
 class Volumes(Protocol):
@@ -56,7 +58,7 @@ class Volumes(Protocol):
 
 
 class Mounter(Protocol):
-    def bind(self, source: Path, target: Path, *, read_only: bool) -> None: ...
+    def bind(self, source: Path, target: Path, *, read_only: bool, owner: tuple[int, int] | None = None) -> None: ...
 
     def unmount(self, target: Path) -> None: ...
 
@@ -108,7 +110,7 @@ class Driver:
         try:
             source = self._volumes.resolve(volume)
             read_only = source.read_only or request.readonly or "ro" in flags
-            self._mounter.bind(source.folder, Path(request.target_path), read_only=read_only)
+            self._mounter.bind(source.folder, Path(request.target_path), read_only=read_only, owner=source.owner)
         except (MountRefused, OSError) as error:
             message = f"Could not mount {str(volume)!r} at {request.target_path!r}: {error}"
             raise CallFailed(grpc.StatusCode.INTERNAL, message) from error

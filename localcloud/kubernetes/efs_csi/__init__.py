@@ -6,8 +6,9 @@
     controller.py    watches claims and volumes, in the local AWS process
     part.py          runs the driver and the controller while the add-on is installed
 
-The local AWS decides whether a node may mount a file system (localcloud/aws/efs/mounting.py). Unlike EFS, a bind mount
-does not map clients to the access point's user: files belong to the user of the process that writes them.
+The local AWS decides whether a node may mount a file system (localcloud/aws/efs/mounting.py). If the access point sets a user,
+the mount is ID-mapped: processes of user 1000 act as that user. Unlike on EFS, they see themselves as the owner of their files,
+and other users can write nothing.
 https://github.com/kubernetes-sigs/aws-efs-csi-driver
 """
 

@@ -44,6 +44,6 @@ def test_a_killed_training_resumes_from_its_shards_and_repeated_steps_have_the_s
         r"4 ranks on 2 hosts by gloo, .* 60 steps: loss on unseen text (\S+); rank 0 holds (\d+) of (\d+) p", whole
     )
     assert verdict and float(verdict[1]) < 1 and int(verdict[2]) == pytest.approx(int(verdict[3]) / 4, rel=0.01)
-    (left,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{folder}")
+    (left,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi-jobs-mpi-jobs/{folder}")
     assert sorted(path.name for path in left.iterdir()) == ["step-50", "step-60"]
     assert len(list(left.glob("step-60/*.distcp"))) == 4, "one file per rank"

@@ -31,7 +31,7 @@ def test_benchmarks_measure_latency_bandwidth_and_allreduce_and_save_results_on_
     assert [int(row[0]) for row in rows] == SIZES
     assert all(float(figure) > 0 for row in rows for figure in row)
     assert "allreduce is right for all sizes" in done.out
-    (left,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{folder}")
+    (left,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi-jobs-mpi-jobs/{folder}")
     figures = json.loads((left / "figures.json").read_text())
     assert [row["bytes"] for row in figures["rows"]] == SIZES
     assert len(set(figures["hosts"])) == 2

@@ -144,6 +144,49 @@ CASES: dict[str, OfflineCase] = {
         [],
         'storage.efs.fileSystemId: "data" is not the ID of an EFS file system. Use one such as fs-0123456789abcdef0.',
     ),
+    # data that all namespaces share
+    "shared data in the root directory": (
+        {"storage": {"efs": {"sharedData": {"path": "/"}}}},
+        [],
+        'storage.efs.sharedData.path: "/" is not an absolute path with one to four directories and at most 100 characters. '
+        "Use one such as /data-sets.",
+    ),
+    "shared data above the file system": (
+        {"storage": {"efs": {"sharedData": {"path": "/sets/../other"}}}},
+        [],
+        'storage.efs.sharedData.path: "/sets/../other" is not an absolute path with one to four directories and at most 100 '
+        "characters. Use one such as /data-sets.",
+    ),
+    "shared data in the directory of a namespace": (
+        {"storage": {"efs": {"sharedData": {"path": "/gpumpi-jobs-mpi-jobs"}}}},
+        [],
+        'storage.efs.sharedData.path: "/gpumpi-jobs-mpi-jobs" is reserved for job namespaces. Use one such as /data-sets.',
+    ),
+    "shared data for a namespace that does not exist": (
+        {"storage": {"efs": {"sharedData": {"path": "/sets", "writableBy": ["mpi-job"]}}}},
+        [],
+        'storage.efs.sharedData.writableBy[0]: "mpi-job" is not in platform.namespaces. Did you mean mpi-jobs?',
+    ),
+    "shared data mounted over a system folder": (
+        {"storage": {"efs": {"sharedData": {"path": "/sets", "mountPath": "/usr"}}}},
+        [],
+        'storage.efs.sharedData.mountPath: "/usr" is a system directory. Use a path such as /shared.',
+    ),
+    "shared data mounted inside another volume": (
+        {"storage": {"efs": {"sharedData": {"path": "/sets", "mountPath": "/shared/sets"}}}},
+        [],
+        'storage.efs.sharedData.mountPath: "/shared/sets" and storage.efs.mountPath "/shared" overlap. Change one.',
+    ),
+    "linked directory that contains those of namespaces": (
+        {"storage": {"fsx": {"dataRepository": {"path": "s3://sets/a", "directory": "/"}}}},
+        [],
+        'storage.fsx.dataRepository.directory: "/" contains directories of namespaces. Use another one, such as /data.',
+    ),
+    "linked directory that jobs do not see": (
+        {"storage": {"fsx": {"dataRepository": {"path": "s3://sets/a"}, "sharedData": {"path": "/other"}}}},
+        [],
+        'storage.fsx.sharedData.path: "/other" does not contain storage.fsx.dataRepository.directory. Set /data.',
+    ),
     # FSx for Lustre
     "Lustre size between two allowed sizes": (
         {"storage": {"fsx": {"sizeGib": 3600}}},
