@@ -1,6 +1,7 @@
 """The egress proxy of local hosts reaches public addresses and package registries only."""
 
 import socket
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -42,7 +43,7 @@ def test_the_proxy_connects_to_public_addresses_and_to_registries_in_a_private_n
 
 
 def test_the_proxy_does_not_connect_to_this_machine_at_a_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = psutil._common.snicaddr(socket.AF_INET, "203.0.113.7", None, None, None)
+    own = SimpleNamespace(address="203.0.113.7")
     monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"eth0": [own]})
     with pytest.raises(Forbidden):
         resolve_destination("203.0.113.7", 22, frozenset())
