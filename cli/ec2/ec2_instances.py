@@ -61,7 +61,7 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class BootLog:
-    """Text that a node uploaded: the log of a failed boot, or the reason why the node has not joined yet."""
+    """Text that a node uploaded: the log of a failed boot, or the reason why it has not joined yet."""
 
     instance_id: str
     written: str
@@ -154,7 +154,7 @@ class DeployedEc2Cluster:
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
-    def notice(self, node: Ec2Node) -> NodeNotice | None:
+    def read_notice(self, node: Ec2Node) -> NodeNotice | None:
         """Return the notice that a node published under its S3 prefix, where only that node may write. Return None if
         the node has not published one yet, or if it is not valid, which is reported once.
         """
@@ -170,11 +170,11 @@ class DeployedEc2Cluster:
             return None
         return notice
 
-    def boot_logs(self) -> Iterator[BootLog]:
+    def read_boot_logs(self) -> Iterator[BootLog]:
         """Yield the logs of nodes that could not join, oldest first."""
         return self._read_uploads("boot.log")
 
-    def waiting(self) -> Iterator[BootLog]:
+    def read_waiting_reasons(self) -> Iterator[BootLog]:
         """Yield the reasons why nodes have not joined yet or were slow to join, oldest first."""
         return self._read_uploads("waiting.txt")
 

@@ -25,7 +25,7 @@ _MASKED = (
     "sys-kernel-tracing.mount",
     "fstrim.timer",
 )
-"""Masked systemd units. They manage the kernel or disks, which hosts share with this machine."""
+"""Masked systemd units. These units manage the kernel or disks, which hosts share with this machine."""
 
 
 def write_layer(layer: Path, region: str, file_systems: Path, control_token: str) -> None:

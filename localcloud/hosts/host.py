@@ -72,13 +72,13 @@ class Host:
         self._is_ending = False
 
     def start(self) -> None:
-        """Start the host. Return as soon as its first process runs, without waiting for the boot to finish."""
+        """Start the host. Return as soon as the host's first process runs, without waiting for the boot to finish."""
         self.vpc.add(self.machine)
         self._add_network_interface()
         self.disk.make()
         self.vpc.ledger.add("mount", self.disk.root)
         if self._is_privileged:
-            network.mount_overlay(self.disk.root, self.disk.mount_options(self.lower))
+            network.mount_overlay(self.disk.root, self.disk.build_mount_options(self.lower))
         else:
             self._mount_for_user_namespace()
         self._record_leftovers()
@@ -129,7 +129,7 @@ class Host:
     def console_log(self) -> Path:
         return self.vpc.folder / "logs" / f"{self.name}.log"
 
-    def console(self) -> bytes:
+    def read_console(self) -> bytes:
         """Return the host's console output since its first boot."""
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
@@ -178,7 +178,9 @@ class Host:
         """Return the host's cgroups in the cgroup hierarchies that systemd uses."""
         machine = Cgroups()
         return [
-            path for path in machine.folders(self.namespace) if machine.is_unified or path.parent.name in ("systemd", "unified")
+            path
+            for path in machine.list_folders(self.namespace)
+            if machine.is_unified or path.parent.name in ("systemd", "unified")
         ]
 
     def _mount_for_user_namespace(self) -> None:
@@ -192,7 +194,7 @@ class Host:
         user_namespaces.mount_with_mapped_ids({**mapped, self._mapped_file_systems: self._file_systems})
         for folder in (self.disk.upper, self.disk.work_folder):
             os.chown(folder, user_namespaces.FIRST_ID, user_namespaces.FIRST_ID)
-        options = self.disk.mount_options([mount_points.get(layer, layer) for layer in self.lower])
+        options = self.disk.build_mount_options([mount_points.get(layer, layer) for layer in self.lower])
         network.mount_overlay(self.disk.root, options)
         for target in mapped:  # the overlay has its own references
             self._unmount(target)

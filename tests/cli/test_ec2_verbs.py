@@ -18,7 +18,7 @@ from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.config.stack_file import NoSuchStack
 from tests.program.engine import deploy
-from tests.program.worlds import ROOT, local_account
+from tests.program.worlds import ROOT, start_local_account
 
 STACK = "local-ec2"
 FOLDER = ROOT / "stacks"
@@ -79,7 +79,7 @@ class World:
 
 
 class Ssh:
-    """A fake ssh on PATH, with stubs of the other programs that the command line looks for."""
+    """A fake ssh on PATH, with stubs of the other programs that the command line needs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -104,7 +104,7 @@ def ssh_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
 
 @pytest.fixture
 def ec2_cluster() -> Iterator[World]:
-    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+    with start_local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield World()
 
@@ -298,7 +298,7 @@ def test_a_notice_under_the_identity_of_another_role_is_ignored(ec2_cluster: Wor
     clients, bucket = ec2_cluster.cluster._clients, ec2_cluster.cluster.bucket
     notice = json.dumps(build_notice(head_node.address))
     clients.s3.put_object(Bucket=bucket, Key=f"nodes/AROAOTHER:{head_node.id}/notice.json", Body=notice)
-    assert ec2_cluster.cluster.notice(head_node) is None
+    assert ec2_cluster.cluster.read_notice(head_node) is None
 
 
 @pytest.mark.parametrize(
