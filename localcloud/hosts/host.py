@@ -244,10 +244,11 @@ class Host:
             return []
 
     def _build_nspawn_command(self) -> list[str | Path]:
-        enter = [f"--net={network.build_namespace_path(self.namespace)}", "--", "unshare", "--mount", "--propagation=slave"]
+        namespace = f"--net={network.build_namespace_path(self.namespace)}"
         ids = [f"--private-users={user_namespaces.FIRST_ID}:{user_namespaces.ID_COUNT}", "--private-users-ownership=off"]
         return [
-            *("nsenter", *enter, "sh", "-ec", _START_CONTAINER, "sh", self.disk.folder / "cgroups"),
+            *("nsenter", namespace, "--", "unshare", "--mount", "--propagation=slave"),
+            *("sh", "-ec", _START_CONTAINER, "sh", str(self.disk.folder / "cgroups")),
             self._nspawn,
             "--quiet",
             f"--directory={self.disk.root}",
