@@ -62,12 +62,13 @@ def check_user_namespaces() -> str:
     """Return why hosts cannot run in user namespaces; empty if they can or need not."""
     if are_hosts_privileged():
         return ""
+    folder = roots.get_roots_folder()
     try:
-        user_namespaces.check_support(roots.roots_folder())
+        user_namespaces.check_support(folder)
     except OSError as error:
         return (
-            f"hosts cannot run in user namespaces here ({error}): they need Linux 5.19 and, at {roots.roots_folder()}, a file "
-            f"system with ID-mapped mounts, such as ext4, XFS or Btrfs. To run hosts whose root is root on this machine, set "
+            f"hosts cannot run in user namespaces here ({error}): they need Linux 5.19 and, at {folder}, a file system with "
+            f"ID-mapped mounts, such as ext4, XFS or Btrfs. To run hosts whose root is root on this machine, set "
             f"{PRIVILEGED_VARIABLE}=1"
         )
     return ""
