@@ -142,10 +142,10 @@ def test_root_on_a_host_is_an_unprivileged_user_of_this_machine(cluster: HandMad
     assert init is not None
     processes = [init, *init.children(recursive=True)]
     assert {process.uids().real // ID_COUNT for process in processes} == {FIRST_ID // ID_COUNT}
-    assert run_as_root(cluster.master, "touch", "/root/by-root").returncode == 0
-    written = cluster.cloud.folder / "hosts" / "disks" / cluster.master / "upper" / "root" / "by-root"
+    assert run_as_root(cluster.master, "touch", "/opt/by-root").returncode == 0
+    written = cluster.cloud.folder / "hosts" / "disks" / cluster.master / "upper" / "opt" / "by-root"
     assert (written.stat().st_uid, written.stat().st_gid) == (FIRST_ID, FIRST_ID)
-    assert "Operation not permitted" in run_as_root(cluster.master, "mknod", "/root/disk", "b", "8", "0").stderr
+    assert "Operation not permitted" in run_as_root(cluster.master, "mknod", "/opt/disk", "b", "8", "0").stderr
 
 
 METADATA = "http://169.254.169.254/latest"
