@@ -59,6 +59,7 @@ locals {
     "install-lustre-client",
     "create-user",
     "configure-node-ssh",
+    "restrict-metadata",
     "install-join-service",
     "configure-mpi-hosts",
     "install-first-boot-check",

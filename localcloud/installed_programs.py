@@ -75,6 +75,8 @@ class Programs:
         if not able.hosts:
             self.report(str(able))
             return False
+        if host_capability.are_hosts_privileged():
+            self.report(f"{host_capability.PRIVILEGED_VARIABLE} is set: root on a host is root on this machine")
         host_capability.read_host_limit()  # this raises BadLimit before anything is built
         try:
             host_programs.prepare_programs(self.report)

@@ -13,7 +13,7 @@ wanted=(check-driver check-fabric-manager check-efa check-ofi-nccl install-pytho
   install-mpi4py install-frameworks configure-limits install-first-boot-check)
 case ${NODE_KIND:-ec2} in
   ec2) wanted+=(check-nccl hold-driver install-gdrcopy create-user install-efs-utils install-lustre-client configure-node-ssh
-    install-join-service configure-mpi-hosts) ;;
+    restrict-metadata install-join-service configure-mpi-hosts) ;;
   eks) wanted+=(install-efa) ;;
   *) echo "unknown NODE_KIND \"$NODE_KIND\". Use ec2 or eks" >&2 && exit 2 ;;
 esac
@@ -35,6 +35,14 @@ reads_hostfile() { # mpirun starts more ranks than this machine has processors o
   return "$code"
 }
 
+only_root_reads_metadata() { # the rules are loaded at boot and, on a running machine, already apply
+  local connect='timeout 10 bash -c "exec 3<>/dev/tcp/169.254.169.254/80"'
+  systemctl is-enabled gpumpi-metadata.service && cmp "$here/../files/metadata.nft" /etc/gpumpi/metadata.nft || return 1
+  nft --check --file /etc/gpumpi/metadata.nft || return 1
+  [[ -d /run/systemd/system ]] || return 0
+  bash -c "$connect" && ! su "$user" -c "$connect"
+}
+
 is_there() {
   local name
   case $1 in
@@ -54,6 +62,7 @@ is_there() {
     install-efs-utils) command -v mount.efs ;;
     install-lustre-client) command -v mount.lustre || [[ -f /etc/gpumpi/no-lustre-client ]] ;;
     configure-node-ssh) [[ -e /etc/ssh/sshd_config.d/50-gpumpi.conf ]] && id --name --groups "$user" | grep --quiet --word-regexp gpumpi ;;
+    restrict-metadata) only_root_reads_metadata ;;
     install-join-service) systemctl is-enabled gpumpi-join.service && [[ -x /usr/local/bin/gpumpi-join ]] ;;
     configure-mpi-hosts) reads_hostfile ;;
     install-first-boot-check) systemctl is-enabled gpumpi-first-boot.service && [[ -x /usr/local/lib/gpumpi/first-boot-check ]] ;;

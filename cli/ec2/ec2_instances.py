@@ -1,14 +1,16 @@
 """Query AWS about an EC2 cluster, given the name of its stack. Needs no Pulumi state."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from cli.aws_queries import query_aws, read_pages, require_region
+from cli.console import print_progress_once
 from cli.ec2.failed_launches import MOST_ACTIVITIES
+from cli.ec2.node_notice import MAX_BYTES, BadNotice, NodeNotice, parse_notice
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import USAGE
 from infra.config import stack_file
@@ -21,6 +23,11 @@ NODES: Final = "nodes/"
 HEAD_NODE: Final = "master"
 """Value of the role tag on the head node."""
 ALIVE: Final = ("pending", "running")
+LONGEST_UPLOAD: Final = 64 * 1024
+"""Size limit of the logs that the join service uploads (`TAIL_BYTES` in amis/join/gpumpi_join/giving_up.py)."""
+BAD_NOTICE_FIX: Final = (
+    "If its AMI is from amis/ of this version, terminate the node: a program on it may have written the notice"
+)
 
 
 @dataclass(frozen=True)
@@ -147,16 +154,21 @@ class DeployedEc2Cluster:
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
-    def read_notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
-        """Return what a node published under its S3 prefix (address, keys and slots), where only that node may write;
-        None if it has not published anything yet.
+    def read_notice(self, node: Ec2Node) -> NodeNotice | None:
+        """Return the notice that a node published under its S3 prefix, where only that node may write. Return None if
+        the node has not published one yet, or if it is not valid, which is reported once.
         """
-        key = f"{NODES}{self._read_role_id(node)}:{node.id}/notice.json"
-        text = self._read_object(key)
+        text = self._read_object(f"{NODES}{self._read_role_id(node)}:{node.id}/notice.json", MAX_BYTES + 1)
         if text is None:
             return None
-        notice: Mapping[str, Any] = json.loads(text)
-        return notice if notice.get("address") == node.address else None
+        try:
+            notice = parse_notice(text)
+            if notice.address != node.address:
+                raise BadNotice(f"address: not the address that EC2 reports, {node.address}")
+        except BadNotice as error:
+            print_progress_once(f"ignored the notice of node {node.id} in the key bucket: {error}. {BAD_NOTICE_FIX}")
+            return None
+        return notice
 
     def read_boot_logs(self) -> Iterator[BootLog]:
         """Yield the logs of nodes that could not join, oldest first."""
@@ -171,7 +183,7 @@ class DeployedEc2Cluster:
         pages = self._query_aws(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
         listed = [item for page in pages for item in page.get("Contents", ()) if item["Key"].endswith(f"/{name}")]
         for item in sorted(listed, key=lambda item: item["LastModified"]):
-            text = self._read_object(item["Key"])
+            text = self._read_object(item["Key"], LONGEST_UPLOAD)
             if text is not None:
                 instance = item["Key"].split("/")[1].partition(":")[2]
                 yield BootLog(instance, f"{item['LastModified']:%Y-%m-%dT%H:%M:%SZ}", text.decode(errors="replace"))
@@ -187,15 +199,16 @@ class DeployedEc2Cluster:
             self._bucket = str(max(matching, key=lambda bucket: bucket["CreationDate"])["Name"])
         return self._bucket
 
-    def _read_object(self, key: str) -> bytes | None:
+    def _read_object(self, key: str, limit: int) -> bytes | None:
+        """Return at most the first `limit` bytes of an object, because its writer may be compromised."""
         s3, bucket = self._clients.s3, self.bucket
 
         def get() -> bytes | None:
             try:
-                body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+                with closing(s3.get_object(Bucket=bucket, Key=key)["Body"]) as body:
+                    return bytes(body.read(limit))
             except s3.exceptions.NoSuchKey:
                 return None
-            return body
 
         content: bytes | None = self._query_aws(get)
         return content

@@ -93,5 +93,5 @@ def connect_to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = No
         raise CommandError(f"the head node {node.id} has not published its host key yet; {fix}", UNREACHABLE)
     with TemporaryDirectory(prefix="gpumpi-ssh-") as folder:
         file = Path(folder) / "known_hosts"
-        file.write_text("".join(f"{node.id} {key}\n" for key in notice["host_keys"]), encoding="utf-8")
+        file.write_text("".join(f"{node.id} {key}\n" for key in notice.host_keys), encoding="utf-8")
         yield HeadNodeSsh(node.id, cluster.user, cluster.region, file, identity)

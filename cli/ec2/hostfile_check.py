@@ -51,11 +51,8 @@ def read_expected_slots(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -
     """
     notices = {node: cluster.read_notice(node) for node in nodes}
     joined = {node: notice for node, notice in notices.items() if notice is not None}
-    alone = not any(notice["slots"] for notice in joined.values())
-    slots = {
-        node.address: int(notice["idle_slots"] if alone and node.is_head_node else notice["slots"])
-        for node, notice in joined.items()
-    }
+    alone = not any(notice.slots for notice in joined.values())
+    slots = {node.address: notice.idle_slots if alone and node.is_head_node else notice.slots for node, notice in joined.items()}
     return {address: count for address, count in slots.items() if count}, [node.id for node in nodes if notices[node] is None]
 
 

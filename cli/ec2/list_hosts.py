@@ -29,7 +29,7 @@ def _build_row(cluster: DeployedEc2Cluster, node: Ec2Node) -> dict[str, object]:
         "instanceType": node.instance_type,
         "state": node.state,
         "joined": notice is not None and node.state in ("running", "InService"),
-        "slots": notice["slots"] if notice else None,
+        "slots": notice.slots if notice else None,
     }
 
 

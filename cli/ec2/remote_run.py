@@ -44,20 +44,23 @@ def generate_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def render_start_script(id: str, words: Sequence[str], folder: str | None, restarts: int = 0) -> str:
-    """Return a script that starts the command.
+def render_start_script(
+    id: str, words: Sequence[str], folder: str | None, restarts: int = 0, environment: Sequence[str] = ()
+) -> str:
+    """Return a script that starts the command. `environment`: NAME=VALUE of each variable; values are not recorded.
 
-    Running the script again is safe: its mkdir succeeds only once, so the command starts only once.
+    Running the script again is safe: its mkdir succeeds only once, so the command starts only once. Only the user can
+    read the run's log and command.
     """
-    line = shlex.join(words)
+    line = shlex.join([*(["env", *environment] if environment else []), *words])
     if restarts:
         line = wrap_in_restart_script(line, restarts)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
     return f"""set -e
-run={RUNS}/{id}
+run={RUNS}/{shlex.quote(id)}
 mkdir -p {RUNS}
-mkdir "$run" 2>/dev/null || exit 0
+mkdir -m 0700 "$run" 2>/dev/null || exit 0
 {place}
 cat /proc/sys/kernel/random/boot_id >"$run/boot"
 printf '%s\\n' {shlex.quote(json.dumps(list(words)))} >"$run/command"
@@ -69,7 +72,7 @@ mv "$run/pid.part" "$run/pid"
 
 def render_follow_script(id: str, offset: int) -> str:
     """Return a script that follows the log from `offset`, and prints the exit code to stderr when the command ends."""
-    return f"""run={RUNS}/{id}
+    return f"""run={RUNS}/{shlex.quote(id)}
 if ! test -e "$run/pid"; then echo 'gpumpi-run unknown' >&2; exit 0; fi
 if test "$(cat "$run/boot")" = "$(cat /proc/sys/kernel/random/boot_id)"; then
   tail --bytes=+{offset + 1} --follow --pid="$(cat "$run/pid")" "$run/log"
@@ -83,7 +86,7 @@ echo "gpumpi-run $(cat "$run/exit" 2>/dev/null || echo lost)" >&2
 
 def render_stop_script(id: str) -> str:
     """Return a script that terminates the command and the processes that the command started."""
-    return f'kill -TERM -- "-$(cat {RUNS}/{id}/pid)"\n'
+    return f'kill -TERM -- "-$(cat {RUNS}/{shlex.quote(id)}/pid)"\n'
 
 
 def start_run(
@@ -92,11 +95,12 @@ def start_run(
     words: Sequence[str],
     folder: str | None,
     restarts: int = 0,
+    environment: Sequence[str] = (),
     *,
     wait: Callable[[float], object] = time.sleep,
 ) -> None:
     """Start the command. Raises Lost with ssh's message if the head node is unreachable."""
-    command = ssh(render_start_script(id, words, folder, restarts))
+    command = ssh(render_start_script(id, words, folder, restarts, environment))
     done = run_with_retries(lambda: subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL), wait=wait)
     if done.returncode:
         raise Lost(done.stderr.strip() or f"ssh ended with {done.returncode}")

@@ -133,10 +133,9 @@ class Runs:
     def delete(self, id: str) -> Run:
         """Stop a run, and delete its record, its log and the folder that was sent for it."""
         run = self.find(id)
-        quoted = shlex.quote(id)
-        stop = remote_run.render_stop_script(quoted) if run.state == "running" else ""
+        stop = remote_run.render_stop_script(id) if run.state == "running" else ""
         folder = f" {shlex.quote(self.get_sent_folder_path(id))}" if self.cluster.shared else ""
-        self._run_script(f"{stop}rm -rf {RUNS}/{quoted}{folder}")
+        self._run_script(f"{stop}rm -rf {RUNS}/{shlex.quote(id)}{folder}")
         return run
 
     def get_sent_folder_path(self, id: str) -> str:

@@ -70,9 +70,8 @@ def command(
                 return _follow_run(runs, attach, stack)
             id = remote_run.generate_run_id()
             environment = [f"{name}={value}" for name, value in split_pairs("--env", variables)]
-            line = [*(["env", *environment] if environment else []), *(words or [])]
             folder = runs.send(selection, id) if selection else directory or cluster.shared
-            remote_run.start_run(runs.build_bash_command, id, line, folder, restarts)
+            remote_run.start_run(runs.build_bash_command, id, words or [], folder, restarts, environment)
             if detach:
                 print_json({"id": id}) if as_json else print(id)
                 return OK

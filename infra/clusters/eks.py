@@ -48,7 +48,7 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     base = create_foundation(settings, facts)
     naming, account = base.naming, base.account
     versions = choose_versions(settings, facts)
-    role = NodeRole(naming.name("node"), naming, account, base.keys.arn)
+    role = NodeRole(naming.name("node"), naming, account)
 
     cluster = EksCluster(naming.name("cluster"), _build_cluster_args(settings, facts, base))
     first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, NEEDED_BY_NODES, versions))

@@ -40,6 +40,9 @@ class Account:
 NODE_UPLOADS: Final = ("notice.json", "boot.log", "waiting.txt")
 """Objects that a node's join service (amis/join) writes."""
 
+POD_UPLOAD: Final = "id.pub"
+"""The only object that a job pod writes (infra/jobs/in_pods/keys_in_bucket.py)."""
+
 NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
 """Prefixes in the key bucket: public SSH keys of nodes and of job pods."""
@@ -232,7 +235,7 @@ def allow_job_key_exchange(bucket_arn: str) -> Policy:
     """
     tag = "${aws:PrincipalTag/kubernetes-namespace}"
     namespace = f"{JOB_KEYS}/{tag}"
-    own = f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}/*"
+    own = f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}/{POD_UPLOAD}"
     exchange = _build_key_exchange_statements(bucket_arn, namespace, own=[own])
     folders = f"{bucket_arn}/{WORKDIR_KEYS}/{tag}/*"
     return build_policy(*exchange, build_statement("ReadWorkdirs", "s3:GetObject", folders))

@@ -20,15 +20,13 @@ because the add-on has its own role."""
 
 
 class NodeRole(pulumi.ComponentResource):
-    """Creates the role of all nodes, with the policies that EKS requires and with permissions for Session Manager and
-    for exchanging public keys."""
+    """Creates the role of all nodes, with the policies that EKS requires and with permissions for Session Manager."""
 
     def __init__(
         self,
         name: str,
         naming: Naming,
         account: Account,
-        key_bucket_arn: pulumi.Output[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(f"{COMPONENT}:NodeRole", name, None, opts)
@@ -47,7 +45,5 @@ class NodeRole(pulumi.ComponentResource):
         """Policies. They must be created before the first node and deleted after the last one."""
         sessions = iam.to_json(iam.allow_session_manager())
         aws.iam.RolePolicy(f"{name}-sessions", role=role.name, policy=sessions, opts=options)
-        keys = key_bucket_arn.apply(lambda arn: iam.to_json(iam.allow_node_key_exchange(arn)))
-        aws.iam.RolePolicy(f"{name}-keys", role=role.name, policy=keys, opts=options)
         self.arn = role.arn
         self.register_outputs({"arn": self.arn})

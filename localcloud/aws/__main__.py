@@ -92,7 +92,8 @@ def _start_host_realizer(folder: Path, file_systems: Path, server: "Server") -> 
     from localcloud.hosts.realizer import Realizer
 
     ready = programs.prepare_programs(logging.getLogger("localcloud.hosts").info)
-    return Realizer(folder, file_systems, server.add_listener, ready, capability.read_host_limit())
+    limit, privileged = capability.read_host_limit(), capability.are_hosts_privileged()
+    return Realizer(folder, file_systems, server.add_listener, ready, limit, privileged=privileged)
 
 
 if __name__ == "__main__":

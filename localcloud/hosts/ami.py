@@ -11,12 +11,12 @@ import shutil
 import signal
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from localcloud.hosts import package_registries
 from localcloud.hosts.hardware import NO_EFA, NO_GPU
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
@@ -72,7 +72,7 @@ def build_environment_variables(cloud: LocalCloud, region: str, report: Report, 
         "base_user": "debian",  # default user of the root file system that emulates AWS's Deep Learning AMI
         "openmpi_origin": "debian",
         "openmpi_flags": OPENMPI_FLAGS,
-        "debian_mirror": find_debian_mirror(),
+        "debian_mirror": package_registries.find_debian_mirror(),
         "skip": json.dumps(SKIPPED),
         "cache": str(cache),
         "environment": json.dumps(_build_pip_settings(cache)),
@@ -223,16 +223,5 @@ def _build_pip_settings(cache: Path) -> list[str]:
     if trusted and Path(trusted).exists():
         shutil.copyfile(trusted, cache / _CERTIFICATES)
         settings.append(f"PIP_CERT=/tmp/cache/{_CERTIFICATES}")
-    done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
-    index_setting = re.search(r"^(?:global|:env:)\.index-url='(.*)'$", done.stdout, re.MULTILINE)
-    return [*settings, f"PIP_INDEX_URL={index_setting[1]}"] if index_setting else settings
-
-
-def find_debian_mirror() -> str:
-    """Return the Debian mirror that apt uses on this machine, or Debian's own mirror if there is none."""
-    default = "https://deb.debian.org/debian"
-    if shutil.which("apt-get") is None:
-        return default
-    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return next((line.rstrip("/") for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")), default)
+    index = package_registries.find_pip_index()
+    return [*settings, f"PIP_INDEX_URL={index}"] if index else settings

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import psutil
 
-from localcloud.machine import capability
+from localcloud.hosts import roots
+from localcloud.machine import capability, user_namespaces
 
 VARIABLE = "GPUMPI_LOCAL_HOSTS"
+PRIVILEGED_VARIABLE = "GPUMPI_LOCAL_PRIVILEGED_HOSTS"
 USUAL_HOSTS = 4
 BYTES_PER_HOST = 1 << 30
 """Memory per host, including its workload. An idle host uses a tenth of this."""
@@ -38,7 +40,8 @@ class Capability:
 def check_machine() -> Capability:
     """Check this machine without changing it."""
     uses = "each host has its own network namespace, mounts and systemd"
-    return Capability(capability.find_obstacles("hosts", uses, _check_architecture, _check_programs, capability.check_namespaces))
+    checks = (_check_architecture, _check_programs, capability.check_namespaces, check_user_namespaces)
+    return Capability(capability.find_obstacles("hosts", uses, *checks))
 
 
 def read_host_limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
@@ -48,6 +51,27 @@ def read_host_limit(environment: Mapping[str, str] = os.environ, memory: int | N
         raise BadLimit(f"{VARIABLE}={text!r} is not a number. Set it to the maximum number of hosts, such as 4")
     total = psutil.virtual_memory().total if memory is None else memory
     return int(text) if text else max(1, min(USUAL_HOSTS, total // BYTES_PER_HOST))
+
+
+def are_hosts_privileged(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether hosts run without a user namespace, so that root on a host is root on this machine."""
+    return environment.get(PRIVILEGED_VARIABLE, "") not in ("", "0")
+
+
+def check_user_namespaces() -> str:
+    """Return why hosts cannot run in user namespaces; empty if they can or need not."""
+    if are_hosts_privileged():
+        return ""
+    folder = roots.get_roots_folder()
+    try:
+        user_namespaces.check_support(folder)
+    except OSError as error:
+        return (
+            f"hosts cannot run in user namespaces here ({error}): they need Linux 5.19 and, at {folder}, a file system with "
+            f"ID-mapped mounts, such as ext4, XFS or Btrfs. To run hosts whose root is root on this machine, set "
+            f"{PRIVILEGED_VARIABLE}=1"
+        )
+    return ""
 
 
 def _check_architecture() -> str:

@@ -17,7 +17,14 @@ PROXY_PORT = 3128
 NO_GPU = "local hosts have no GPU and share the kernel of this machine"
 NO_EFA = "local hosts have no EFA"
 
-_MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
+_MASKED = (
+    "systemd-modules-load.service",
+    "systemd-remount-fs.service",
+    "systemd-udev-trigger.service",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "fstrim.timer",
+)
 """Masked systemd units. These units manage the kernel or disks, which hosts share with this machine."""
 
 
@@ -62,17 +69,13 @@ def build_environment_variables(region: str) -> dict[str, str]:
 
 
 _BOOT = """#!/bin/sh -e
-# First process of a host; it starts systemd. cloud-init uses IMDSv2 only if the hypervisor's uuid is that of EC2, and
-# files cannot be created in sysfs:
+# First process of a host; it starts systemd. cloud-init uses IMDSv2 only if the hypervisor's uuid is that of EC2. The
+# top of /sys is a file system of systemd-nspawn, which is read-only: otherwise, networkd would wait for udev.
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
-# Mount /sys read-only, as in a container. Otherwise networkd waits for udev, which containers do not have.
-d=/run/ec2-hardware
-mkdir -p $d/upper/hypervisor $d/work $d/cgroup $d/sys
-echo ec2e1916-9099-7caf-fd21-012345abcdef >$d/upper/hypervisor/uuid
-mount --rbind /sys/fs/cgroup $d/cgroup
-mount -t sysfs sysfs $d/sys # a new one shows the network devices of this host, not of the machine that started it
-mount -t overlay overlay -o ro,lowerdir=$d/sys,upperdir=$d/upper,workdir=$d/work /sys
-mount --rbind $d/cgroup /sys/fs/cgroup
+mount -o remount,bind,rw /sys
+mkdir -p /sys/hypervisor
+echo ec2e1916-9099-7caf-fd21-012345abcdef >/sys/hypervisor/uuid
+mount -o remount,bind,ro /sys
 exec /lib/systemd/systemd
 """
 

@@ -1,5 +1,8 @@
-"""A local host: a systemd-nspawn container with an overlay root, in a network namespace connected to its VPC's
-bridge."""
+"""A local host: a systemd-nspawn container with an overlay root and a network interface on its VPC's bridge.
+
+It runs in a user namespace, so that root on the host is an unprivileged user of this machine. A privileged host has the
+capabilities of root on this machine instead.
+"""
 
 import os
 import shlex
@@ -16,7 +19,7 @@ from localcloud.hosts.hardware import BOOT, FILE_SYSTEMS
 from localcloud.hosts.layers import Disk
 from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
-from localcloud.machine import network
+from localcloud.machine import network, user_namespaces
 from localcloud.machine.cgroups import Cgroups
 from localcloud.machine.ledger import build_process_name, remove_cgroup, remove_leftover
 
@@ -25,8 +28,20 @@ POWER_OFF = signal.SIGRTMIN + 4
 POWER_OFF_SECONDS = 15.0
 RUN = Path("/run/systemd/nspawn")
 CONNECT_SECONDS = 10.0
+INTERFACE = "eth0"
 INTERFACE_MTU = 9001
 """MTU of jumbo frames in a VPC: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html"""
+_START_CONTAINER = """
+mkdir -p "$1"
+mount --rbind /sys/fs/cgroup "$1"
+mount -t sysfs -o ro sysfs /sys
+mount --rbind "$1" /sys/fs/cgroup
+shift
+exec "$@"
+"""
+"""Script that runs systemd-nspawn in the network namespace with the host's interface, which systemd-nspawn moves to the
+container. Its /sys must list this interface, and be read-only: otherwise, systemd-nspawn waits for udev. `$1`: folder to
+mount the cgroups at in the meantime."""
 
 
 class Host:
@@ -40,11 +55,13 @@ class Host:
         lower: Sequence[Path],
         nspawn: Path,
         file_systems: Path,
+        is_privileged: bool,
         on_end: Callable[[int], None] = lambda code: None,
     ) -> None:
         """`lower`: layers below the host's own changes, top first. `on_end`: called with the exit code if the host
         shuts down by itself."""
         self.vpc, self.machine, self.disk, self.lower = vpc, machine, disk, list(lower)
+        self._is_privileged = is_privileged
         self._nspawn, self._file_systems, self._on_end = nspawn, file_systems, on_end
         self.name = machine.instance_id
         self.namespace = f"{vpc.namespace}-{machine.instance_id[2:]}"
@@ -60,8 +77,10 @@ class Host:
         self._add_network_interface()
         self.disk.make()
         self.vpc.ledger.add("mount", self.disk.root)
-        options = self.disk.build_mount_options(self.lower)
-        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.disk.root], check=True, capture_output=True)
+        if self._is_privileged:
+            network.mount_overlay(self.disk.root, self.disk.build_mount_options(self.lower))
+        else:
+            self._mount_for_user_namespace()
         self._record_leftovers()
         self._create_cgroups()
         self._is_ending = False
@@ -117,15 +136,17 @@ class Host:
     def connect(self, port: int) -> socket.socket:
         """Connect to a port from inside the host. As with connections from the SSM agent, security groups do not
         apply."""
-        return network.connect(self.namespace, "127.0.0.1", port, timeout=CONNECT_SECONDS)
+        init = self.init()
+        if init is None:
+            raise ConnectionRefusedError(f"{self.name} is not running")
+        return network.connect_from_process(init.pid, "127.0.0.1", port, timeout=CONNECT_SECONDS)
 
     def run(self, command: Sequence[str], seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
         """Run a command on the host as root, for tests and debugging. Users connect with SSH instead."""
         init = self.init()
         if init is None:
             return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} is not running")
-        spaces = ["-m", "-u", "-i", "-n", "-p", "-r", "-w"]
-        inside = ["nsenter", "-t", str(init.pid), *spaces, "--", "timeout", str(seconds), *command]
+        inside = [*build_enter_command(init.pid), "timeout", str(seconds), *command]
         return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
     def _boot(self) -> "subprocess.Popen[bytes]":
@@ -161,6 +182,30 @@ class Host:
             for path in machine.list_folders(self.namespace)
             if machine.is_unified or path.parent.name in ("systemd", "unified")
         ]
+
+    def _mount_for_user_namespace(self) -> None:
+        """Mount the root, and the file systems, with owners that are valid in the user namespace. The host's own changes
+        and the layers of AMIs that hosts created have such owners on disk."""
+        foreign = [layer for layer in self.lower if not layer.is_relative_to(self.disk.folder)]
+        mapped = {self.disk.folder / "mapped" / str(number): layer for number, layer in enumerate(foreign)}
+        mount_points = {layer: target for target, layer in mapped.items()}
+        for target in (*mapped, self._mapped_file_systems):
+            self.vpc.ledger.add("mount", target)
+        user_namespaces.mount_with_mapped_ids({**mapped, self._mapped_file_systems: self._file_systems})
+        for folder in (self.disk.upper, self.disk.work_folder):
+            os.chown(folder, user_namespaces.FIRST_ID, user_namespaces.FIRST_ID)
+        options = self.disk.build_mount_options([mount_points.get(layer, layer) for layer in self.lower])
+        network.mount_overlay(self.disk.root, options)
+        for target in mapped:  # the overlay has its own references
+            self._unmount(target)
+
+    @property
+    def _mapped_file_systems(self) -> Path:
+        return self.disk.folder / "file-systems"
+
+    def _unmount(self, path: Path) -> None:
+        network.unmount(path)
+        self.vpc.ledger.remove("mount", path)
 
     def _record_leftovers(self) -> None:
         """Record the files that systemd-nspawn leaves behind when it is killed."""
@@ -199,19 +244,24 @@ class Host:
             return []
 
     def _build_nspawn_command(self) -> list[str | Path]:
+        namespace = f"--net={network.build_namespace_path(self.namespace)}"
+        ids = [f"--private-users={user_namespaces.FIRST_ID}:{user_namespaces.ID_COUNT}", "--private-users-ownership=off"]
         return [
+            *("nsenter", namespace, "--", "unshare", "--mount", "--propagation=slave"),
+            *("sh", "-ec", _START_CONTAINER, "sh", str(self.disk.folder / "cgroups")),
             self._nspawn,
             "--quiet",
             f"--directory={self.disk.root}",
             "--capability=all",
+            *([] if self._is_privileged else ids),
             "--register=no",
             "--keep-unit",
             "--resolv-conf=off",
             "--timezone=off",
             "--link-journal=no",
             f"--machine={self.name}",
-            f"--network-namespace-path={network.build_namespace_path(self.namespace)}",
-            f"--bind={self._file_systems}:{FILE_SYSTEMS}",
+            f"--network-interface={INTERFACE}",
+            f"--bind={self._file_systems if self._is_privileged else self._mapped_file_systems}:{FILE_SYSTEMS}",
             "--console=read-only",
             f"--kill-signal={int(POWER_OFF)}",
             BOOT,
@@ -227,7 +277,7 @@ class Host:
             from pyroute2 import IPRoute  # slow to import
 
             with IPRoute() as route:
-                peer = {"ifname": "eth0", "net_ns_fd": descriptor, "address": self.machine.mac}
+                peer = {"ifname": INTERFACE, "net_ns_fd": descriptor, "address": self.machine.mac}
                 route.link("add", ifname=self._link, kind="veth", mtu=INTERFACE_MTU, peer={**peer, "mtu": INTERFACE_MTU})
                 bridge = route.link_lookup(ifname=network.BRIDGE)[0]
                 index = route.link_lookup(ifname=self._link)[0]
@@ -248,8 +298,9 @@ class Host:
             remove_cgroup(group)
             self.vpc.ledger.remove("cgroup", group)
         network.run_in_namespace(self.vpc.namespace, self._remove_link)
-        network.unmount(self.disk.root)
-        self.vpc.ledger.remove("mount", self.disk.root)
+        self._unmount(self.disk.root)
+        if not self._is_privileged:
+            self._unmount(self._mapped_file_systems)
         network.remove_namespace(self.namespace)
         self.vpc.ledger.remove("namespace", self.namespace)
 
@@ -261,3 +312,8 @@ class Host:
         with IPRoute() as route:
             for index in route.link_lookup(ifname=self._link):
                 route.link("del", index=index)
+
+
+def build_enter_command(pid: int) -> list[str]:
+    """Return the start of a command line that runs a command as root in the namespaces of a host's process."""
+    return ["nsenter", f"--target={pid}", "--all", "--setuid=0", "--setgid=0", "--root", "--wd", "--"]

@@ -1,18 +1,27 @@
 """Forward proxy (HTTP and CONNECT) for package managers, in place of a VPC's NAT gateway.
 
-It connects to every address that this machine can reach, except loopback, link-local and multicast addresses.
+It connects to public addresses only, like a NAT gateway, and to the package registries that this machine is configured
+to use. It does not connect to this machine or to others in its private network.
 """
 
 import ipaddress
 import select
 import socket
 import threading
+from collections.abc import Collection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+import psutil
+
+from localcloud.hosts import package_registries
 
 CONNECT_SECONDS = 20.0
 IDLE_SECONDS = 120.0
 CHUNK = 1 << 16
+PRIVATE_NETWORKS = tuple(
+    map(ipaddress.ip_network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
+)
 _HOP_BY_HOP = ("connection", "proxy-connection", "keep-alive", "te", "trailer", "upgrade")
 
 
@@ -33,16 +42,26 @@ class Proxy(ThreadingHTTPServer):
 
 
 class Forbidden(Exception):
-    """The destination is a loopback, link-local, multicast or unspecified address."""
+    """The destination is in a private network, or an address of this machine."""
 
 
-def resolve_destination(host: str, port: int) -> tuple[str, int]:
-    """Resolve the destination of a request. Raises Forbidden or OSError."""
+def resolve_destination(host: str, port: int, registries: Collection[str]) -> tuple[str, int]:
+    """Resolve the destination of a request. `registries`: hosts that may have a private address. Raises Forbidden or
+    OSError."""
     for *_, socket_address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        address = ipaddress.ip_address(socket_address[0])
-        if not (address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast):
+        address = ipaddress.ip_address(str(socket_address[0]).partition("%")[0])
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        if address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast:
+            continue
+        if host in registries or not (any(address in network for network in PRIVATE_NETWORKS) or is_own_address(str(address))):
             return str(address), port
     raise Forbidden(host)
+
+
+def is_own_address(address: str) -> bool:
+    """Return whether this machine has this address. Its servers may listen on all of its addresses."""
+    return any(address == own.address for interface in psutil.net_if_addrs().values() for own in interface)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -81,9 +100,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _open_connection(self, host: str, port: int) -> socket.socket | None:
         try:
-            far = socket.create_connection(resolve_destination(host, port), CONNECT_SECONDS)
+            destination = resolve_destination(host, port, package_registries.list_registry_hosts())
+            far = socket.create_connection(destination, CONNECT_SECONDS)
         except Forbidden:
-            self.send_error(403, "the proxy does not connect to loopback, link-local or multicast addresses")
+            self.send_error(403, "the proxy connects only to public addresses")
         except OSError as error:
             self.send_error(502, str(error))
         else:

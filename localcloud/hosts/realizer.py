@@ -91,8 +91,12 @@ class Realizer:
         serve: Serve,
         programs: Programs,
         limit: int,
+        *,
+        privileged: bool,
     ) -> None:
+        """`limit`: maximum number of hosts. `privileged`: whether hosts run without a user namespace."""
         self._folder, self._file_systems, self._programs, self._limit = folder, file_systems, programs, limit
+        self._privileged = privileged
         self._lender = Lender()
         self._serving = Serving(serve, self._lender.get_credentials, secrets.token_urlsafe())
         self._layers = Layers(folder, self._find_base_roots)
@@ -207,9 +211,8 @@ class Realizer:
         hardware.write_layer(layer, machine.region, self._file_systems, self._serving.control_token)
         disk = self._layers.get_disk(machine.instance_id)
         below = [layer, *self._layers.prepare_disk_layers(disk, machine.image_id)]
-        member.host = Host(
-            vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._handle_exit, member)
-        )
+        parts = (vpc, machine, disk, below, self._programs.nspawn, self._file_systems)
+        member.host = Host(*parts, self._privileged, partial(self._handle_exit, member))
         self._power_on(member)
 
     def _power_on(self, member: Member) -> None:

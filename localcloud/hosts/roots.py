@@ -44,6 +44,7 @@ NODE_SCRIPTS = (
     "install-openmpi.sh",
     "configure-node-ssh.sh",
     "configure-limits.sh",
+    "restrict-metadata.sh",
     "install-join-service.sh",
     "configure-mpi-hosts.sh",
     "validate-mpi.sh",

@@ -84,7 +84,7 @@ def remove_namespace(name: str) -> None:
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
-        _run_in_thread(lambda: _remove_hidden_file(build_namespace_path(name)))
+        run_with_private_mounts(lambda: _remove_hidden_file(build_namespace_path(name)))
 
 
 def run_in_namespace(name: str | None, action: Callable[[], Result]) -> Result:
@@ -101,7 +101,11 @@ def run_in_namespace(name: str | None, action: Callable[[], Result]) -> Result:
 
 def enter_namespace(name: str) -> None:
     """Move the calling thread into the namespace. The thread stays in the namespace until the thread ends."""
-    descriptor = os.open(build_namespace_path(name), os.O_RDONLY)
+    _enter_namespace_file(build_namespace_path(name))
+
+
+def _enter_namespace_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         _call_libc("setns", descriptor, CLONE_NEWNET)
     finally:
@@ -149,6 +153,16 @@ def connect(name: str | None, address: str, port: int, timeout: float) -> socket
     return run_in_namespace(name, lambda: socket.create_connection((address, port), timeout=timeout))
 
 
+def connect_from_process(pid: int, address: str, port: int, timeout: float) -> socket.socket:
+    """Open a TCP connection from inside the network namespace of a process."""
+
+    def connect_inside() -> socket.socket:
+        _enter_namespace_file(Path(f"/proc/{pid}/ns/net"))
+        return socket.create_connection((address, port), timeout=timeout)
+
+    return _run_in_thread(connect_inside)
+
+
 def list_processes(names: Iterable[str]) -> Iterator[int]:
     """Yield the pids of all processes in these network namespaces."""
     identities = {identity for name in names if (identity := _read_file_identity(build_namespace_path(name))) is not None}
@@ -157,6 +171,21 @@ def list_processes(names: Iterable[str]) -> Iterator[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and _read_file_identity(entry / "ns" / "net") in identities:
             yield int(entry.name)
+
+
+def run_with_private_mounts(action: Callable[[], Result]) -> Result:
+    """Call `action` in a mount namespace of its own and return the result. Its mounts disappear afterwards."""
+
+    def run_inside() -> Result:
+        _call_libc("unshare", CLONE_NEWNS)
+        _call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+        return action()
+
+    return _run_in_thread(run_inside)
+
+
+def mount_overlay(path: Path, options: str) -> None:
+    _call_libc("mount", b"overlay", os.fsencode(path), b"overlay", 0, os.fsencode(options))
 
 
 def unmount(path: Path) -> None:
@@ -181,12 +210,10 @@ def _remove_hidden_file(path: Path) -> None:
 
     The first `ip netns add` on a machine bind-mounts RUN, with all mounts in it, over itself (`netns_add` in
     https://github.com/iproute2/iproute2/blob/v6.1.0/ip/ipnetns.c). Each namespace created earlier is then mounted
-    twice, and no path leads to the lower mount. This thread therefore unmounts RUN layer by layer in its own mount
-    namespace. Removing a file there also unmounts that file in all other mount namespaces:
+    twice, and no path leads to the lower mount. The caller's thread therefore unmounts RUN layer by layer in its own
+    mount namespace. Removing a file there also unmounts that file in all other mount namespaces:
     https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
     """
-    _call_libc("unshare", CLONE_NEWNS)
-    _call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
     while True:
         unmount(path)
         with suppress(OSError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud.hosts import ami, roots
+from localcloud.hosts import ami, package_registries, roots
 from tests.amis.machine import BUILT, STEPS, Machine
 
 
@@ -24,7 +24,7 @@ def provisioned_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ma
         "OPENMPI_ORIGIN": "debian",
         "OPENMPI_SERIES": "4",
         "OPENMPI_FLAGS": ami.OPENMPI_FLAGS,
-        "DEBIAN_MIRROR": ami.find_debian_mirror(),
+        "DEBIAN_MIRROR": package_registries.find_debian_mirror(),
         "BUILD_CACHE": f"/{BUILT}",
     }
     machine = Machine(layer, [roots.ensure_bare_root(print)], settings)

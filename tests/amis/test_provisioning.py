@@ -103,6 +103,7 @@ LOST = {
     "configure-limits": "rm /etc/systemd/system.conf.d/50-gpumpi.conf",
     "create-user": "userdel --force mpiuser",
     "configure-node-ssh": "rm /etc/ssh/sshd_config.d/50-gpumpi.conf",
+    "restrict-metadata": "rm /etc/systemd/system/*/gpumpi-metadata.service",
     "install-join-service": "rm /etc/systemd/system/*/gpumpi-join.service",
     "configure-mpi-hosts": "rm /opt/mpi/etc/*-mca-params.conf",
     "install-first-boot-check": "rm /etc/systemd/system/*/gpumpi-first-boot.service",

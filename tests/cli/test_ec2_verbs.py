@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.response import StreamingBody
 
 from cli.clusters.status import in_ec2_cluster
+from cli.console import print_progress_once
 from cli.ec2 import hostfile_check, list_hosts, wait
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
@@ -27,6 +29,12 @@ def report_no_differences(cluster: DeployedEc2Cluster, nodes: Any) -> str:
     return ""
 
 
+def build_notice(address: str) -> dict[str, object]:
+    key = f"ssh-ed25519 {'A' * 68}"
+    slots = {"slots": 2, "idle_slots": 0}
+    return {"version": 1, "hostname": "ip-10-0-0-1", "address": address, **slots, "host_keys": [key], "user_key": key}
+
+
 class World:
     """A stack deployed in a local AWS in which instances exist only as API records."""
 
@@ -41,9 +49,8 @@ class World:
                 self.complete_join_hook(node, "CONTINUE")
 
     def publish_notice(self, node: Any, *, slots: int, idle_slots: int) -> None:
-        notice = {"address": node.address, "slots": slots, "idle_slots": idle_slots, "host_keys": ["ssh-ed25519 AAAA"]}
-        key = f"nodes/{self.cluster._read_role_id(node)}:{node.id}/notice.json"
-        self.cluster._clients.s3.put_object(Bucket=self.cluster.bucket, Key=key, Body=json.dumps(notice))
+        notice = {**build_notice(node.address), "slots": slots, "idle_slots": idle_slots}
+        self._upload_file(node, "notice.json", json.dumps(notice))
 
     def complete_join_hook(self, node: Any, result: str) -> None:
         self.cluster._clients.autoscaling.complete_lifecycle_action(
@@ -52,6 +59,9 @@ class World:
             InstanceId=node.id,
             LifecycleActionResult=result,
         )
+
+    def upload_notice(self, node: Any, text: str) -> None:
+        self._upload_file(node, "notice.json", text)
 
     def upload_boot_log(self, node: Any, log: str) -> None:
         self._upload_file(node, "boot.log", log)
@@ -283,17 +293,41 @@ def test_scaling_beyond_the_size_limits_is_refused(ec2_cluster: World) -> None:
     assert ec2_cluster.cluster.group().desired == 3
 
 
-def test_a_notice_from_another_role_or_address_is_ignored(ec2_cluster: World) -> None:
-    """The cluster ignores a notice whose key names another role, or whose content names another node's address."""
+def test_a_notice_under_the_identity_of_another_role_is_ignored(ec2_cluster: World) -> None:
     head_node = ec2_cluster.cluster.head_node()
     clients, bucket = ec2_cluster.cluster._clients, ec2_cluster.cluster.bucket
-    clients.s3.put_object(
-        Bucket=bucket, Key=f"nodes/AROAOTHER:{head_node.id}/notice.json", Body=b'{"address": "%s"}' % head_node.address.encode()
-    )
+    notice = json.dumps(build_notice(head_node.address))
+    clients.s3.put_object(Bucket=bucket, Key=f"nodes/AROAOTHER:{head_node.id}/notice.json", Body=notice)
     assert ec2_cluster.cluster.read_notice(head_node) is None
-    key = f"nodes/{ec2_cluster.cluster._read_role_id(head_node)}:{head_node.id}/notice.json"
-    clients.s3.put_object(Bucket=bucket, Key=key, Body=b'{"address": "10.9.9.9", "host_keys": []}')
-    assert ec2_cluster.cluster.read_notice(head_node) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (json.dumps(build_notice("10.9.9.9")), "address: not the address that EC2 reports, "),
+        (json.dumps({**build_notice("10.0.0.1"), "slots": "\x1b]52;c;b3duZWQ=\x07"}), "slots: Input should be a valid integer"),
+        ("[" * 1000, "content: Invalid JSON"),
+        (" " * 100_000, "it has more than 16,384 bytes"),
+    ],
+    ids=["address of another node", "escape sequence", "nested", "long"],
+)
+def test_an_invalid_notice_is_one_sentence_that_names_the_node(
+    ec2_cluster: World, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, reason: str
+) -> None:
+    head_node, *_ = ec2_cluster.cluster.nodes()
+    ec2_cluster.simulate_join_service(*ec2_cluster.cluster.nodes())
+    ec2_cluster.upload_notice(head_node, text)
+    print_progress_once.cache_clear()
+    sizes: list[int | None] = []
+    read = StreamingBody.read
+    monkeypatch.setattr(StreamingBody, "read", lambda body, amt=None: (sizes.append(amt), read(body, amt))[1])
+    assert list_hosts.command(STACK, FOLDER, as_json=True) == 0
+    shown = capfd.readouterr()
+    rows = {row["instanceId"]: row["joined"] for row in json.loads(shown.out)["hosts"]}
+    assert not rows.pop(head_node.id) and all(rows.values()), "a bad notice affects only its node"
+    assert sizes and None not in sizes, "every read of an object has a limit"
+    assert shown.err.startswith(f"ignored the notice of node {head_node.id} in the key bucket: {reason}")
+    assert shown.err.count("\n") == 1 and "\x1b" not in shown.err
 
 
 @pytest.mark.parametrize(("stack", "message"), [("local", "target.kind is eks, not ec2"), ("nothing", "nothing")])

@@ -6,6 +6,7 @@ import io
 import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -193,6 +194,23 @@ def test_arguments_reach_the_command_unchanged(tmp_path: Path) -> None:
     words = ["printf", "%s|", "two words", "$HOME", "it's", '"', "a\nb", "*", ""]
     remote_run.start_run(make_bash_command, "one", words, None)
     assert follow_run(make_bash_command, "one") == (0, "two words|$HOME|it's|\"|a\nb|*||")
+
+
+def test_values_of_environment_variables_are_not_recorded_and_only_the_user_can_read_runs(tmp_path: Path) -> None:
+    words, environment = ["sh", "-c", 'echo ${#TOKEN} "$TWO"'], ["TOKEN=a secret", "TWO=it's"]
+    remote_run.start_run(make_bash_command, "one", words, None, 1, environment)
+    assert follow_run(make_bash_command, "one") == (0, "8 it's\n")
+    folder = tmp_path / ".gpumpi" / "runs" / "one"
+    assert [file.name for file in folder.iterdir() if "a secret" in file.read_text()] == []
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_id_of_a_run_is_not_executed_on_the_head_node(tmp_path: Path) -> None:
+    id = f"$(touch {tmp_path}/executed)"
+    with pytest.raises(Lost, match="the head node has no run"):
+        follow_run(make_bash_command, id)
+    subprocess.run(make_bash_command(remote_run.render_stop_script(id)), capture_output=True, check=False)
+    assert not (tmp_path / "executed").exists()
 
 
 def test_the_command_runs_in_the_requested_folder(tmp_path: Path) -> None:

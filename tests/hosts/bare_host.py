@@ -3,12 +3,13 @@
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+import pytest
 
+from localcloud.hosts.capability import PRIVILEGED_VARIABLE
 from localcloud.hosts.layers import Disk
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
@@ -17,13 +18,13 @@ from localcloud.tools.catalogue import KUBEADM, KUBECTL, KUBELET
 from testkit.aws_clients import REGION
 from testkit.waiting import wait_until
 from tests.hosts.cluster import find_leftovers
+from tests.hosts.root_shell import find_init, run_as_root
 from tests.local_aws.ec2_world import make_world
 
 PROVISIONERS = "/opt/amis/provisioners"
 PREPARE = f"{PROVISIONERS}/prepare-kubernetes-node.sh"
 PROGRAMS = "/opt/kubernetes"
 CONFIG = "/etc/gpumpi/kubeadm.yaml"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OWN_NETWORK = """[Unit]
 Description=Writable settings of the host's own network; systemd-nspawn mounts them read-only
 DefaultDependencies=no
@@ -57,13 +58,7 @@ class BareHost:
         return self.disk.root
 
     def run(self, *command: str, seconds: float = 300.0, **settings: str) -> "subprocess.CompletedProcess[str]":
-        init = self._find_init()
-        if init is None:
-            return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} does not run")
-        spaces = ["-m", "-u", "-i", "-n", "-p", "-r", "-w"]
-        variables = [f"{name}={value}" for name, value in {"PATH": PATH, "HOME": "/root", **settings}.items()]
-        inside = ["nsenter", "-t", str(init.pid), *spaces, "--", "env", "-i", *variables, "timeout", str(seconds), *command]
-        return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        return run_as_root(self.name, *command, environment=settings, seconds=seconds)
 
     def run_checked(self, *command: str, seconds: float = 300.0, **settings: str) -> str:
         done = self.run(*command, seconds=seconds, **settings)
@@ -85,9 +80,9 @@ class BareHost:
         wait_until(lambda: self.run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded"))
 
     def reboot(self) -> None:
-        before = self._find_init()
+        before = find_init(self.name)
         self.run("systemctl", "reboot")
-        wait_until(lambda: self._find_init() not in (None, before))
+        wait_until(lambda: find_init(self.name) not in (None, before))
         self.wait_until_up()
 
     def _parse_missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:
@@ -97,24 +92,16 @@ class BareHost:
         assert bool(missing) == bool(done.returncode), done.stdout
         return {line.rpartition(": ")[0] for line in missing} - OF_THIS_MACHINE
 
-    def _find_init(self) -> psutil.Process | None:
-        """Return the host's init process (PID 1), which is the child of systemd-nspawn."""
-        for process in psutil.process_iter(["cmdline"]):
-            if f"--machine={self.name}" in (process.info["cmdline"] or ()):
-                with suppress(psutil.NoSuchProcess):  # the process has exited in the meantime
-                    for child in process.children():
-                        if child.name() == "systemd":
-                            return child
-        return None
-
 
 @contextmanager
 def start_bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
-    """Start hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. After the test,
-    check for leftovers on this machine.
+    """Start privileged hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. After
+    the test, check for leftovers on this machine.
     """
     cloud, names = LocalCloud(folder / "cloud"), list[str]()
-    cloud.start(print, hosts=True)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(PRIVILEGED_VARIABLE, "1")  # kubelets need root's capabilities on this machine
+        cloud.start(print, hosts=True)
     try:
         launched = make_world(cloud.clients(REGION)).run(InstanceType="c5.large", MinCount=count, MaxCount=count)
         hosts = [BareHost(cloud, instance["InstanceId"], instance["PrivateIpAddress"]) for instance in launched]

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from localcloud.hosts.hardware import build_environment_variables
+from localcloud.machine.user_namespaces import FIRST_ID, ID_COUNT
 from testkit import sockets, strangers
+from testkit.aws_clients import REGION
 from testkit.waiting import wait_until
 from tests.hosts import lost_worker
 from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, list_cgroups
+from tests.hosts.root_shell import find_init, run_as_root
 
 FAILS_ONCE = """
 echo starts with $(cat data) $(ls -A)
@@ -126,17 +130,55 @@ try:
 except botocore.exceptions.ClientError as error:
     print(error.response["Error"]["Code"])
 """
-    done = cluster.ssh(first, f"PYTHONPATH=/opt/gpumpi/join/packages python3 -c {shlex.quote(program)}")
+    packages = {"PYTHONPATH": "/opt/gpumpi/join/packages", **build_environment_variables(REGION)}
+    done = run_as_root(first, "python3", "-c", program, environment=packages)
     assert done.stdout.splitlines() == [f"arn:aws:sts::123456789012:assumed-role/worker/{first}", "AccessDenied"], done.stderr
 
 
+def test_root_on_a_host_is_an_unprivileged_user_of_this_machine(cluster: HandMade) -> None:
+    mapped_ids = run_as_root(cluster.master, "cat", "/proc/self/uid_map", "/proc/1/gid_map").stdout.split()
+    assert mapped_ids == 2 * ["0", str(FIRST_ID), str(ID_COUNT)]
+    init = find_init(cluster.master)
+    assert init is not None
+    processes = [init, *init.children(recursive=True)]
+    assert {process.uids().real // ID_COUNT for process in processes} == {FIRST_ID // ID_COUNT}
+    assert run_as_root(cluster.master, "touch", "/opt/by-root").returncode == 0
+    written = cluster.cloud.folder / "hosts" / "disks" / cluster.master / "upper" / "opt" / "by-root"
+    assert (written.stat().st_uid, written.stat().st_gid) == (FIRST_ID, FIRST_ID)
+    assert "Operation not permitted" in run_as_root(cluster.master, "mknod", "/opt/disk", "b", "8", "0").stderr
+
+
+METADATA = "http://169.254.169.254/latest"
+READ_ROLE = f"""set -eu
+token=$(curl -sS --max-time 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' {METADATA}/api/token)
+curl -sS --max-time 5 -H "X-aws-ec2-metadata-token: $token" {METADATA}/meta-data/iam/security-credentials/
+"""
+
+
+def check_metadata_access(cluster: HandMade, instance_id: str, role: str) -> None:
+    """Check that root can read the role's name, and that the login user cannot, even as root of a user namespace."""
+    done = run_as_root(instance_id, "sh", "-c", READ_ROLE)
+    assert (done.returncode, done.stdout) == (0, role), done.stderr
+    for prefix in ("", "unshare --user --map-root-user "):
+        refused = cluster.ssh(instance_id, f"{prefix}sh -c {shlex.quote(READ_ROLE)}")
+        assert refused.returncode == 7, f"curl exits with 7 if the connection is refused: {refused.stdout}{refused.stderr}"
+
+
+def test_only_root_can_read_instance_metadata_on_all_nodes(cluster: HandMade) -> None:
+    first, _ = cluster.await_workers()
+    check_metadata_access(cluster, first, "worker")
+    check_metadata_access(cluster, cluster.master, "master")
+
+
+def test_nobody_can_log_in_before_instance_metadata_is_restricted(cluster: HandMade) -> None:
+    shown = run_as_root(cluster.master, "systemctl", "show", "--property=Requires,After", "ssh.service").stdout
+    assert [line.partition("=")[0] for line in shown.splitlines() if "gpumpi-metadata.service" in line] == ["Requires", "After"]
+
+
 def test_instance_metadata_requires_a_token(cluster: HandMade) -> None:
-    url = "http://169.254.169.254/latest"
-    without = cluster.ssh(cluster.master, f"curl -s -o /dev/null -w '%{{http_code}}' {url}/meta-data/instance-id")
+    url = f"{METADATA}/meta-data/instance-id"
+    without = run_as_root(cluster.master, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url)
     assert without.stdout == "401"
-    token = f"$(curl -s -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' {url}/api/token)"
-    shown = cluster.ssh(cluster.master, f'curl -s -H "X-aws-ec2-metadata-token: {token}" {url}/meta-data/instance-id')
-    assert shown.stdout == cluster.master
 
 
 def test_no_socket_serves_web_pages_or_programs_that_lack_the_secret(cluster: HandMade) -> None:
@@ -158,6 +200,7 @@ def test_the_cluster_survives_a_reboot_of_the_head_node(cluster: HandMade) -> No
         lambda: (again := cluster.ssh(cluster.master, "stat -c %y /proc/1").stdout) and again.strip() not in boot and again
     )
     cluster.await_workers()
+    check_metadata_access(cluster, cluster.master, "master")
     assert cluster.ssh(cluster.master, "cat /shared/note").returncode == 0
     done = cluster.run_mpirun(cluster.master)
     assert done.returncode == 0, done.stderr

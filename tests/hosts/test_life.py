@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.hosts.capability import BadLimit, read_host_limit
+from localcloud.hosts.capability import PRIVILEGED_VARIABLE, BadLimit, check_user_namespaces, read_host_limit
 from localcloud.hosts.realizer import AMI
 from localcloud.instance import LocalCloud
+from localcloud.machine import user_namespaces
 from testkit.aws_clients import REGION
 from testkit.waiting import wait_until
 from tests.hosts.cluster import find_leftovers, list_namespaces
@@ -45,3 +46,16 @@ def test_the_maximum_number_of_hosts_depends_on_memory_or_an_environment_variabl
     assert read_host_limit({"GPUMPI_LOCAL_HOSTS": "16"}, memory=2 << 30) == 16
     with pytest.raises(BadLimit, match="GPUMPI_LOCAL_HOSTS='many'"):
         read_host_limit({"GPUMPI_LOCAL_HOSTS": "many"})
+
+
+def test_hosts_run_without_user_namespaces_only_if_a_variable_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> None:
+        raise OSError(f"no ID-mapped mounts in {folder}")
+
+    monkeypatch.setattr(user_namespaces, "check_support", refuse)
+    monkeypatch.delenv(PRIVILEGED_VARIABLE, raising=False)
+    obstacle = check_user_namespaces()
+    assert "hosts cannot run in user namespaces here (no ID-mapped mounts in " in obstacle
+    assert obstacle.endswith("To run hosts whose root is root on this machine, set GPUMPI_LOCAL_PRIVILEGED_HOSTS=1")
+    monkeypatch.setenv(PRIVILEGED_VARIABLE, "1")
+    assert check_user_namespaces() == ""

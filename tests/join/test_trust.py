@@ -1,7 +1,7 @@
 """A node trusts only the SSH keys of cluster members."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from botocore.exceptions import ClientError
@@ -13,6 +13,7 @@ from gpumpi_join.ssh_files import Node, render_authorized_keys
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.ec2 import node_notice
 from tests.join.world import BUCKET, World, make_public_key
 
 
@@ -193,14 +194,37 @@ def test_a_notice_survives_serialization_and_parsing() -> None:
     ],
 )
 def test_a_notice_that_could_inject_lines_or_options_is_rejected(change: dict[str, object]) -> None:
-    with pytest.raises(BadNotice):
-        Notice.parse(json.dumps({**json.loads(GOOD.to_json()), **change}).encode())
-
-
-@given(st.binary(max_size=400))
-def test_arbitrary_bytes_never_crash_the_notice_parser(text: bytes) -> None:
+    text = json.dumps({**json.loads(GOOD.to_json()), **change}).encode()
     with pytest.raises(BadNotice):
         Notice.parse(text)
+    with pytest.raises(node_notice.BadNotice):
+        node_notice.parse_notice(text)
+
+
+@given(st.binary(max_size=400) | st.just(b"[" * 10_000) | st.just(GOOD.to_json().encode() + b" " * MAX_BYTES))
+def test_arbitrary_bytes_never_crash_the_notice_parsers(text: bytes) -> None:
+    with pytest.raises(BadNotice):
+        Notice.parse(text)
+    with pytest.raises(node_notice.BadNotice):
+        node_notice.parse_notice(text)
+
+
+JSON_VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3)
+
+
+@given(field=st.sampled_from(sorted([*json.loads(GOOD.to_json()), "extra"])), value=JSON_VALUES)
+def test_the_command_line_accepts_the_same_notices_as_the_nodes(field: str, value: object) -> None:
+    text = json.dumps({**json.loads(GOOD.to_json()), field: value}).encode()
+    try:
+        expected = Notice.parse(text)
+    except BadNotice:
+        with pytest.raises(node_notice.BadNotice):
+            node_notice.parse_notice(text)
+    else:
+        assert node_notice.parse_notice(text).model_dump(exclude={"version"}) == {
+            **asdict(expected),
+            "host_keys": [*expected.host_keys],
+        }
 
 
 def test_a_member_that_publishes_an_invalid_notice_does_not_affect_others(world: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from infra.components import endpoint_policies, iam, trust_policies
 from infra.components.iam import Account, Policy
+from infra.jobs.in_pods import keys_in_bucket
 from infra.naming import AUTOSCALER_TAG
 from localcloud.aws.policy_evaluation import Request, Values, allows, evaluate_request, list_statements, to_list
 
@@ -150,6 +151,10 @@ def test_node_may_write_every_object_that_the_join_service_uploads() -> None:
     assert sorted(uploads) == sorted(iam.NODE_UPLOADS)
 
 
+def test_job_pod_may_write_the_object_that_its_key_exchange_uploads() -> None:
+    assert keys_in_bucket.OBJECT == iam.POD_UPLOAD
+
+
 def test_caller_without_node_identity_cannot_write() -> None:
     request = Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/notice.json")
     assert not allows(request, IDENTITY["allow_node_key_exchange"])
@@ -159,6 +164,8 @@ def test_caller_without_node_identity_cannot_write() -> None:
     ("action", "key", "allowed"),
     [
         ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-0/id.pub", True),
+        ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-0/1/id.pub", False),
+        ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-0/other", False),
         ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-1/id.pub", False),
         ("s3:PutObject", "jobs/other/mnist-worker-0/id.pub", False),
         ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),

@@ -9,7 +9,7 @@ VERSION = 1
 MAX_BYTES = 16_384
 _KEY = re.compile(r"(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) [A-Za-z0-9+/]{40,1500}={0,3}")
 _HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 MAX_SLOTS = 1024
 
 
