@@ -53,6 +53,7 @@ class Topic(StrEnum):
     EBS_KEY = "default key of EBS"
     VERSIONS = "Kubernetes version and add-ons"
     ADMINS = "cluster admins"
+    BOUNDARY = "permissions boundary"
     CHANGES = "changes of the existing cluster"
     MANIFESTS = "upstream manifests"
     BUDGET = "budget"

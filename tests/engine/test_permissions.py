@@ -94,7 +94,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield World(Aws(w.REGION, endpoint=None, poll_seconds=0.001))
 
 
-POLICIES = ("read", "up", "destroy")
+POLICIES = iam_policies.STACK
 named = pytest.mark.parametrize(("action", "use"), CASES, ids=[f"{number}-{action}" for number, (action, _) in enumerate(CASES)])
 
 

@@ -141,7 +141,7 @@ def test_the_policies_grant_no_access_to_resources_of_others(aws: Client) -> Non
     admin = aws("iam")
     admin.create_role(RoleName="theirs", AssumeRolePolicyDocument=make_trust_policy({"Service": "ec2.amazonaws.com"}))
     other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    iam_policies.restrict_user(aws, map(iam_policies.read_policy, ("read", "up", "destroy", "daily")))
+    iam_policies.restrict_user(aws, map(iam_policies.read_policy, (*iam_policies.STACK, "daily")))
     for call in (
         lambda: aws("iam").delete_role(RoleName="theirs"),
         lambda: aws("ec2").delete_vpc(VpcId=other),
@@ -163,7 +163,7 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("infra/facts/capacity.py", ("capacity", "read")),
     ("infra/facts", ("read",)),
     ("infra/checks", ("read",)),
-    ("infra/program.py", ("up",)),
+    ("infra/program.py", iam_policies.CHANGES),
     ("infra/recovery/backend_locks.py", ()),
     ("infra/recovery", ("read",)),
     ("cli/capacity", ("capacity", "read")),
@@ -171,7 +171,7 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("cli/local", ()),
     ("cli/demo", ()),
     ("cli", ("daily",)),
-    ("localcloud/engine/aws/resources", ("read", "up", "destroy")),
+    ("localcloud/engine/aws/resources", iam_policies.STACK),
 ]
 """Path prefix of modules that call AWS, and the policies of their users. The first matching prefix applies.
 
