@@ -124,20 +124,16 @@ def find_ec2_arns(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[
 
 def _find_associated_arns(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[str]:
     """Yield the ARNs of the resources that the association in a request connects."""
-    name, backend = params.get("AssociationId"), call.backend_of("ec2")
-    if not name:
+    association, backend = params.get("AssociationId"), call.backend_of("ec2")
+    if not association:
         return
-    for table in backend.route_tables.values():
-        if name in table.all_associations_ids:
-            target = table._associations.get(name, "")
-            names = {"route-table": table.id, **{_EC2_TYPES.get(get_prefix(target), ""): target for _ in (1,) if target}}
-            if kind in names:
-                yield _build_ec2_arn(call, kind, names[kind])
-    for address in backend.addresses:
-        if address.association_id == name:
-            names = {"elastic-ip": address.allocation_id, "network-interface": getattr(address.eni, "id", None)}
-            if names.get(kind):
-                yield _build_ec2_arn(call, kind, str(names[kind]))
+    tables = (table for table in backend.route_tables.values() if association in table.all_associations_ids)
+    addresses = (address for address in backend.addresses if address.association_id == association)
+    connected = [
+        *(name for table in tables for name in (table.id, table._associations.get(association))),
+        *(name for address in addresses for name in (address.allocation_id, getattr(address.eni, "id", None))),
+    ]
+    yield from (_build_ec2_arn(call, kind, name) for name in connected if name and _EC2_TYPES.get(get_prefix(name)) == kind)
 
 
 def merge_launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
