@@ -22,7 +22,7 @@ PASSED = 10
 
 def scan_manifests(manifests: Iterable[dict[str, Any]]) -> Report:
     """Scan Kubernetes objects. The failures are the critical findings."""
-    program = build.ensure(KUBE_SCORE, lambda line: print(line, file=sys.stderr))
+    program = build.ensure_tool(KUBE_SCORE, lambda line: print(line, file=sys.stderr))
     command = [str(program), "score", "--output-format", "json", "--kubernetes-version", "v1.32", "-"]
     # Exit code 1: there are critical findings.
     result = subprocess.run(command, input=yaml.safe_dump_all(manifests), capture_output=True, text=True, check=False)

@@ -199,7 +199,8 @@ def test_policies_can_require_resource_tags_and_request_tags(user: User, aws: Cl
 def test_tags_in_a_request_count_only_for_the_resource_that_it_creates(user: User, aws: Client) -> None:
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html"""
     tags = [{"Key": "team", "Value": "red"}]
-    own = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=[{"ResourceType": "vpc", "Tags": tags}])["Vpc"]["VpcId"]
+    tagged = [{"ResourceType": "vpc", "Tags": tags}]
+    own = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tagged)["Vpc"]["VpcId"]
     other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     user.allow(
         allow_statement(Action="ec2:CreateSubnet", Resource="*", Condition={"StringEquals": {"aws:RequestTag/team": "red"}}),

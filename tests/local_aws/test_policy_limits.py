@@ -17,7 +17,7 @@ from infra.inventory.permissions import read_actions
 from infra.naming import POOL_TAG, STACK_TAG
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.permissions import actions
-from localcloud.aws.policy_evaluation import Request, Values, allows, as_list
+from localcloud.aws.policy_evaluation import Request, Values, allows, to_list
 from testkit import iam_policies
 from testkit.aws_clients import REGION, Client
 from tests.local_aws.documents import make_trust_policy
@@ -53,7 +53,7 @@ def find_kinds(action: str) -> list[str]:
         return ["object" if "Object" in action or "Multipart" in action else "bucket"]
     if action.startswith("route53:"):
         return ["hostedzone"]
-    return [kind.rstrip("+") for kind in actions.resource_types()[action]]
+    return [kind.rstrip("+") for kind in actions.load_resource_types()[action]]
 
 
 ALLOWED_ANYWHERE = {
@@ -94,7 +94,7 @@ def list_writes() -> list[str]:
 
 def list_statements(action: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name, policy in POLICIES.items():
-        yield from ((name, statement) for statement in policy["Statement"] if action in as_list(statement["Action"]))
+        yield from ((name, statement) for statement in policy["Statement"] if action in to_list(statement["Action"]))
 
 
 CREATED = {
@@ -134,7 +134,7 @@ def test_each_statement_for_changes_has_a_condition_names_or_a_documented_reason
         (name, action, kind)
         for action in list_writes()
         for name, statement in list_statements(action)
-        for pattern in as_list(statement["Resource"])
+        for pattern in to_list(statement["Resource"])
         if "Condition" not in statement and UNLIMITED.fullmatch(pattern)
         for kind in (find_kinds(action) if pattern == "*" else [pattern.split(":")[5].partition("/")[0]])
     }

@@ -1,7 +1,7 @@
 """Condition keys of requests.
 
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. A condition key that the local
-AWS does not set counts as missing.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. A condition key that the
+local AWS does not set counts as missing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from moto.s3.models import s3_backends
 
 from localcloud.aws import identity
 from localcloud.aws.call import Call
-from localcloud.aws.permissions.actions import action_prefix
+from localcloud.aws.permissions.actions import get_action_prefix
 from localcloud.aws.permissions.need import Need
 from localcloud.aws.permissions.resource_tags import read_tags
 from localcloud.aws.policy_evaluation import Values
@@ -47,7 +47,7 @@ def read_requested_tag_keys(call: Call, need: Need, resource: str | None) -> dic
     """
     if need.tag_specifications is not None:
         tags = _read_specified_tags(need.tag_specifications, resource or "")
-    elif need.action.partition(":")[0] == action_prefix(call.service):
+    elif need.action.partition(":")[0] == get_action_prefix(call.service):
         tags = dict(_read_tags(call.params))
     else:
         tags = {}

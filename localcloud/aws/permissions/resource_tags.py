@@ -20,7 +20,7 @@ def read_tags(call: Call, arn: str) -> Mapping[str, str]:
 def _read_ec2_tags(call: Call, arn: str) -> Mapping[str, str]:
     backend, name = call.backend_of("ec2"), arn.rsplit("/", 1)[-1]
     if ":placement-group/" in arn:  # these ARNs contain the group's name
-        name = next((group.id for group in placement_groups.all_groups(backend) if group.name == name), name)
+        name = next((group.id for group in placement_groups.list_groups(backend) if group.name == name), name)
     return dict(backend.tags.get(name, {}))
 
 
