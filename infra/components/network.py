@@ -82,8 +82,8 @@ class Network(pulumi.ComponentResource):
             enable_dns_support=True,
             enable_dns_hostnames=True,  # the private EKS endpoint, interface endpoints and EFS need both DNS settings
         )
-        # Without tags: EC2 creates this group without the stack's tag, and whoever may add the tag to it may add the tag to
-        # every security group of the account, and then change that group.
+        # Without tags: EC2 creates this group without the stack's tag, and anyone who may add the tag to it may add the tag
+        # to every security group of the account, and then change that group.
         aws.ec2.DefaultSecurityGroup(f"{self._name}-default-security-group", vpc_id=vpc.id, opts=self._child)
         return vpc
 
