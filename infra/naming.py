@@ -53,6 +53,9 @@ MANAGED_TAG: Final = "managed-by"
 BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)
 """Tags of every taggable resource."""
 
+SHARED_TAG: Final = f"{PROJECT}:shared"
+"""Tag with which the owner of a file system or security group allows stacks to add access points or rules."""
+
 ORDER_TAG: Final = "gpumpi:order"
 """Tag of a bought Capacity Block, unique for each purchase. It identifies the block if AWS's answer is lost."""
 

@@ -13,8 +13,17 @@ from localcloud.aws.policy_evaluation import to_list
 FOLDER = Path(__file__).parents[1] / "docs" / "iam"
 
 
+CHANGES = ("up", "up-network", "up-storage", "up-roles")
+"""Policies that `pulumi up` of any stack needs, besides `read`."""
+STACK = ("read", *CHANGES, "destroy")
+"""Policies that all Pulumi operations on any stack need."""
+BOUNDARY = "boundary"
+"""Permissions boundary of roles, which grants nothing."""
+
+
 def list_policy_files() -> list[Path]:
-    return sorted(FOLDER.glob("*.json"))
+    """Return the files whose policies grant permissions."""
+    return sorted(path for path in FOLDER.glob("*.json") if path.stem != BOUNDARY)
 
 
 def read_policy(name: str) -> dict[str, Any]:
@@ -32,6 +41,12 @@ def read_action_sources() -> dict[str, str]:
     """Map each action to the source that shows why a user needs it: a recorded call, code or a document."""
     sources_by_action: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
     return sources_by_action
+
+
+def read_exceptions() -> list[dict[str, Any]]:
+    """Return the changes that the policies also allow on resources of others, with reasons."""
+    rows: list[dict[str, Any]] = yaml.safe_load((FOLDER / "exceptions.yaml").read_text())
+    return rows
 
 
 def remove_action(document: dict[str, Any], action: str) -> dict[str, Any]:

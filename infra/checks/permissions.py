@@ -14,7 +14,7 @@ from infra.settings.stack import Settings
 
 NAME: Final = "permissions"
 OPERATION: Final = "iam:SimulatePrincipalPolicy"
-POLICIES: Final = "read.json, up.json and destroy.json in docs/iam"
+POLICIES: Final = "the policies in docs/iam"
 
 
 def check_permissions(settings: Settings, facts: Facts) -> Answer:

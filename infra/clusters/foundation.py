@@ -41,7 +41,7 @@ class Foundation:
 
 def create_foundation(settings: Settings, facts: Facts) -> Foundation:
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
-    account = Account(facts.caller.account, facts.region, facts.partition)
+    account = Account(facts.caller.account, facts.region, facts.partition, settings.permissions_boundary)
     logs_policy = iam.to_json(iam.build_logs_key_policy(account, _list_log_group_names(settings, naming)))
     logs_key = EncryptionKey(naming.name("logs-key"), naming, "logs", logs_policy)
     network = _create_or_find_subnets(settings, facts, naming, account, logs_key)

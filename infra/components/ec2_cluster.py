@@ -96,6 +96,7 @@ class Ec2Cluster(pulumi.ComponentResource):
         return InstanceRole(
             args.naming.name(f"{role}-role"),
             args.naming,
+            args.account,
             f"{role.capitalize()} of {args.naming.cluster}",
             permissions,
             child,

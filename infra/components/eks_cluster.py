@@ -91,6 +91,7 @@ class EksCluster(pulumi.ComponentResource):
             **build_child_args(self, naming, f"{self._name}-role"),
             description=f"Control plane of {naming.cluster}",
             assume_role_policy=iam.to_json(trust_policies.build_cluster_trust_policy(args.account, naming.cluster)),
+            permissions_boundary=args.account.permissions_boundary,
         )
         permission = aws.iam.RolePolicyAttachment(
             f"{self._name}-role-policy",

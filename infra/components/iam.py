@@ -17,11 +17,13 @@ Policy: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Account:
-    """AWS account, Region and partition of a stack."""
+    """AWS account, Region and partition of a stack, and the limit that the account sets for roles."""
 
     id: str
     region: str
     partition: str
+    permissions_boundary: str | None = None
+    """ARN of the policy that limits the permissions of every role of the stack."""
 
     def arn(self, service: str, resource: str) -> str:
         return f"arn:{self.partition}:{service}:{self.region}:{self.id}:{resource}"

@@ -7,6 +7,7 @@ import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
 from infra.components.children import build_child_args
+from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
 
@@ -20,6 +21,7 @@ class InstanceRole(pulumi.ComponentResource):
         self,
         name: str,
         naming: Naming,
+        account: Account,
         description: str,
         policies: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions | None = None,
@@ -30,6 +32,7 @@ class InstanceRole(pulumi.ComponentResource):
             **build_child_args(self, naming, name),
             description=description,
             assume_role_policy=iam.to_json(trust_policies.build_instance_trust_policy()),
+            permissions_boundary=account.permissions_boundary,
         )
         options = pulumi.ResourceOptions(parent=self)
         sessions = iam.to_json(iam.allow_session_manager())

@@ -76,19 +76,15 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({"vpcId": self._vpc.id})
 
     def _create_vpc(self) -> aws.ec2.Vpc:
-        naming = self._args.naming
         vpc = aws.ec2.Vpc(
-            **build_child_args(self, naming, f"{self._name}-vpc"),
+            **build_child_args(self, self._args.naming, f"{self._name}-vpc"),
             cidr_block=self._args.cidr,
             enable_dns_support=True,
             enable_dns_hostnames=True,  # the private EKS endpoint, interface endpoints and EFS need both DNS settings
         )
-        aws.ec2.DefaultSecurityGroup(
-            f"{self._name}-default-security-group",
-            vpc_id=vpc.id,
-            tags=naming.tags(Name=f"{self._name}-default-closed"),
-            opts=self._child,
-        )
+        # Without tags: EC2 creates this group without the stack's tag, and anyone who may add the tag to it may add the tag
+        # to every security group of the account, and then change that group.
+        aws.ec2.DefaultSecurityGroup(f"{self._name}-default-security-group", vpc_id=vpc.id, opts=self._child)
         return vpc
 
     def _create_subnet(self, zone: str, *, public: bool) -> aws.ec2.Subnet:
@@ -180,6 +176,7 @@ class Network(pulumi.ComponentResource):
             **build_child_args(self, args.naming, logs, "role"),
             description=f"Delivers the flow logs of {args.naming.cluster}",
             assume_role_policy=iam.to_json(trust_policies.build_flow_log_trust_policy(args.account)),
+            permissions_boundary=args.account.permissions_boundary,
         )
         delivery = aws.iam.RolePolicy(
             f"{name}-flow-logs-policy",

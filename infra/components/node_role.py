@@ -34,6 +34,7 @@ class NodeRole(pulumi.ComponentResource):
             **build_child_args(self, naming, name),
             description=f"Nodes of {naming.cluster}",
             assume_role_policy=iam.to_json(trust_policies.build_instance_trust_policy()),
+            permissions_boundary=account.permissions_boundary,
         )
         options = pulumi.ResourceOptions(parent=self)
         self.attachments: Sequence[pulumi.Resource] = [

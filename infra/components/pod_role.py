@@ -45,7 +45,10 @@ class PodRole(pulumi.ComponentResource):
         naming, options = args.naming, pulumi.ResourceOptions(parent=self)
         trust = trust_policies.build_pod_trust_policy(args.account, naming.cluster, args.namespace, args.service_account)
         role = aws.iam.Role(
-            **build_child_args(self, naming, name), description=args.description, assume_role_policy=iam.to_json(trust)
+            **build_child_args(self, naming, name),
+            description=args.description,
+            assume_role_policy=iam.to_json(trust),
+            permissions_boundary=args.account.permissions_boundary,
         )
         self.permissions: Sequence[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(f"{name}-{suffix}", role=role.name, policy_arn=policy.arn, opts=options)

@@ -40,6 +40,10 @@ ARNS: Final[Mapping[str, str]] = {
     r"s3:DeleteObject.*": "arn:{partition}:s3:::{cluster}-keys/key",
     r"s3:.*": "arn:{partition}:s3:::{cluster}-keys",
     r"logs:.*": "arn:{partition}:logs:{region}:{account}:log-group:/gpumpi/{stack}",
+    r"autoscaling:CreateAutoScalingGroup": (
+        f"arn:{{partition}}:autoscaling:{{region}}:{{account}}:autoScalingGroup:{UNKNOWN_KEY}:autoScalingGroupName/{{cluster}}"
+    ),
+    r"ec2:(Create|Delete)NetworkInterface": "arn:{partition}:ec2:{region}:{account}:network-interface/*",
     r"ecr:.*": "arn:{partition}:ecr:{region}:{account}:repository/{cluster}/mpi",
     r".*": "*",
 }
@@ -94,6 +98,9 @@ def list_needed_permissions(settings: Settings, facts: Facts) -> tuple[Need, ...
         f"aws:RequestTag/{STACK_TAG}": settings.stack,
         f"aws:ResourceTag/{STACK_TAG}": settings.stack,
         "aws:RequestedRegion": settings.region,
+        "ec2:CreateAction": "CreateVpc",
+        "elasticfilesystem:CreateAction": "CreateFileSystem",
+        **({"iam:PermissionsBoundary": settings.permissions_boundary} if settings.permissions_boundary else {}),
     }
     return tuple(_list_resource_permissions(inventory, names, context))
 

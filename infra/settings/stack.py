@@ -75,6 +75,14 @@ class Settings(Model):
     )
     tags: dict[str, str] = Field({}, description="Additional tags for all resources. Change: same as for `costCenter`.")
 
+    permissions_boundary: str | None = Field(
+        None,
+        examples=["arn:aws:iam::123456789012:policy/gpumpi-boundary"],
+        description="ARN of the IAM policy that limits the permissions of all roles that the stack creates "
+        "(permissions boundary; docs/iam has one). Change: in place; removing it needs `iam:DeleteRolePermissionsBoundary`, "
+        "which the policies in docs/iam withhold.",
+    )
+
     @property
     def cluster_name(self) -> str:
         return Naming(self.stack).cluster

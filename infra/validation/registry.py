@@ -55,6 +55,7 @@ class Topic(StrEnum):
     VERSIONS = "Kubernetes version and add-ons"
     ADMINS = "cluster admins"
     USERS = "job users"
+    BOUNDARY = "permissions boundary"
     CHANGES = "changes of the existing cluster"
     MANIFESTS = "upstream manifests"
     BUDGET = "budget"

@@ -22,12 +22,16 @@ ACCOUNT_TRUST_POLICY = json.dumps(
         "Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}],
     }
 )
+EVERYTHING = json.dumps(
+    {"Version": "2012-10-17", "Statement": [{"Sid": "Everything", "Effect": "Allow", "Action": "*", "Resource": "*"}]}
+)
 
 
 def create_prerequisites(region: str, values: Mapping[str, Any]) -> list[str]:
     """Create the missing resources and return their ids and names."""
     return [
         *_create_principals([*values.get("target", {}).get("admins", []), *_list_user_arns(values.get("target", {}))]),
+        *_create_boundary(values.get("permissionsBoundary")),
         *_create_ami(region, values.get("target", {})),
         *_create_network(region, values.get("network", {}), values.get("storage", {})),
         *_create_fsx_resources(region, values.get("network", {}), values.get("storage", {}).get("fsx", "none")),
@@ -58,6 +62,16 @@ def _create_principals(arns: Sequence[str]) -> Iterator[str]:
         elif kind == "user" and name not in iam.users:
             iam.create_user("us-east-1", name, f"{path}/")
             yield arn
+
+
+def _create_boundary(arn: str | None) -> Iterator[str]:
+    """Create the managed policy that limits the stack's roles. It limits nothing; a test that needs limits creates it first."""
+    iam = backend_of("iam", ACCOUNT, "us-east-1")
+    if arn is None or arn in iam.managed_policies:
+        return
+    path, _, name = f"/{arn.partition(':policy/')[2]}".rpartition("/")
+    iam.create_policy("", f"{path}/", EVERYTHING, name, [])
+    yield arn
 
 
 def _create_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:

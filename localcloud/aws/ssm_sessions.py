@@ -5,7 +5,8 @@ https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-get
 
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from moto.core.utils import utcnow
@@ -14,7 +15,7 @@ from localcloud.aws import identity
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation
+from localcloud.aws.patching import get_state, operation
 from localcloud.aws.policy_evaluation import Request, allows, parse_document
 
 Open = Callable[[str, int], tuple[str, str] | None]
@@ -25,6 +26,12 @@ It returns the connection's URL and token, or None if the instance cannot be rea
 DOCUMENTS = ("AWS-StartSSHSession", "AWS-StartPortForwardingSession")
 _NEEDED = ("ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:OpenDataChannel")
 _openers: list[Open] = []
+
+
+@dataclass
+class _Sessions:
+    tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Session ID -> tags of the session."""
 
 
 def extend_moto() -> None:
@@ -56,12 +63,32 @@ def start_session(call: Call) -> dict[str, Any]:
     if opened is None:
         raise AwsError("TargetNotConnected", f"{target} is not connected.")
     url, token = opened
-    return {"SessionId": f"local-{uuid.uuid4().hex[:17]}", "StreamUrl": url, "TokenValue": token}
+    return {"SessionId": _create_session(call, target), "StreamUrl": url, "TokenValue": token}
+
+
+def _create_session(call: Call, target: str) -> str:
+    """Record a session and return its ID, which starts with the name of the user or of the role session. AWS tags each
+    session with the user ID of its owner and with its target:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
+    """
+    user_id = identity.caller_condition_keys(call)["aws:userid"]
+    session_id = f"{re.split('[/:]', identity.caller_arn(call))[-1]}-{uuid.uuid4().hex[:17]}"
+    tags = {"aws:ssmmessages:session-id": user_id, "aws:ssmmessages:target-id": target}
+    get_state(call.backend_of("ssm"), _Sessions).tags[session_id] = tags
+    return session_id
+
+
+def read_session_tags(call: Call, session_id: str) -> Mapping[str, str]:
+    """Return the tags of a session; none if there is no such session."""
+    return get_state(call.backend_of("ssm"), _Sessions).tags.get(session_id, {})
 
 
 @operation("ssm", "TerminateSession")
 def terminate_session(call: Call) -> dict[str, Any]:
-    return {"SessionId": call.params["SessionId"]}
+    """https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_TerminateSession.html"""
+    session_id = call.params["SessionId"]
+    get_state(call.backend_of("ssm"), _Sessions).tags.pop(session_id, None)
+    return {"SessionId": session_id}
 
 
 @operation("ssm", "DescribeInstanceInformation")

@@ -130,6 +130,7 @@ _KUBE_STATE_METRICS = _define_upstream_module("kube-state-metrics", "k8s.io/kube
 _NODE_EXPORTER = _define_upstream_module("node-exporter", "github.com/prometheus/node_exporter")
 _GPU_EXPORTER = Module(name="gpu-exporter", version="1.0.0", packages=("gpumpi/tools/gpu-exporter",), loads_libraries=True)
 
+_KUBE_SCORE = _define_upstream_module("kube-score", "github.com/zegl/kube-score/cmd/kube-score")
 _PACKER = _define_upstream_module("packer", "github.com/hashicorp/packer")
 _PACKER_AMAZON = _define_upstream_module("packer-plugin-amazon", "github.com/hashicorp/packer-plugin-amazon")
 
@@ -165,6 +166,8 @@ KUBE_STATE_METRICS = Tool("kube-state-metrics", _KUBE_STATE_METRICS)
 NODE_EXPORTER = Tool("node_exporter", _NODE_EXPORTER)
 GPU_EXPORTER = Tool("gpu-exporter", _GPU_EXPORTER)
 """Our program that emulates the DCGM exporter on local nodes."""
+KUBE_SCORE = Tool("kube-score", _KUBE_SCORE)
+"""Scanner of Kubernetes objects, for tests/audit."""
 PACKER = Tool("packer", _PACKER)
 PACKER_AMAZON = Tool("packer-plugin-amazon", _PACKER_AMAZON)
 
@@ -174,6 +177,7 @@ TOOLS = (
 )
 ON_DEMAND = (
     *(PACKER, PACKER_AMAZON, KUEUE_BEFORE, KUBELET_BEFORE, JOBSET, TRAINER),
-    *(PROMETHEUS, ALERTMANAGER, KUBE_STATE_METRICS, NODE_EXPORTER, GPU_EXPORTER),
+    *(PROMETHEUS, ALERTMANAGER, KUBE_STATE_METRICS, NODE_EXPORTER, GPU_EXPORTER, KUBE_SCORE),
 )
-"""Tools built on first use, because only AMI builds, upgrade tests, and stacks with Trainer or monitoring need them."""
+"""Tools built on first use, because only AMI builds, audits, upgrade tests, and stacks with Trainer or monitoring need
+them."""

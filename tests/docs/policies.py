@@ -1,4 +1,4 @@
-"""Generate the policies docs/iam/{read,up,destroy}.json from the inventory's table of resource types.
+"""Generate the policies in docs/iam from the inventory's table of resource types and the grants in `policy_grants`.
 
 `python -m tests.docs.tables` writes them. capacity.json and daily.json are for verbs that create no stack resources, so they
 are written by hand.
@@ -6,56 +6,15 @@ are written by hand.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from infra.facts.account_limits import SERVICE_ROLES
 from infra.inventory.permissions import LINK_ROLE_ACTIONS, LINK_SERVICE, read_actions
 from infra.inventory.storage import FILE_KEY_ACTIONS
 from infra.inventory.table import TABLE
-from infra.naming import PROJECT, STACK_TAG
-
-
-@dataclass(frozen=True, eq=False)
-class Scope:
-    """Actions that share a statement, and the limits of the statement."""
-
-    sid: str
-    actions: str
-    """Pattern of the actions."""
-    resources: str | list[str] = "*"
-    condition: Mapping[str, Any] | None = None
-
-
-ROLES: Final = [f"arn:aws:iam::*:role/{PROJECT}-*", f"arn:aws:iam::*:instance-profile/{PROJECT}-*"]
-LOG_GROUPS: Final = [f"arn:aws:logs:*:*:log-group:/{PROJECT}/*", f"arn:aws:logs:*:*:log-group:/aws/eks/{PROJECT}-*"]
-EKS_KINDS: Final = ("cluster", "nodegroup", "addon", "access-entry", "podidentityassociation")
-TAGGED: Final = (
-    "ec2:(Delete(InternetGateway|LaunchTemplate|NatGateway|RouteTable|SecurityGroup|Subnet|Vpc|VpcEndpoints)|ReleaseAddress|"
-    "TerminateInstances)"
-)
-SCOPES: Final = (
-    Scope("TaggedByStacks", TAGGED, condition={"Null": {f"aws:ResourceTag/{STACK_TAG}": "false"}}),
-    Scope("Ec2", r"(ec2|route53):\w+"),
-    Scope("Groups", r"autoscaling:\w+"),
-    Scope("FileSystems", r"(elasticfilesystem|fsx):\w+"),
-    Scope(
-        "Account",
-        r"eks:(CreateCluster|ListClusters|Describe\w+Versions)|iam:(GetAccountSummary|ListRoles|SimulatePrincipalPolicy)",
-    ),
-    Scope("Clusters", r"eks:\w+", [f"arn:aws:eks:*:*:{kind}/{PROJECT}-*" for kind in EKS_KINDS]),
-    Scope("Users", r"iam:GetUser"),
-    Scope("Roles", r"iam:\w+", ROLES),
-    Scope("Keys", r"kms:\w+"),
-    Scope("LogGroups", r"logs:(Describe|List)\w+"),
-    Scope("ManageLogGroups", r"logs:\w+", LOG_GROUPS),
-    Scope("Objects", r"s3:DeleteObject\w*", f"arn:aws:s3:::{PROJECT}-*/*"),
-    Scope("Buckets", r"s3:\w+", f"arn:aws:s3:::{PROJECT}-*"),
-    Scope("Repositories", r"ecr:\w+", f"arn:aws:ecr:*:*:repository/{PROJECT}-*"),
-    Scope("Other", r".*"),
-)
-"""The first scope whose pattern matches an action applies."""
+from tests.docs import boundary
+from tests.docs.policy_grants import GRANTS, READS, ROLES, WITHHELD, Grant
 
 CHECKS: Final = {
     *("autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeScalingActivities", "ec2:DescribeAvailabilityZones"),
@@ -84,13 +43,19 @@ def generate_policies() -> dict[str, dict[str, Any]]:
     types = read_actions().values()
     read = CHECKS.union(*(actions.read for actions in types))
     optional = {action for entry in TABLE.values() for action in entry.optional}
-    changes = VERBS.union(FILE_KEY_ACTIONS, optional, *((*actions.create, *actions.update) for actions in types)) - read
+    created = VERBS.union(FILE_KEY_ACTIONS, optional, *((*actions.create, *actions.update) for actions in types))
+    changes = created - read - WITHHELD.keys()
     deletions = {action for actions in types for action in actions.delete}
     principals = _make_statement("OtherPrincipals", ANY_PRINCIPAL, "*")
+    files = {file: _make_statements([grant for grant in GRANTS if file in grant.files], changes) for file in _list_files()}
+    for file in ("up-roles", "up-roles-bounded"):
+        files[file] += _make_role_statements()
+    unbounded = [grant for grant in GRANTS if grant.files != ("up-roles-bounded",)]
     return {
-        "read": _make_policy([*_make_statements(read - {"iam:GetUser"}), principals]),
-        "up": _make_policy([*_make_statements(changes), *_make_role_statements()]),
-        "destroy": _make_policy(_make_statements(deletions)),
+        "read": _make_policy([*_make_statements(READS, read - {"iam:GetUser"}, first_only=True), principals]),
+        **{file: _make_policy(statements) for file, statements in files.items()},
+        "destroy": _make_policy(_make_statements(unbounded, deletions)),
+        "boundary": _make_policy(boundary.make_statements()),
     }
 
 
@@ -98,15 +63,22 @@ def render_policy(name: str) -> str:
     return json.dumps(generate_policies()[name], indent=2) + "\n"
 
 
-def _make_policy(statements: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"Version": "2012-10-17", "Statement": statements}
+def _list_files() -> list[str]:
+    return list(dict.fromkeys(file for grant in GRANTS for file in grant.files))
 
 
-def _make_statements(actions: Iterable[str]) -> list[dict[str, Any]]:
-    grouped: dict[Scope, list[str]] = {scope: [] for scope in SCOPES}
+def _make_policy(statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def _make_statements(grants: Sequence[Grant], actions: Iterable[str], *, first_only: bool = False) -> list[dict[str, Any]]:
+    """Return a statement per grant with the actions that it matches: all of its actions, or those that no earlier grant has."""
+    grouped: dict[Grant, list[str]] = {grant: [] for grant in grants}
     for action in sorted(actions):
-        grouped[next(scope for scope in SCOPES if re.fullmatch(scope.actions, action))].append(action)
-    return [_make_statement(scope.sid, names, scope.resources, scope.condition) for scope, names in grouped.items() if names]
+        fitting = [grant for grant in grants if re.fullmatch(grant.actions, action)]
+        for grant in fitting[:1] if first_only else fitting:
+            grouped[grant].append(action)
+    return [_make_statement(grant.sid, names, grant.resources, grant.condition) for grant, names in grouped.items() if names]
 
 
 def _make_role_statements() -> list[dict[str, Any]]:

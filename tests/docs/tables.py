@@ -59,6 +59,14 @@ def render_actions() -> str:
     return "\n".join(lines) + "\n"
 
 
+def render_policy_exceptions() -> str:
+    lines = ["| change | on | reason |", "|---|---|---|"]
+    for row in iam_policies.read_exceptions():
+        actions = ", ".join(f"`{action}`" for action in row["actions"])
+        lines.append(f"| {actions} | {', '.join(row['resources'])} | {row['reason']} [Source]({row['source']}) |")
+    return "\n".join(lines) + "\n"
+
+
 TABLES = [
     ("docs/reference/command-line.md", "the verbs", "the verbs", verbs),
     ("docs/reference/command-line.md", "the exit codes", "the exit codes", exit_codes.render_exit_code_table),
@@ -71,6 +79,7 @@ TABLES = [
     ),
     ("docs/reference/phases.md", "the phases", "the phases", phases),
     ("docs/reference/plan-checks.md", "the checks", "the checks", checks),
+    ("docs/iam/README.md", "the exceptions", "the exceptions", render_policy_exceptions),
     ("docs/iam/README.md", "the actions", "the actions", render_actions),
     (
         "docs/reference/job-fields.md",

@@ -196,6 +196,22 @@ def test_policies_can_require_resource_tags_and_request_tags(user: User, aws: Cl
     assert "ec2:CreateTags" in catch_error_message(lambda: user("ec2").create_tags(Resources=[other], Tags=tags[0]["Tags"]))
 
 
+def test_tags_in_a_request_count_only_for_the_resource_that_it_creates(user: User, aws: Client) -> None:
+    """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html"""
+    tags = [{"Key": "team", "Value": "red"}]
+    tagged = [{"ResourceType": "vpc", "Tags": tags}]
+    own = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tagged)["Vpc"]["VpcId"]
+    other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    user.allow(
+        allow_statement(Action="ec2:CreateSubnet", Resource="*", Condition={"StringEquals": {"aws:RequestTag/team": "red"}}),
+        allow_statement(Action="ec2:CreateSubnet", Resource="*", Condition={"StringEquals": {"aws:ResourceTag/team": "red"}}),
+        allow_statement(Action="ec2:CreateTags", Resource="*", Condition={"StringEquals": {"ec2:CreateAction": "CreateSubnet"}}),
+    )
+    more = {"CidrBlock": "10.0.0.0/24", "TagSpecifications": [{"ResourceType": "subnet", "Tags": tags}]}
+    user("ec2").create_subnet(VpcId=own, **more)
+    assert "ec2:CreateSubnet" in catch_error_message(lambda: user("ec2").create_subnet(VpcId=other, **more))
+
+
 def test_a_role_can_be_passed_only_to_services_named_in_the_policy(user: User, aws: Client) -> None:
     aws("iam").create_role(RoleName="node", AssumeRolePolicyDocument=make_trust_policy({"Service": "ec2.amazonaws.com"}))
     aws("iam").create_instance_profile(InstanceProfileName="node")

@@ -17,6 +17,7 @@ from infra.settings.stack import Settings
 from localcloud.aws import faults, quotas
 from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_NAME
 from localcloud.aws.permissions import organization
+from testkit import iam_policies
 from testkit.aws_clients import REGION, Client
 from tests.pure.world import load_settings
 
@@ -151,8 +152,8 @@ def test_an_administrator_has_permission_to_create_the_stack(aws: Client) -> Non
 
 def test_the_documented_policies_are_sufficient(aws: Client) -> None:
     iam = aws("iam")
-    for name in ("read", "up", "destroy"):
-        document = json.dumps(json.loads((ROOT / "docs" / "iam" / f"{name}.json").read_text()), separators=(",", ":"))
+    for name in iam_policies.STACK:
+        document = json.dumps(iam_policies.read_policy(name), separators=(",", ":"))
         arn = iam.create_policy(PolicyName=name, PolicyDocument=document)["Policy"]["Arn"]
         iam.attach_user_policy(UserName=USER_NAME, PolicyArn=arn)
     iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)

@@ -20,6 +20,7 @@ from localcloud.aws.permissions import actions
 from localcloud.aws.s3 import actions as s3_actions
 from testkit import iam_policies
 from testkit.aws_clients import REGION, Client
+from tests.docs.policy_grants import WITHHELD
 from tests.local_aws.documents import make_trust_policy
 
 Call = Callable[[Client], Any]
@@ -69,13 +70,19 @@ def create_role(aws: Client, service: str = "ec2.amazonaws.com", name: str = "gp
 def create_cluster(aws: Client) -> None:
     network = create_vpc(aws)["VpcId"]
     subnets = [
-        aws("ec2").create_subnet(VpcId=network, CidrBlock=f"10.0.{place}.0/24", AvailabilityZone=REGION + zone)["Subnet"][
-            "SubnetId"
-        ]
+        aws("ec2").create_subnet(
+            VpcId=network,
+            CidrBlock=f"10.0.{place}.0/24",
+            AvailabilityZone=REGION + zone,
+            TagSpecifications=[{"ResourceType": "subnet", "Tags": TAGS}],
+        )["Subnet"]["SubnetId"]
         for place, zone in enumerate("ab")
     ]
     aws("eks").create_cluster(
-        name="gpumpi-tiny", roleArn=create_role(aws, "eks.amazonaws.com"), resourcesVpcConfig={"subnetIds": subnets}
+        name="gpumpi-tiny",
+        roleArn=create_role(aws, "eks.amazonaws.com"),
+        resourcesVpcConfig={"subnetIds": subnets},
+        tags={"gpumpi:stack": "tiny"},
     )
 
 
@@ -93,15 +100,40 @@ def create_file_system(aws: Client) -> None:
 
 def create_group(aws: Client) -> None:
     """Create an Auto Scaling group with a launch template and no instances."""
-    ec2 = aws("ec2")
-    subnet = ec2.create_subnet(VpcId=create_vpc(aws)["VpcId"], CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
-    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
-    data = {"ImageId": image, "InstanceType": "c7i.large"}
-    ec2.create_launch_template(LaunchTemplateName="gpumpi-tiny", LaunchTemplateData=data)
-    template = {"LaunchTemplateName": "gpumpi-tiny", "Version": "1"}
-    aws("autoscaling").create_auto_scaling_group(
-        AutoScalingGroupName="gpumpi-tiny", MinSize=0, MaxSize=1, LaunchTemplate=template, VPCZoneIdentifier=subnet
+
+    def specify_tags(*kinds: str) -> list[dict[str, Any]]:
+        return [{"ResourceType": kind, "Tags": TAGS} for kind in kinds]
+
+    ec2, vpc = aws("ec2"), create_vpc(aws)["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", TagSpecifications=specify_tags("subnet"))["Subnet"]["SubnetId"]
+    nodes = ec2.create_security_group(
+        GroupName="gpumpi-tiny", Description="nodes", VpcId=vpc, TagSpecifications=specify_tags("security-group")
+    )["GroupId"]
+    data = {
+        "ImageId": ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+        "InstanceType": "c7i.large",
+        "SecurityGroupIds": [nodes],
+        "TagSpecifications": specify_tags("instance", "volume", "network-interface"),
+    }
+    ec2.create_launch_template(
+        LaunchTemplateName="gpumpi-tiny", LaunchTemplateData=data, TagSpecifications=specify_tags("launch-template")
     )
+    aws("autoscaling").create_auto_scaling_group(
+        AutoScalingGroupName="gpumpi-tiny",
+        MinSize=0,
+        MaxSize=1,
+        LaunchTemplate={"LaunchTemplateName": "gpumpi-tiny", "Version": "1"},
+        VPCZoneIdentifier=subnet,
+        Tags=[{**TAGS[0], "PropagateAtLaunch": True}],
+    )
+
+
+def create_key(aws: Client) -> None:
+    aws("kms").create_key(Tags=[{"TagKey": "gpumpi:stack", "TagValue": "tiny"}])
+
+
+def create_log_group(aws: Client) -> None:
+    aws("logs").create_log_group(logGroupName="/gpumpi/tiny", tags={"gpumpi:stack": "tiny"})
 
 
 NEEDED: list[tuple[str, Call, str]] = [
@@ -117,17 +149,17 @@ NEEDED: list[tuple[str, Call, str]] = [
     ("s3:CreateBucket", create_bucket, "AccessDenied"),
     ("ecr:CreateRepository", create_repository, "AccessDeniedException"),
     ("elasticfilesystem:CreateFileSystem", create_file_system, "AccessDeniedException"),
-    ("kms:CreateKey", lambda aws: aws("kms").create_key(), "AccessDeniedException"),
-    ("logs:CreateLogGroup", lambda aws: aws("logs").create_log_group(logGroupName="/gpumpi/tiny"), "AccessDeniedException"),
+    ("kms:CreateKey", create_key, "AccessDeniedException"),
+    ("logs:CreateLogGroup", create_log_group, "AccessDeniedException"),
 ]
-"""An action in up.json, a call that needs this action, and AWS's error code if the action is not allowed."""
+"""An action in the policies for changes, a call that needs this action, and AWS's error code if it is not allowed."""
 
 
 @pytest.mark.parametrize(("action", "call", "code"), NEEDED, ids=[action for action, _, _ in NEEDED])
 @pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "refused"])
 def test_a_call_fails_without_its_required_action(aws: Client, action: str, call: Call, code: str, allowed: bool) -> None:
-    up = iam_policies.read_policy("up")
-    iam_policies.restrict_user(aws, [iam_policies.read_policy("read"), up if allowed else iam_policies.remove_action(up, action)])
+    documents = map(iam_policies.read_policy, ("read", *iam_policies.CHANGES))
+    iam_policies.restrict_user(aws, [each if allowed else iam_policies.remove_action(each, action) for each in documents])
     if allowed:
         call(aws)
         return
@@ -141,7 +173,7 @@ def test_the_policies_grant_no_access_to_resources_of_others(aws: Client) -> Non
     admin = aws("iam")
     admin.create_role(RoleName="theirs", AssumeRolePolicyDocument=make_trust_policy({"Service": "ec2.amazonaws.com"}))
     other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    iam_policies.restrict_user(aws, map(iam_policies.read_policy, ("read", "up", "destroy", "daily")))
+    iam_policies.restrict_user(aws, map(iam_policies.read_policy, (*iam_policies.STACK, "daily")))
     for call in (
         lambda: aws("iam").delete_role(RoleName="theirs"),
         lambda: aws("ec2").delete_vpc(VpcId=other),
@@ -156,14 +188,14 @@ def test_the_policies_grant_no_access_to_resources_of_others(aws: Client) -> Non
 ROOT = iam_policies.FOLDER.parents[1]
 PLUMBING = {"sts:GetCallerIdentity"}
 """Actions that need no permission."""
-UNUSED = {"ec2:ModifyVpcTenancy", "kms:DisableKey", "kms:EnableKey"}
+UNUSED = {"ec2:ModifyVpcTenancy", "kms:DisableKey", "kms:EnableKey", *WITHHELD}
 """Actions that the emulated provider needs only for inputs that the program never sets."""
 TRANSFERS = {"upload_fileobj": {"s3:PutObject"}, "download_file": {"s3:GetObject"}}
 CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("infra/facts/capacity.py", ("capacity", "read")),
     ("infra/facts", ("read",)),
     ("infra/checks", ("read",)),
-    ("infra/program.py", ("up",)),
+    ("infra/program.py", iam_policies.CHANGES),
     ("infra/recovery/backend_locks.py", ()),
     ("infra/recovery", ("read",)),
     ("cli/capacity", ("capacity", "read")),
@@ -171,7 +203,7 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("cli/local", ()),
     ("cli/demo", ()),
     ("cli", ("daily",)),
-    ("localcloud/engine/aws/resources", ("read", "up", "destroy")),
+    ("localcloud/engine/aws/resources", iam_policies.STACK),
 ]
 """Path prefix of modules that call AWS, and the policies of their users. The first matching prefix applies.
 

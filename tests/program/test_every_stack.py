@@ -20,9 +20,10 @@ from infra.facts import price_list
 from infra.inventory.resources import Inventory, list_resources
 from infra.inventory.table import TABLE, is_known_resource_type
 from infra.naming import BASE_TAGS, PROJECT
-from localcloud.aws.policy_evaluation import list_statements
+from localcloud.aws.policy_evaluation import Request, allows, list_statements, to_list
 from tests.program import engine
 from tests.program.engine import Deployment, Resource, deploy
+from tests.program.test_effective_permissions import MANAGED
 from tests.program.worlds import STACKS, start_local_account
 
 pytestmark = pytest.mark.xdist_group("every-stack")  # one worker deploys each stack once (see `deployed`)
@@ -78,6 +79,10 @@ def build_cluster_name(path: Path) -> str:
     return f"gpumpi-{stack_name(path)}"
 
 
+TAGLESS = engine.DEFAULT_SECURITY_GROUP
+"""EC2 creates this group without tags, and the policies in docs/iam cannot limit who may tag it to a stack's own group."""
+
+
 def read_tags(resource: Resource) -> dict[str, str]:
     """Return a resource's tags as a dictionary; an Auto Scaling group's `tags` property is a list."""
     tags = resource.inputs.get("tags", {})
@@ -89,7 +94,9 @@ def is_eks(stack: Deployment) -> bool:
 
 
 def accepts_tags(token: str) -> bool:
-    """Return whether the SDK's resource class has a `tags` argument."""
+    """Return whether resources of a type have the stack's tags: the SDK's resource class has a `tags` argument."""
+    if token == TAGLESS:
+        return False
     parts = re.fullmatch(r"aws:(\w+)/\w+:(\w+)", token)
     if parts is None:
         return False
@@ -263,6 +270,28 @@ def list_policy_documents(stack: Deployment) -> Iterator[tuple[Resource, Any]]:
 def test_the_policy_evaluator_can_parse_every_policy(stack: Deployment) -> None:
     judged = [list_statements(document) for _, document in list_policy_documents(stack)]
     assert len(judged) > 10 and all(judged)
+
+
+BOUNDARY = json.loads((Path(__file__).parents[2] / "docs" / "iam" / "boundary.json").read_text())
+
+
+def test_the_documented_boundary_allows_everything_that_the_policies_of_roles_allow(stack: Deployment) -> None:
+    inline = [json.loads(policy.inputs["policy"]) for policy in stack.find_resources(engine.ROLE_POLICY)]
+    attached = {policy.inputs["policyArn"].rpartition("/")[2] for policy in stack.find_resources(engine.ROLE_POLICY_ATTACHMENT)}
+    assert inline or attached
+    missing = set()
+    for policy in [*inline, *(MANAGED[name]["Document"] for name in attached)]:
+        for statement in list_statements(policy):
+            conditions = statement.get("Condition", {}).get("StringEquals", {})
+            for action in to_list(statement["Action"]):
+                if not allows(Request(action, "arn:aws:x:::any", conditions), BOUNDARY):
+                    missing.add(action)
+    assert missing == set()
+
+
+def test_every_role_has_the_permissions_boundary_of_the_stack(stack: Deployment, path: Path) -> None:
+    arn = stack_file.read_stack_file(path).values.get("permissionsBoundary")
+    assert {role.inputs.get("permissionsBoundary") for role in stack.find_resources(engine.ROLE)} == {arn}
 
 
 def test_no_role_can_be_assumed_by_everyone(stack: Deployment) -> None:

@@ -63,6 +63,7 @@ def test_vpc_dns_names_resolve_inside_the_vpc(default_network: Deployment) -> No
 def test_the_default_security_group_allows_no_traffic(default_network: Deployment) -> None:
     group = default_network.find_resource(engine.DEFAULT_SECURITY_GROUP).inputs
     assert "ingress" not in group and "egress" not in group
+    assert "tags" not in group, "anyone who may tag this group may tag every security group of the account"
 
 
 def test_flow_logs_cover_all_traffic_are_encrypted_and_expire(default_network: Deployment) -> None:

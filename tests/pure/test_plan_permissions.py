@@ -16,6 +16,7 @@ from infra.inventory.permissions import list_needed_permissions, read_actions
 from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
 from localcloud.aws.policy_evaluation import to_list
+from testkit import iam_policies
 from tests.pure.world import ZONES, account_facts
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,7 @@ def test_iam_actions_are_recorded_for_every_resource_type() -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_required_permissions_match_the_recorded_permissions(name: str) -> None:
     sources: dict[str, str] = yaml.safe_load((IAM / "sources.yaml").read_text(encoding="utf-8"))
-    allowed = list_allowed_actions("read", "up", "destroy")
+    allowed = list_allowed_actions(*iam_policies.STACK)
     recorded = {
         action
         for action, source in sources.items()
@@ -89,14 +90,14 @@ def test_required_permissions_match_the_recorded_permissions(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_documented_policies_allow_every_permission_that_plan_checks(name: str) -> None:
-    assert list_needed_actions(load_stack(name)) - list_allowed_actions("read", "up", "destroy") == set()
+    assert list_needed_actions(load_stack(name)) - list_allowed_actions(*iam_policies.STACK) == set()
 
 
 def test_new_lustre_file_system_needs_permissions_for_fsx_and_its_s3_link() -> None:
     needed_actions = list_needed_actions(load_stack("10-fsx-lustre"))
     assert {"fsx:CreateFileSystem", "fsx:DeleteFileSystem", "fsx:CreateDataRepositoryAssociation"} <= needed_actions
     assert not {action for action in list_needed_actions(load_stack("02-p4d-efa")) if action.startswith("fsx:")}
-    assert needed_actions <= list_allowed_actions("read", "up", "destroy")
+    assert needed_actions <= list_allowed_actions(*iam_policies.STACK)
 
 
 def test_capacity_block_pool_needs_scheduled_action_permissions() -> None:
@@ -113,4 +114,4 @@ def test_capacity_block_pool_needs_scheduled_action_permissions() -> None:
     }
     scheduled = {"autoscaling:PutScheduledUpdateGroupAction", "autoscaling:DeleteScheduledAction"}
     assert scheduled <= needed_actions - list_needed_actions(load_stack("02-p4d-efa"))
-    assert needed_actions <= list_allowed_actions("read", "up", "destroy")
+    assert needed_actions <= list_allowed_actions(*iam_policies.STACK)

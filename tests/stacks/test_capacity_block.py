@@ -44,7 +44,7 @@ def capacity_stack_folder(tmp_path: Path) -> Path:
 def run_json_command(cloud: LocalCloud, capacity_stack_folder: Path) -> Ask:
     """Return a function that runs a command with --json and checks its exit code."""
     environment = {**cloud.environment(), "XDG_CACHE_HOME": str(capacity_stack_folder / "cache")}
-    policies = ("read", "up", "destroy", "daily", "capacity")
+    policies = (*iam_policies.STACK, "daily", "capacity")
     iam_policies.restrict_user(cloud.clients(REGION), map(iam_policies.read_policy, policies))
 
     def run(*arguments: str, code: int = OK, of_stack: bool = True) -> dict[str, Any]:

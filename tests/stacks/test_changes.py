@@ -223,6 +223,15 @@ PREVIEWS: dict[str, list[Change]] = {
         ),
     ],
     "no bucket for jobs": [make_change("platform.jobPolicies", REMOVED, expect_deletions("mpi-jobs-job-buckets"))],
+    "permissions boundary": [
+        make_change(
+            "permissionsBoundary",
+            "arn:aws:iam::aws:policy/PowerUserAccess",
+            expect_updates(
+                "cluster-role", "network-flow-logs-role", "node", "*-vpc-cni", "*-efs-csi-driver", "*-job", "*autoscaler"
+            ),
+        )
+    ],
     "cost center": [make_change("costCenter", "vision", expect_updates("*"))],
     "tags": [make_change("tags", {"owner": "ada"}, expect_all(expect_updates("*"), expect_creations("*-tag-owner")))],
 }

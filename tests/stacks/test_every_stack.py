@@ -33,7 +33,7 @@ def stack(request: pytest.FixtureRequest, cloud: LocalCloud) -> LocalStack:
     prepared = LocalStack(cloud, request.param, FOLDERS[request.param])
     prepared.prepare()
     prepared.create_prerequisites()
-    iam_policies.restrict_user(cloud.clients(prepared.region), map(iam_policies.read_policy, ("read", "up", "destroy")))
+    iam_policies.restrict_user(cloud.clients(prepared.region), map(iam_policies.read_policy, iam_policies.STACK))
     return prepared
 
 

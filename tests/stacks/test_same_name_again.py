@@ -9,7 +9,7 @@ LOGS = "/aws/eks/gpumpi-faults/cluster"
 
 def test_a_stack_can_be_redeployed_although_eks_has_recreated_its_log_group(cloud: LocalCloud) -> None:
     stack = prepare_stack(cloud)
-    iam_policies.restrict_user(cloud.clients(stack.region), map(iam_policies.read_policy, ("read", "up", "destroy")))
+    iam_policies.restrict_user(cloud.clients(stack.region), map(iam_policies.read_policy, iam_policies.STACK))
     cloud.control().set_baseline()
     logs = cloud.clients(stack.region)("logs")
     assert (up := stack.run("up")).ok, up.output

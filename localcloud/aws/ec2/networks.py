@@ -10,6 +10,9 @@ from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import nat_gateways
 
+SHARED_TAGS = {"gpumpi:shared": "true"}
+"""Tags with which the owner of a file system shares it and its security group with stacks: docs/iam/README.md."""
+
 
 @dataclass(frozen=True)
 class SeededSubnet:
@@ -77,6 +80,7 @@ def _create_default_routes(ec2: Any, vpc_id: str, public: Sequence[SeededSubnet]
 def _seed_security_group(ec2: Any, vpc_id: str, cidr: str) -> str:
     group = ec2.create_security_group("file-system", "Mount targets", vpc_id=vpc_id)
     ec2.authorize_security_group_ingress(group.id, "tcp", "2049", "2049", [{"CidrIp": cidr}])
+    ec2.create_tags([group.id], SHARED_TAGS)
     return str(group.id)
 
 
@@ -86,6 +90,7 @@ def _seed_file_system(efs: Any, file_system_id: str, subnets: Sequence[SeededSub
     created.file_system_arn = created.file_system_arn.replace(created.file_system_id, file_system_id)
     created.file_system_id = file_system_id
     efs.file_systems_by_id[file_system_id] = created
+    efs.tagging_service.tag_resource(file_system_id, [{"Key": key, "Value": value} for key, value in SHARED_TAGS.items()])
     zones: set[str] = set()
     for subnet in subnets:
         if not subnet.public and subnet.zone not in zones:

@@ -40,14 +40,14 @@ def _find_tags(call: Call) -> dict[str, str]:
     if not arn.startswith("arn:") or ":eks:" not in arn:
         raise AwsError("BadRequestException", f"Invalid ARN: {arn}")
     for cluster in clusters(call).values():
-        for resource_arn, record in _list_resources(cluster):
+        for resource_arn, record in list_resources(cluster):
             if resource_arn == arn:
                 tags: dict[str, str] = record["tags"]
                 return tags
     raise AwsError("NotFoundException", "Resource was not found")
 
 
-def _list_resources(cluster: Cluster) -> Iterator[tuple[str, Record]]:
+def list_resources(cluster: Cluster) -> Iterator[tuple[str, Record]]:
     yield cluster.record["arn"], cluster.record
     for group in cluster.node_groups.values():
         yield group.record["nodegroupArn"], group.record

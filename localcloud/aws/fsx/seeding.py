@@ -5,6 +5,7 @@ from typing import Any
 
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
+from localcloud.aws.ec2.networks import SHARED_TAGS
 from localcloud.aws.fsx import capacity, network
 from localcloud.aws.fsx.states import FileSystem, now
 
@@ -16,6 +17,7 @@ def seed_file_system(region: str, file_system_id: str, subnet_id: str, cidr: str
     ec2, fsx = backend_of("ec2", ACCOUNT, region), backend_of("fsx", ACCOUNT, region)
     subnet = next(zone[subnet_id] for zone in ec2.subnets.values() if subnet_id in zone)
     group = ec2.create_security_group(f"lustre-{file_system_id}", "Lustre file system", vpc_id=subnet.vpc_id)
+    ec2.create_tags([group.id], SHARED_TAGS)
     for first, last in network.PORTS:
         ec2.authorize_security_group_ingress(group.id, "tcp", str(first), str(last), [{"CidrIp": cidr}])
     interfaces = network.create_interfaces(ec2, subnet, [group.id], capacity.count_network_interfaces(_GIB), file_system_id)

@@ -26,7 +26,8 @@ def check(call: Call) -> None:
     needed = list(needs.find_required_permissions(call))
     for need in needed:
         for resource in need.resources:
-            condition_keys = {**context, **keys.read_resource_keys(call, need.action, resource), **need.keys}
+            requested_tags = keys.read_requested_tag_keys(call, need, resource)
+            condition_keys = {**context, **requested_tags, **keys.read_resource_keys(call, need.action, resource), **need.keys}
             request = Request(need.action, resource, condition_keys, principal)
             try:
                 reason = decisions.find_denial_reason(call, request, resource_policies.find_resource_policy(call, request))

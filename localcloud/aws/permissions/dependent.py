@@ -7,6 +7,7 @@ requires permission to create the role, even if the role exists: policies must a
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from localcloud.aws import service_linked_roles
@@ -71,7 +72,7 @@ def _find_ec2_tagging_permissions(call: Call, specifications: Any, operation: st
     kinds = sorted({specification["ResourceType"] for specification in specifications if specification.get("Tags")})
     if kinds:
         arns = tuple(resources.build_arn(call, "ec2", f"{kind}/*") for kind in kinds)
-        yield Need("ec2:CreateTags", arns, {"ec2:CreateAction": operation})
+        yield Need("ec2:CreateTags", arns, {"ec2:CreateAction": operation}, tag_specifications=tuple(specifications))
 
 
 # --- roles -------------------------------------------------------------------------------------------------------------
@@ -152,7 +153,8 @@ def _find_scaling_group_permissions(call: Call) -> Iterator[Need]:
     named = specification.get("LaunchTemplateId") or specification.get("LaunchTemplateName")
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-launch-template.html
     error = ("ValidationError", f"You are not authorized to use launch template: {named}")
-    yield Need("ec2:RunInstances", resources.find_launch_arns(call, data), error=error)
+    tags = tuple(data.get("TagSpecifications", ()))
+    yield Need("ec2:RunInstances", resources.find_launch_arns(call, data), error=error, tag_specifications=tags)
     yield from _find_launch_permissions(call, data)
 
 
@@ -200,9 +202,10 @@ def _find_node_template_permissions(call: Call) -> Iterator[Need]:
     data = resources.merge_launch_data(call, {"LaunchTemplate": specification})
     error = ("InvalidRequestException", "You are not authorized to launch instances with this launch template.")
     arns = resources.find_launch_arns(call, {**data, "SubnetIds": call.params.get("subnets")})
-    yield Need("ec2:RunInstances", arns, error=error)
-    for need in _find_ec2_tagging_permissions(call, data.get("TagSpecifications", ()), "RunInstances"):
-        yield Need(need.action, need.resources, need.keys, error)
+    tags = tuple(data.get("TagSpecifications", ()))
+    yield Need("ec2:RunInstances", arns, error=error, tag_specifications=tags)
+    for need in _find_ec2_tagging_permissions(call, tags, "RunInstances"):
+        yield replace(need, error=error)
 
 
 def _find_pod_identity_permissions(call: Call) -> Iterator[Need]:
@@ -220,12 +223,6 @@ def _find_addon_permissions(call: Call) -> Iterator[Need]:
 
 
 # --- KMS and EFS -------------------------------------------------------------------------------------------------------
-
-
-def _find_key_policy_permissions(call: Call) -> Iterator[Need]:
-    """https://docs.aws.amazon.com/service-authorization/latest/reference/list_awskeymanagementservice.html"""
-    if call.params.get("Policy"):
-        yield Need("kms:PutKeyPolicy", (resources.build_arn(call, "kms", "key/*"),))
 
 
 def _find_efs_permissions(call: Call) -> Iterator[Need]:
@@ -308,5 +305,4 @@ _FINDERS: dict[str, Callable[[Call], Iterator[Need]]] = {
     "eks.UpdatePodIdentityAssociation": _find_pod_identity_permissions,
     "iam.AddRoleToInstanceProfile": _find_add_role_permissions,
     "sts.AssumeRole": _find_session_tag_permissions,
-    "kms.CreateKey": _find_key_policy_permissions,
 }

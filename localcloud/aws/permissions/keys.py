@@ -4,48 +4,88 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-ke
 local AWS does not set counts as missing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moto.s3.models import s3_backends
 
 from localcloud.aws import identity
 from localcloud.aws.call import Call
-from localcloud.aws.eks.state import Eks
-from localcloud.aws.patching import get_state
+from localcloud.aws.permissions.actions import get_action_prefix
+from localcloud.aws.permissions.need import Need
+from localcloud.aws.permissions.resource_tags import read_tags
 from localcloud.aws.policy_evaluation import Values
+
+_NAMED_WHEN_CREATED = ("key-pair", "placement-group")
+"""EC2 resource types whose ARN contains a name, which the request that creates the resource already contains."""
 
 
 def read_request_keys(call: Call) -> dict[str, Values]:
-    """Return the condition keys for the caller, the connection and the tags in the request.
+    """Return the condition keys for the caller and the connection.
 
     Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure.
     """
     secure = call.request.scheme == "https" or call.request.from_wsgi_server
-    tags = dict(_read_tags(call.params))
     return {
         "aws:SecureTransport": str(secure).lower(),
         "aws:SourceIp": call.request.remote_addr or "127.0.0.1",
         "aws:RequestedRegion": call.region,
         **(identity.caller_condition_keys(call) if call.access_key else {}),
         **({"sts:ExternalId": str(external)} if (external := call.params.get("ExternalId")) else {}),
-        **{f"aws:RequestTag/{key}": value for key, value in tags.items()},
-        **({"aws:TagKeys": tuple(tags)} if tags else {}),
     }
 
 
+# --- tags in the request -----------------------------------------------------------------------------------------------
+
+
+def read_requested_tag_keys(call: Call, need: Need, resource: str | None) -> dict[str, Values]:
+    """Return the condition keys for the tags with which a request creates or tags this resource.
+
+    EC2 compares only the tags that `TagSpecifications` contains for the resource's type:
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html. Requests of other services
+    that AWS makes on behalf of the caller do not contain the tags.
+    """
+    if need.tag_specifications is not None:
+        tags = _read_specified_tags(need.tag_specifications, resource or "")
+    elif need.action.partition(":")[0] == get_action_prefix(call.service):
+        tags = dict(_read_tags(call.params))
+    else:
+        tags = {}
+    removed = () if tags else _read_removed_keys(call)
+    return {
+        **{f"aws:RequestTag/{key}": value for key, value in tags.items()},
+        **({"aws:TagKeys": tuple(tags) or removed} if tags or removed else {}),
+    }
+
+
+def _read_specified_tags(specifications: Sequence[Mapping[str, Any]], arn: str) -> dict[str, str]:
+    kind, _, name = arn.split(":", 5)[-1].partition("/")
+    if name != "*" and kind not in _NAMED_WHEN_CREATED:
+        return {}
+    return {key: value for item in specifications if item["ResourceType"] == kind for key, value in _read_tags(item)}
+
+
 def _read_tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the tags in a request, which may be a list of keys and values, a map, or EC2's TagSpecifications."""
-    for name in ("Tags", "tags", "TagList", "TagSpecifications"):
+    """Yield the tags in a request, which may be a list of keys and values, or a map."""
+    for name in ("Tags", "tags", "TagList"):
         tags = params.get(name) or ()
         if isinstance(tags, dict):
             yield from ((str(key), str(value)) for key, value in tags.items())
             continue
         for tag in tags:
-            if "ResourceType" in tag and "Tags" in tag:
-                yield from _read_tags({"Tags": tag["Tags"]})
-            else:
-                yield str(tag.get("Key", tag.get("TagKey"))), str(tag.get("Value", tag.get("TagValue", "")))
+            key, value = (
+                tag.get("Key", tag.get("TagKey", tag.get("key"))),
+                tag.get("Value", tag.get("TagValue", tag.get("value"))),
+            )
+            yield str(key), str(value or "")
+
+
+def _read_removed_keys(call: Call) -> tuple[str, ...]:
+    """Return the tag keys that a request removes. Only requests to remove tags contain keys without values."""
+    return tuple(str(key) for name in ("TagKeys", "tagKeys") for key in call.params.get(name) or ())
+
+
+# --- the resource ------------------------------------------------------------------------------------------------------
 
 
 def read_resource_keys(call: Call, action: str, resource: str | None) -> dict[str, Values]:
@@ -53,9 +93,12 @@ def read_resource_keys(call: Call, action: str, resource: str | None) -> dict[st
     prefix = action.split(":")[0]
     if resource is None or resource == "*":
         return {}
-    tags = _TAGS[prefix](call, resource) if prefix in _TAGS else {}
-    of_tags = {f"{name}:ResourceTag/{key}": value for key, value in tags.items() for name in ("aws", prefix)}
-    return {**of_tags, **({"aws:ResourceAccount": _find_bucket_owner(call, resource)} if prefix == "s3" else {})}
+    of_tags = {f"{name}:ResourceTag/{key}": value for key, value in read_tags(call, resource).items() for name in ("aws", prefix)}
+    return {
+        **of_tags,
+        **({"aws:ResourceAccount": _find_bucket_owner(call, resource)} if prefix == "s3" else {}),
+        **(_read_boundary_keys(call, action, resource) if prefix == "iam" else {}),
+    }
 
 
 def _find_bucket_owner(call: Call, arn: str) -> str:
@@ -64,43 +107,23 @@ def _find_bucket_owner(call: Call, arn: str) -> str:
     return s3_backends.bucket_accounts.get(bucket, ("", call.account))[1]
 
 
-def _read_ec2_tags(call: Call, arn: str) -> Mapping[str, str]:
-    return dict(call.backend_of("ec2").tags.get(arn.rsplit("/", 1)[-1], {}))
+_SETS_BOUNDARY = ("iam:CreateRole", "iam:PutRolePermissionsBoundary")
+_HAS_BOUNDARY = (
+    *("iam:AttachRolePolicy", "iam:DeleteRolePermissionsBoundary", "iam:DeleteRolePolicy", "iam:DetachRolePolicy"),
+    "iam:PutRolePolicy",
+)
+_NAMES_POLICY = ("iam:AttachRolePolicy", "iam:DetachRolePolicy")
 
 
-def _read_group_tags(call: Call, arn: str) -> Mapping[str, str]:
-    group = call.backend_of("autoscaling").autoscaling_groups.get(arn.rsplit("autoScalingGroupName/", 1)[-1])
-    return {tag["Key"]: tag.get("Value") or "" for tag in group.tags} if group is not None else {}
+def _read_boundary_keys(call: Call, action: str, arn: str) -> dict[str, Values]:
+    """Return the keys for the permissions boundary, in the request or of the role, and for the attached policy.
 
-
-def _read_file_system_tags(call: Call, arn: str) -> Mapping[str, str]:
-    tags = call.backend_of("efs").tagging_service.get_tag_dict_for_resource(arn.rsplit("/", 1)[-1])
-    return {str(key): str(value) for key, value in tags.items()}
-
-
-def _read_fsx_tags(call: Call, arn: str) -> Mapping[str, str]:
-    tags = call.backend_of("fsx").tagger.get_tag_dict_for_resource(arn)
-    return {str(key): str(value) for key, value in tags.items()}
-
-
-def _read_eks_tags(call: Call, arn: str) -> Mapping[str, str]:
-    cluster = get_state(call.backend_of("eks"), Eks).clusters.get(arn.split("/")[1])
-    if cluster is None:
-        return {}
-    records = [cluster.record, *(group.record for group in cluster.node_groups.values())]
-    return next((record.get("tags") or {} for record in records if arn in (record.get("arn"), record.get("nodegroupArn"))), {})
-
-
-def _read_role_tags(call: Call, arn: str) -> Mapping[str, str]:
-    role = next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
-    return identity.read_role_tags(role)
-
-
-_TAGS = {
-    "autoscaling": _read_group_tags,
-    "ec2": _read_ec2_tags,
-    "eks": _read_eks_tags,
-    "elasticfilesystem": _read_file_system_tags,
-    "fsx": _read_fsx_tags,
-    "iam": _read_role_tags,
-}
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsidentityandaccessmanagementiam.html
+    """
+    boundary = call.params.get("PermissionsBoundary") if action in _SETS_BOUNDARY else None
+    if action in _HAS_BOUNDARY:
+        role = next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
+        boundary = getattr(role, "permissions_boundary_arn", None)
+    policy = call.params.get("PolicyArn") if action in _NAMES_POLICY else None
+    keys = {"iam:PermissionsBoundary": boundary, "iam:PolicyARN": policy}
+    return {name: str(value) for name, value in keys.items() if value}

@@ -15,5 +15,5 @@ def find_required_permissions(call: Call) -> Iterator[Need]:
         yield from s3.needs(call)
         return
     action = actions.action_name(call)
-    yield Need(action, resources.find_arns(call, action))
+    yield Need(action, resources.find_arns(call, action), tag_specifications=resources.find_tag_specifications(call))
     yield from dependent.find_dependent_permissions(call)

@@ -5,7 +5,7 @@ name, or `*` in place of its ID.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moto.ec2.utils import get_prefix
@@ -40,16 +40,27 @@ def find_arns(call: Call, action: str) -> tuple[str | None, ...]:
         return (None,)
     if not types:
         return ("*",)
+    tagged = {item["ResourceType"] for item in find_tag_specifications(call) or ()}
     arns_of_call: list[str | None] = []
     for name in types:
         kind, always = name.removesuffix("+"), name.endswith("+")
         arns = sorted(
             {candidate for candidate in _find_known_arns(call, action.split(":")[0], kind) if _ARN.fullmatch(candidate)}
         )
-        if not arns and always:
+        if not arns and kind in tagged:
+            arns_of_call.append(_build_ec2_arn(call, kind, "*"))
+        elif not arns and always:
             arns_of_call.append(_build_new_resource_arn(call, action, kind))
         arns_of_call.extend(arns)
     return tuple(arns_of_call) or (None,)
+
+
+def find_tag_specifications(call: Call) -> Sequence[Mapping[str, Any]] | None:
+    """Return the tags with which a call to EC2 creates resources; None for other services, and for calls that only tag."""
+    if call.service != "ec2" or call.operation in ("CreateTags", "DeleteTags"):
+        return None
+    data = merge_launch_data(call, call.params) if call.operation == "RunInstances" else call.params
+    return tuple(data.get("TagSpecifications", ()))
 
 
 def _find_known_arns(call: Call, prefix: str, kind: str) -> list[str]:
@@ -98,6 +109,7 @@ def find_ec2_arns(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[
     for text in list_strings({key: value for key, value in params.items() if key != "UserData" and "Tag" not in key}):
         if "-" in text and len(text) < 40 and _EC2_TYPES.get(get_prefix(text)) == kind:
             yield _build_ec2_arn(call, kind, text)
+    yield from _find_associated_arns(call, params, kind)
     names = {
         "key-pair": params.get("KeyName"),
         "launch-template": (params.get("LaunchTemplate") or params).get("LaunchTemplateName"),
@@ -108,6 +120,20 @@ def find_ec2_arns(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[
         name = call.backend_of("ec2").launch_template_name_to_ids.get(name)
     if name:
         yield _build_ec2_arn(call, kind, name)
+
+
+def _find_associated_arns(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """Yield the ARNs of the resources that the association in a request connects."""
+    association, backend = params.get("AssociationId"), call.backend_of("ec2")
+    if not association:
+        return
+    tables = (table for table in backend.route_tables.values() if association in table.all_associations_ids)
+    addresses = (address for address in backend.addresses if address.association_id == association)
+    connected = [
+        *(name for table in tables for name in (table.id, table._associations.get(association))),
+        *(name for address in addresses for name in (address.allocation_id, getattr(address.eni, "id", None))),
+    ]
+    yield from (_build_ec2_arn(call, kind, name) for name in connected if name and _EC2_TYPES.get(get_prefix(name)) == kind)
 
 
 def merge_launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,7 +301,12 @@ def _find_fsx_arns(call: Call, kind: str) -> Iterator[str]:
         elif ":association/" in resource_arn:
             yield resource_arn
         elif association := params.get("AssociationId"):
-            yield build_arn(call, "fsx", f"association/*/{association}")
+            yield _find_data_repository_arn(call, association)
+
+
+def _find_data_repository_arn(call: Call, name: str) -> str:
+    suffix, tagged = f"/{name}", call.backend_of("fsx").tagger.tags
+    return next((arn for arn in tagged if arn.endswith(suffix)), build_arn(call, "fsx", f"association/*/{name}"))
 
 
 def _find_ecr_arns(call: Call, kind: str) -> Iterator[str]:

@@ -304,6 +304,26 @@ CASES: dict[str, FactsCase] = {
             "target.users[1].permissionSet: repeats target.users[0].principal for namespace mpi-jobs. Remove one of the two.",
         ],
     ),
+    # permissions boundary
+    "permissions boundary in another AWS partition": (
+        {"permissionsBoundary": f"arn:aws-cn:iam::{ACCOUNT}:policy/limits"},
+        [],
+        {},
+        [
+            f'permissionsBoundary: "arn:aws-cn:iam::{ACCOUNT}:policy/limits" is in partition aws-cn, but us-west-2 is in aws. '
+            "Use an ARN of that partition (arn:aws:...)."
+        ],
+    ),
+    "permissions boundary in another AWS account": (
+        {"permissionsBoundary": "arn:aws:iam::999999999999:policy/limits"},
+        [],
+        {},
+        [
+            f'permissionsBoundary: "arn:aws:iam::999999999999:policy/limits" is in account 999999999999, not in {ACCOUNT}. '
+            "Create the policy in the stack's account, and use its ARN."
+        ],
+    ),
+    "permissions boundary of AWS": ({"permissionsBoundary": "arn:aws:iam::aws:policy/PowerUserAccess"}, [], {}, []),
     # settings that cannot be changed on a running cluster
     "other addresses": (
         {"network": {"cidr": "10.1.0.0/16"}},

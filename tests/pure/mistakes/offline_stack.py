@@ -253,5 +253,17 @@ CASES: dict[str, OfflineCase] = {
         'tags.note: "a|b" is not a valid tag value. Use at most 256 letters, digits, spaces and + - = . _ : / @',
     ),
     "too many tags": ({"tags": {f"tag-{number}": "x" for number in range(21)}}, [], "tags: has 21 tags. Use at most 20."),
+    "permissions boundary that is a role": (
+        {"permissionsBoundary": "arn:aws:iam::123456789012:role/boundary"},
+        [],
+        'permissionsBoundary: "arn:aws:iam::123456789012:role/boundary" is not the ARN of a managed IAM policy. Use one such as '
+        "arn:aws:iam::123456789012:policy/gpumpi-boundary.",
+    ),
+    "permissions boundary without ARN": (
+        {"permissionsBoundary": "gpumpi-boundary"},
+        [],
+        'permissionsBoundary: "gpumpi-boundary" is not the ARN of a managed IAM policy. Use one such as '
+        "arn:aws:iam::123456789012:policy/gpumpi-boundary.",
+    ),
     "no cost center": ({"costCenter": ""}, [], "costCenter: is empty. Set a value, or remove the key."),
 }
