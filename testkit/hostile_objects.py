@@ -1,7 +1,7 @@
 """Objects as a hostile or careless user of one namespace can store them: hypothesis strategies.
 
 `hostile_objects(namespace)` returns objects of all kinds. The API server sets and checks their identity (name, namespace,
-UID, times) and the types of built-in kinds. The rest is arbitrary: custom resources with any types, texts with the names of
+UID, times) and the types of most kinds. The rest is arbitrary: custom resources with any types, texts with the names of
 other namespaces, of other jobs and with characters of URLs, documents in annotations and ConfigMaps.
 """
 
@@ -21,6 +21,8 @@ VICTIM: Final = "team-b"
 JOB: Final = "train"
 """Name of the job that most hostile objects claim to belong to."""
 
+LONG_AGO: Final = "2020-01-01T00:00:00Z"
+
 COLLECTIONS: Final[Mapping[str, str]] = {
     "ConfigMap": "api/v1/namespaces/{}/configmaps",
     "Event": "api/v1/namespaces/{}/events",
@@ -35,8 +37,9 @@ COLLECTIONS: Final[Mapping[str, str]] = {
     "Workload": "apis/kueue.x-k8s.io/v1beta2/namespaces/{}/workloads",
 }
 """Kind -> path of its collection in a namespace."""
-BUILT_IN: Final = ("ConfigMap", "Event", "Job", "Pod", "StatefulSet")
-"""Kinds whose types the API server checks. Custom resources may have any content."""
+TYPED: Final = ("ConfigMap", "Event", "Job", "Pod", "StatefulSet", "Workload")
+"""Kinds whose types the API server checks: built-in ones, and that of the queue that `up` installs. The definitions of other
+custom resources depend on their versions, so these may have any content."""
 
 # --- values -----------------------------------------------------------------------------------------------------------------
 
@@ -226,7 +229,7 @@ def corrupted_texts(document: Any) -> st.SearchStrategy[str]:
 
 
 _REQUIRED: Final = ("containers", "name", "template", "spec", "type", "status", "involvedObject", "state")
-"""Fields without which the API server rejects an object of a built-in kind."""
+"""Fields without which the API server rejects an object of these kinds."""
 
 
 @st.composite
@@ -282,9 +285,12 @@ def hostile_object(draw: st.DrawFn, kind: str, namespace: str, number: int = 0) 
     content = _draw_config_map(draw, namespace) if kind == "ConfigMap" else _draw_content(draw, kind)
     labels = draw(st.dictionaries(st.sampled_from([JOB_LABEL, ROLE_LABEL, LAUNCHER_LABEL, MPI_JOB_LABEL, "x"]), LABEL_VALUES))
     usual = {JOB_LABEL: JOB, ROLE_LABEL: {"StatefulSet": "workers", "Job": "job"}.get(kind, "worker"), LAUNCHER_LABEL: "torchrun"}
+    if kind == "Event" and draw(st.booleans()):
+        about = {"involvedObject": {"kind": "Node", "name": "one", "namespace": namespace}, "type": "Warning"}
+        content |= {**about, "reason": "AcceleratedHardwareReady", "message": "NvidiaXID79Error: x"}
     metadata: Object = {
         **{"name": draw(NAMES), "namespace": namespace, "uid": f"uid-{kind.lower()}-{number}-{namespace}"},
-        **{"creationTimestamp": draw(st.sampled_from([format_time(0), format_time(20)])), "resourceVersion": "1"},
+        **{"creationTimestamp": draw(st.sampled_from([format_time(0), format_time(20), LONG_AGO])), "resourceVersion": "1"},
         **({"labels": {**usual, **labels}} if draw(st.booleans()) else {"labels": labels} if labels else {}),
         **content.pop("metadata", {}),
     }
@@ -301,7 +307,7 @@ def hostile_object(draw: st.DrawFn, kind: str, namespace: str, number: int = 0) 
 
 
 def _draw_content(draw: st.DrawFn, kind: str) -> Object:
-    corrupt = retyped_documents if kind in BUILT_IN else corrupted_documents
+    corrupt = retyped_documents if kind in TYPED else corrupted_documents
     content = _repeat(draw, corrupt, CONTENTS[kind])
     return {"spec": {}, **content} if kind != "Event" else dict(content)
 

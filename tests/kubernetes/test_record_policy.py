@@ -15,6 +15,7 @@ from infra.naming import JOB_NAMESPACE, PLATFORM_NAMESPACE, RECORD_KEY, RECORD_L
 from infra.platform.job_controller.component import NAME
 from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.api import Api
+from infra.platform.job_controller.in_pod.phases import Phase
 from infra.platform.job_controller.in_pod.store import CONFIG_MAPS, Store
 from localcloud.tools.build import BuildError
 from testkit.control_plane import ControlPlane
@@ -113,7 +114,7 @@ def test_job_controller_creates_changes_and_prunes_records(plane: ControlPlane, 
     name = write_record(store, "own")
     stored = plane.request("GET", f"{RECORDS}/{name}")
     ended = record.create_record("uid-own", "own", JOB_NAMESPACE, "2026-01-01T00:00:00Z")
-    record.enter_phase(ended, record.Phase.SUCCEEDED, "2026-01-02T00:00:00Z")
+    record.enter_phase(ended, Phase.SUCCEEDED, "2026-01-02T00:00:00Z")
     assert store.write(ended, stored)
     changed = plane.request("GET", f"{RECORDS}/{name}")
     assert json.loads(changed["data"][RECORD_KEY])["phase"] == "Succeeded"
