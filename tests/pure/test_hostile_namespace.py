@@ -33,7 +33,7 @@ from infra.kubernetes import kubeconfigs
 from infra.naming import JOB_LABEL, JOB_SERVICE_ACCOUNT, POOL_LABEL, ROLE_LABEL
 from testkit.hostile_objects import COLLECTIONS, JOB, LONG_AGO, Object, hostile_objects, make_folder_data
 from testkit.memory_api import KINDS, MemoryApi, Request
-from tests.pure.controlled_jobs import make_main_object, make_workers, timestamp_at
+from tests.pure.controlled_jobs import make_main_object, make_timestamp, make_workers
 from tests.pure.controller_world import World, parse_namespace
 from tests.pure.job_world import SHARED, make_cluster
 
@@ -68,9 +68,9 @@ def make_valid_job(namespace: str, name: str) -> dict[str, list[Object]]:
 def make_api(hostile: Mapping[str, Sequence[Object]], description: Any, *, is_valid_too: bool) -> MemoryApi:
     """Return the API server of a cluster with the hostile objects and, with `is_valid_too`, a valid job in their namespace."""
     stored: dict[str, list[Object]] = {kind: list(items) for kind, items in hostile.items()}
-    metadata = {"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE, "creationTimestamp": timestamp_at(0)}
+    metadata = {"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE, "creationTimestamp": make_timestamp(0)}
     described = {"metadata": metadata, "data": {CONFIG_MAP_KEY: description.to_json()}}
-    node = {"metadata": {"name": "one", "labels": {POOL_LABEL: "train"}, "creationTimestamp": timestamp_at(0)}}
+    node = {"metadata": {"name": "one", "labels": {POOL_LABEL: "train"}, "creationTimestamp": make_timestamp(0)}}
     node |= {"spec": {}, "status": {"conditions": [], "allocatable": {}, "capacity": {}}}
     more: list[dict[str, list[Object]]] = [{"ConfigMap": [described], "Node": [node]}, make_valid_job(OTHER, "good")]
     for objects in [*more, *([make_valid_job(HOSTILE, JOB)] if is_valid_too else [])]:
@@ -293,11 +293,11 @@ def test_verb_does_its_work_in_this_cluster(verb: str, sent: str, folder: Path) 
 def test_event_of_a_job_namespace_about_a_node_is_no_warning_of_the_node() -> None:
     """The API server accepts such an event."""
     about = {"kind": "Node", "name": "one", "namespace": HOSTILE}
-    metadata = {"name": "forged", "namespace": HOSTILE, "creationTimestamp": timestamp_at(30)}
+    metadata = {"name": "forged", "namespace": HOSTILE, "creationTimestamp": make_timestamp(30)}
     event = {"involvedObject": about, "type": "Warning", "reason": "AcceleratedHardwareReady", "message": "NvidiaXID79Error: x"}
     stated = []
     for namespace in ("default", HOSTILE):
-        forged = {**event, "metadata": {**metadata, "namespace": namespace}, "lastTimestamp": timestamp_at(30)}
+        forged = {**event, "metadata": {**metadata, "namespace": namespace}, "lastTimestamp": make_timestamp(30)}
         with connect(make_api({"Event": [forged]}, make_description(), is_valid_too=False), Aws()):
             stated.append("NvidiaXID79Error" in CliRunner().invoke(app, ["health", "one", "--json"]).stdout)
     assert stated == [True, False]

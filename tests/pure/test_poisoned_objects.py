@@ -16,7 +16,7 @@ from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.ignored import REPORTS_PER_ROUND
 from infra.platform.job_controller.in_pod.silence import is_kubelet_reachable
 from testkit.hostile_objects import TEXTS, corrupted_documents, corrupted_texts, make_full_record
-from tests.pure.controlled_jobs import make_main_object, timestamp_at
+from tests.pure.controlled_jobs import make_main_object, make_timestamp
 from tests.pure.controller_world import Request, World, parse_namespace
 
 RESTART_OF_B = ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1")
@@ -27,7 +27,7 @@ thorough = settings(max_examples=150, deadline=None)
 
 @cache
 def list_expected_requests() -> set[Request]:
-    """Return the requests about team-b and the nodes without any poison."""
+    """Return the requests about team-b and the nodes if no object is invalid."""
     world = World()
     world.start()
     sent = {request for request in world.run(2) if parse_namespace(request) != "team-a"}
@@ -36,7 +36,7 @@ def list_expected_requests() -> set[Request]:
 
 
 def assert_others_are_unaffected(world: World) -> None:
-    """Assert that the controller does for team-b and the nodes what it does without the poison, and nothing more."""
+    """Assert that the controller does exactly the same for team-b and the nodes as without the invalid objects."""
     world.start()
     assert {request for request in world.run(2) if parse_namespace(request) != "team-a"} == list_expected_requests()
     assert world.server.bodies[HEALING]["spec"] == {"unschedulable": True}
@@ -93,7 +93,7 @@ def test_an_annotation_of_a_job_affects_only_that_job(text: str) -> None:
 
 OBJECT = {
     "spec": make_main_object("torchrun")["spec"],
-    "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": timestamp_at(1)},
+    "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": make_timestamp(1)},
 }
 
 
@@ -123,7 +123,7 @@ def test_quantities_and_grace_periods_of_a_pod_affect_only_its_job(quantity: str
     assert_others_are_unaffected(world)
 
 
-OUT_OF_SERVICE = {"at": timestamp_at(0), "state": "draining", "reason": "x", "drains": True, "ending": 5, "action": "reboot"}
+OUT_OF_SERVICE = {"at": make_timestamp(0), "state": "draining", "reason": "x", "drains": True, "ending": 5, "action": "reboot"}
 
 
 @given(text=corrupted_texts(OUT_OF_SERVICE), quantity=TEXTS, renewed=TEXTS)
@@ -171,7 +171,7 @@ def test_unreadable_namespace_does_not_stop_others(kind: str, answer: bytes) -> 
     world.start()
     assert RESTART_OF_B in world.run(2)
     assert not any(parse_namespace(write) == "team-a" for write in world.server.changes), (
-        "nobody acts on objects that are not known"
+        "the controller does not act on unknown objects"
     )
 
 
@@ -192,7 +192,7 @@ def test_corrupt_job_record_is_replaced() -> None:
     assert (record.read_record(config_map) or {})["failures"] == 1
 
 
-def test_a_record_of_a_newer_controller_stays() -> None:
+def test_a_record_of_a_newer_controller_is_kept() -> None:
     world = World()
     world.add_record("team-a", '{"version": 2}')
     assert_others_are_unaffected(world)
@@ -274,7 +274,7 @@ def test_a_new_controller_does_not_report_an_ignored_document_again() -> None:
 
 
 def test_many_invalid_documents_are_reported_in_several_rounds() -> None:
-    """A user who writes many of them delays nobody."""
+    """A user who writes many invalid objects delays no other user."""
     world, number = World(), 2 * REPORTS_PER_ROUND + 1
     for index in range(number):
         world.add_record("team-a", "{", f"forged-{index}")
