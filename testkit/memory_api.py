@@ -45,7 +45,7 @@ class MemoryApi:
     context: str = "test"
     server: str = "https://cluster.test"
 
-    def unready(self) -> list[str]:
+    def list_failing_checks(self) -> list[str]:
         return []
 
     def call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, **more: Any) -> Any:
