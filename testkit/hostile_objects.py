@@ -49,7 +49,15 @@ TEXTS: Final = st.sampled_from(
         *("", "x", VICTIM, JOB, "\ud800", "\x00", f"../../{VICTIM}", "a/b?c=d#e", "%2F..", "Succeeded", "Failed", "Disrupted"),
         *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-11-23T12:00:00", "2026-11-23T12:00:00Z", "1k"),
         *(f"uid-{JOB}-{VICTIM}", f"{JOB}-worker-1", f"{VICTIM}/pods/{JOB}-worker-1?x=", f"../namespaces/{VICTIM}/pods/{JOB}"),
-        *(f"workdirs/{VICTIM}/{'0' * 64}/00000000.tar.gz", "arn:aws:s3:::another", "$(id)", "`id`", "\x1b]52;c;aWQ=\a", "-rf"),
+        *(
+            f"workdirs/{VICTIM}/{'0' * 64}/00000000.tar.gz",
+            "../x.00000000",
+            "arn:aws:s3:::another",
+            "$(id)",
+            "`id`",
+            "\x1b]52;c;aWQ=\a",
+            "-rf",
+        ),
     ]
 )
 VALUES: Final = st.recursive(
@@ -271,7 +279,7 @@ def _draw_position(draw: st.DrawFn, document: Any) -> tuple[Any, Any]:
 
 
 def _repeat(draw: st.DrawFn, corrupt: Callable[[Any], st.SearchStrategy[Any]], document: Any) -> Any:
-    for _ in range(draw(st.integers(0, 3))):
+    for _ in range(draw(st.sampled_from([1, 1, 2, 3, 0]))):
         document = draw(corrupt(document)) if document else document
     return document
 
@@ -317,10 +325,15 @@ def _draw_config_map(draw: st.DrawFn, namespace: str) -> Object:
     match draw(st.sampled_from(["record", "folder", "other"])):
         case "record":
             text = draw(st.just(json.dumps(make_full_record(namespace))) | corrupted_texts(make_full_record(namespace)))
-            return {"metadata": {"labels": {RECORD_LABEL: draw(LABEL_VALUES)}}, "data": {RECORD_KEY: text}}
+            return {"metadata": {"labels": {RECORD_LABEL: draw(st.just(JOB) | LABEL_VALUES)}}, "data": {RECORD_KEY: text}}
         case "folder":
-            data = {**make_folder_data(), **draw(st.dictionaries(st.sampled_from([*make_folder_data(), "object"]), TEXTS))}
-            return {"metadata": {"labels": {JOB_LABEL: draw(LABEL_VALUES), ROLE_LABEL: "files"}}, "data": data}
+            own_key = st.just(f"workdirs/{namespace}/{'0' * 64}/00000000.tar.gz")
+            in_bucket = st.fixed_dictionaries({"object": own_key | TEXTS})
+            on_volume = st.builds(
+                lambda key, text: {**make_folder_data(), key: text}, st.sampled_from([*make_folder_data()]), TEXTS
+            )
+            data = draw(st.just(make_folder_data()) | on_volume | in_bucket)
+            return {"metadata": {"labels": {JOB_LABEL: draw(st.just(JOB) | LABEL_VALUES), ROLE_LABEL: "files"}}, "data": data}
     data = draw(st.none() | st.dictionaries(st.sampled_from([RECORD_KEY, "remover.json", "helper.json"]), TEXTS | NOT_JSON))
     return {} if data is None else {"data": data}
 
@@ -330,7 +343,7 @@ def hostile_objects(draw: st.DrawFn, namespace: str, most: int = 4) -> dict[str,
     """Return up to `most` objects in a namespace, by kind. Names are unique within a kind."""
     by_kind: dict[str, list[Object]] = {}
     for number in range(draw(st.integers(1, most))):
-        kind = draw(st.sampled_from(sorted(COLLECTIONS)))
+        kind = draw(st.sampled_from([*sorted(COLLECTIONS), "ConfigMap", "ConfigMap", "ConfigMap"]))
         created = draw(hostile_object(kind, namespace, number))
         if created["metadata"]["name"] not in [other["metadata"]["name"] for other in by_kind.get(kind, ())]:
             by_kind.setdefault(kind, []).append(created)

@@ -38,7 +38,7 @@ from tests.pure.controller_world import World, parse_namespace
 from tests.pure.job_world import SHARED, make_cluster
 
 HOSTILE, OTHER = "team-a", "team-b"
-EXAMPLES: Final = int(os.environ.get("GPUMPI_EXAMPLES", "40"))
+EXAMPLES: Final = int(os.environ.get("GPUMPI_EXAMPLES", "80"))
 EXPLORE = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 BUCKET, ACCOUNT, GROUP = "gpumpi-test-keys", "123456789012", "/gpumpi/test/jobs"
 

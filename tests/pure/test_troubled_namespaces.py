@@ -18,7 +18,7 @@ from tests.pure.controller_world import LocalApi, World
 NAMESPACES: Final = ("team-a", "team-b", "team-c", "team-d")
 RESTART: Final = ("DELETE", "/api/v1/namespaces/team-d/pods/train-worker-1")
 MOST_ROUNDS: Final = 10
-EXAMPLES: Final = int(os.environ.get("GPUMPI_EXAMPLES", "40"))
+EXAMPLES: Final = int(os.environ.get("GPUMPI_EXAMPLES", "80"))
 
 
 def refuse_new_objects(method: str, url: str) -> int | None:
