@@ -151,6 +151,7 @@ class ControlPlane:
             secure_port=kcm_port,
             bind_address="127.0.0.1",
             cert_dir=self.folder / "kcm",
+            use_service_account_credentials="true",  # as on EKS: admission policies see the account of each controller
         )
         self._wait_until_ready("kube-controller-manager", "/api/v1/namespaces/default")
 

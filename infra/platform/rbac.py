@@ -19,6 +19,11 @@ class Account:
     namespace: str
     role: str
 
+    @property
+    def user_name(self) -> str:
+        """https://kubernetes.io/docs/reference/access-authn-authz/authentication/#service-account-tokens"""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
     def create(self, resource: str, options: pulumi.ResourceOptions) -> pulumi.Resource:
         return kubernetes.core.v1.ServiceAccount(
             resource,

@@ -1,9 +1,9 @@
-"""Job controller with two job namespaces and an API server in memory, for tests of how one namespace affects another."""
+"""Job controller with job namespaces and an API server in memory, for tests of how one namespace affects another."""
 
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 from unittest import mock
@@ -142,11 +142,14 @@ class Leader:
 class World:
     """A torchrun job in each namespace, with one failed and one running worker, and a node with a broken GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespaces: Sequence[str] = NAMESPACES) -> None:
         self.server = ApiServer()
         self.health = Health()
         self.election: Any = Leader()
-        for namespace in NAMESPACES:
+        self.stalled: set[str] = set()
+        """Namespaces whose watches deliver nothing."""
+        self._namespaces = namespaces
+        for namespace in namespaces:
             self.server.add(f"apis/batch/v1/namespaces/{namespace}/jobs", self.make_job(namespace))
             for pod in self.pods(namespace):
                 self.server.add(f"api/v1/namespaces/{namespace}/pods", pod)
@@ -182,13 +185,14 @@ class World:
         """Start a controller that has read all objects."""
         api = LocalApi(self.server, self.election.allows_changes)
         nodes = Nodes(api, "gpumpi-system", POLICY)
-        self.controller = Controller(api, self.election, NAMESPACES, self.health, nodes)
+        self.controller = Controller(api, self.election, self._namespaces, self.health, nodes)
         self.read()
 
     def read(self) -> None:
         """Bring the controller's copies of the objects up to date."""
         cluster = self.controller._cluster
-        for mirror in (cluster._nodes, *cluster._mirrors.values()):
+        moving = [mirror for (namespace, _), mirror in cluster._mirrors.items() if namespace not in self.stalled]
+        for mirror in (cluster._nodes, *moving):
             try:
                 mirror._list_all()
             except Exception:

@@ -228,7 +228,7 @@ class Permitted:
         self._check_permission("ConfigMap")
         return type("Described", (), {"namespaces": [type("N", (), {"name": name}) for name in ("red", "blue")]})
 
-    def list(self, kind: str, fields: Any = None) -> Sequence[Any]:
+    def list(self, kind: str, namespace: str | None = None, fields: Any = None) -> Sequence[Any]:
         self._check_permission(kind)
         condition = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error"}
         status = {"conditions": [{"type": "Ready", "status": "True"}, condition]}

@@ -21,9 +21,10 @@ from cli.nodes.health import findings
 from infra.health import journal
 from infra.naming import JOB_LABEL, RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
+from testkit.hostile_objects import TEXTS, VALUES, corrupted_documents, corrupted_texts, make_full_record
 from tests.pure.controlled_jobs import make_main_object, make_timestamp, make_workers
 from tests.pure.job_world import TRAIN
-from tests.pure.test_poisoned_objects import OUT_OF_SERVICE, TEXTS, VALUES, corrupted_documents, corrupted_texts, make_full_record
+from tests.pure.test_poisoned_objects import OUT_OF_SERVICE
 
 NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
 GOOD = record.build_config_map(record.create_record("uid-good", "good", "team-b", make_timestamp(0)))

@@ -1,7 +1,6 @@
 """Whatever users write into the objects of one namespace, the job controller handles the jobs of all others, and sends
 requests about these objects only to their namespace."""
 
-import copy
 import json
 import re
 import uuid
@@ -16,94 +15,14 @@ from infra.naming import POLICY_ANNOTATION, TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.ignored import REPORTS_PER_ROUND
 from infra.platform.job_controller.in_pod.silence import is_kubelet_reachable
-from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_timestamp, make_workers
+from testkit.hostile_objects import TEXTS, corrupted_documents, corrupted_texts, make_full_record
+from tests.pure.controlled_jobs import make_main_object, make_timestamp
 from tests.pure.controller_world import Request, World, parse_namespace
 
 RESTART_OF_B = ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1")
 HEALING = ("PATCH", "/api/v1/nodes/broken")
 
-NUMBERS = st.sampled_from([0, -1, 1e308, float("nan"), float("inf"), 10**30, 10**400, True, 0.5])
-TEXTS = st.sampled_from(
-    [
-        *("", "x", "team-b", "train", "\ud800", "\x00", "../../team-b", "a/b?c=d#e", "%2F..", "Succeeded", "Failed", "Disrupted"),
-        *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-11-23T12:00:00", "2026-11-23T12:00:00Z", "1k"),
-        *("uid-train-team-b", "train-worker-1", "team-b/pods/train-worker-1?x="),
-    ]
-)
-VALUES = st.recursive(
-    st.none() | NUMBERS | TEXTS | st.text(max_size=3) | st.integers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=6,
-)
-NOT_JSON = st.sampled_from(["", "{", "null", "[]", "NaN", "[" * 100_000, '{"a":' * 5000, "1" * 5000, '"\\ud800"', "\x00"])
 thorough = settings(max_examples=150, deadline=None)
-
-
-def make_full_record(**changes: Any) -> dict[str, Any]:
-    """Return the record of a job in team-a with every field that a record may contain."""
-    loop = Controlled()
-    policy = {"progress": {"pattern": "x", "within": 60}}
-    loop.run_round(make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1)]), 30)
-    loop.run_round(
-        make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1, phase="Failed", code=1, until=40)]), 45
-    )
-    loop.run_round(
-        make_job(
-            make_main_object(policy=policy),
-            [*make_workers(), make_launcher(1, phase="Failed", code=1, until=40), make_launcher(5)],
-        ),
-        60,
-    )
-    assert loop.record is not None
-    step = {"step": 3, "at": make_timestamp(55)}
-    slow = {"rank": 1, "since": 2, "steps": 5, "ratio": 2.5, "node": "one", "pod": "train-worker-0"}
-    first, last = loop.record["attempts"]
-    last["steps"] = {
-        "goal": 2,
-        "first": step,
-        "last": step,
-        "highest": 3,
-        "regained": make_timestamp(55),
-        "savedMs": 5,
-        "until": make_timestamp(55),
-    }
-    last["steps"]["slow"] = slow
-    ranks = [{"ranks": [0], "at": "", "lines": ["x"]}]
-    first["hang"] = {"at": make_timestamp(44), "step": None, "log": ["x"], "ranks": ranks, "where": "", "nccl": [], "unknown": []}
-    verdict = {"reason": "x", "message": "y", "at": make_timestamp(50)}
-    more = {
-        "verdict": verdict,
-        "admitted": make_timestamp(12),
-        "knownUntil": make_timestamp(11),
-        "droppedGpuSeconds": 1.5,
-        "progressProblem": "x",
-    }
-    setup = {"from": make_timestamp(1), "to": None, "outcome": None, "failures": 0}
-    return {**loop.record, "namespace": "team-a", "uid": "uid-train-team-a", **more, "setup": setup, **changes}
-
-
-@st.composite
-def corrupted_documents(draw: st.DrawFn, document: Any) -> Any:
-    """Return a document in which one value, at any depth, is replaced, removed or added."""
-    document = copy.deepcopy(document)
-    at = document
-    while True:
-        key = draw(st.sampled_from(sorted(at)) if isinstance(at, dict) else st.integers(0, len(at) - 1))
-        if not at[key] or not isinstance(at[key], dict | list) or draw(st.booleans()):
-            break
-        at = at[key]
-    match draw(st.sampled_from(["replace", "replace", "remove", "add"])):
-        case "replace":
-            at[key] = draw(VALUES)
-        case "remove":
-            del at[key]
-        case _ if isinstance(at, dict):
-            at[draw(TEXTS)] = draw(VALUES)
-    return document
-
-
-def corrupted_texts(document: Any) -> st.SearchStrategy[str]:
-    return NOT_JSON | VALUES.map(json.dumps) | corrupted_documents(document).map(json.dumps)
 
 
 @cache

@@ -22,8 +22,8 @@ from rich.text import Text
 from cli import console, main, output
 from cli.clusters.kubernetes_access import Access
 from cli.errors import CommandError
+from testkit.hostile_objects import make_full_record
 from tests.pure.test_poisoned_commands import SPECS, STATUS, Cluster, make_foreign_job, make_poisoned_record
-from tests.pure.test_poisoned_objects import make_full_record
 
 CLI = Path(__file__).parents[2] / "cli"
 HOSTILE = "\x1b]52;c;ZXZpbA==\x07\x1b]0;t\x1b\\\x1b[2J\x1b[8m\x08\r\x7f\x9b2J\x9d52;c;eA==\x9c\u202eevil\u2066"

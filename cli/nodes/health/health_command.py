@@ -47,7 +47,9 @@ def command(
 
 
 def list_node_events(cluster: Cluster) -> list[Object]:
-    return cluster.list("Event", fields={"involvedObject.kind": "Node"})
+    """Return the events about nodes, which components of Kubernetes record in this namespace. Users of a job namespace can
+    write such events into their own one."""
+    return cluster.list("Event", "default", fields={"involvedObject.kind": "Node"})
 
 
 def read_journal(cluster: Cluster) -> Journal | None:

@@ -10,6 +10,7 @@ import pulumi_kubernetes as kubernetes
 from infra.health.journal import CONFIG_MAP as JOURNAL
 from infra.naming import COMPONENT, PLATFORM_NAMESPACE, QUEUE_GROUP
 from infra.platform.job_controller import program
+from infra.platform.job_controller.record_policy import create_record_policy
 from infra.platform.pods import build_container, build_controller_pod_settings, build_http_probe, create_deployment
 from infra.platform.rbac import READ, Account, build_rule
 from infra.platform.site import Site
@@ -32,6 +33,7 @@ class JobController(pulumi.ComponentResource):
     - an immutable ConfigMap with the program, named after its checksum
     - a service account that may read and patch nodes and read their leases; in the job namespaces, it may read jobs,
       pods and logs, write records and events, run commands in pods, delete pods, and release and end jobs
+    - an admission policy: in all namespaces, only this account may create and change records
     - the Deployment; a Lease ensures that only one controller acts
     """
 
@@ -56,7 +58,8 @@ class JobController(pulumi.ComponentResource):
             immutable=True,
             opts=self._inside,
         )
-        needs = [account, source, *self._create_permissions()]
+        policy = create_record_policy(f"{name}-record-policy", ACCOUNT.user_name, site.options(self))
+        needs = [account, source, *policy, *self._create_permissions()]
         metadata = {"name": NAME, "namespace": PLATFORM_NAMESPACE, "labels": {"app": NAME}}
         options = site.options(self, system_namespace, *needs, *site.node_groups)
         create_deployment(f"{name}-deployment", metadata, self._build_pod(), options)
@@ -149,7 +152,7 @@ def _build_own_rules(*, journal: bool) -> Any:
 
 def _build_job_rules(*, mpi_operator: bool) -> Any:
     """Return the permissions in a job namespace. The permissions cover all ConfigMaps, because RBAC cannot tell
-    records from other ConfigMaps."""
+    records from other ConfigMaps; record_policy.py keeps everyone else from writing records."""
     return [
         build_rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
         build_rule("", ["pods"], [*READ, "delete"]),
