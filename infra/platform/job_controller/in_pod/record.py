@@ -128,6 +128,11 @@ def is_finished(record: Record) -> bool:
     return Phase(record["phase"]).is_final
 
 
+def is_complete(record: Record) -> bool:
+    """Return whether the controller will never change the record again: the job has ended, and its pods hold no GPUs."""
+    return is_finished(record) and record["ended"] is not None and all(worker["to"] for worker in record["workers"])
+
+
 def enter_phase(record: Record, phase: Phase, when: str) -> None:
     """Begin a phase, at the earliest when the current phase began."""
     last = record["phases"][-1]
