@@ -7,7 +7,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpumpi
 # Two workers per core: most tests spend half of their time waiting for servers, nodes or jobs.
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 
-# Some container images set this variable. Then each of the thousands of Python processes in the tests would compile all
+# Some container images set this variable. If it is set, each of the thousands of Python processes in the tests would compile all
 # modules again, and pytest would rewrite all assertions again in each worker (docs/measurements/tests.md).
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -1,5 +1,6 @@
-# AMI for EC2 clusters (without Kubernetes), derived from AWS's Deep Learning Base GPU AMI, which has driver, fabric
-# manager, CUDA, NCCL, EFA, aws-ofi-nccl, Open MPI 5 and the SSM agent. The build checks them and adds what is missing.
+# AMI for EC2 clusters (without Kubernetes), based on AWS's Deep Learning Base GPU AMI, which has the driver, fabric
+# manager, CUDA, NCCL, EFA, aws-ofi-nccl, Open MPI 5 and the SSM agent. The build checks these components and adds
+# what is missing.
 #   packer init amis
 #   packer build -only 'ec2.*' amis
 
@@ -30,8 +31,8 @@ locals {
   is_ubuntu = var.base != "amazon-linux-2023"
   base_user = var.base_user != "" ? var.base_user : local.is_ubuntu ? "ubuntu" : "ec2-user"
 
-  # The base AMI's user has UID 1000, which the job user needs on file systems shared between clusters. usermod refuses
-  # to change a user who is logged in, as Packer is, so cloud-init moves the user before SSH starts. Where cloud-init
+  # The base AMI's user has UID 1000, which the job user needs on file systems shared between clusters. usermod cannot
+  # change a user who is logged in, as Packer is, so cloud-init moves the user before SSH starts. Where cloud-init
   # creates the user itself, `user` sets the UID.
   admin_uid = 1900
   move_user = "if id $0; then usermod --uid $1 $0; groupmod --gid $1 $0; chgrp --recursive $0 /home/$0; fi"

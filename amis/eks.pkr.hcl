@@ -1,7 +1,7 @@
-# AMI for EKS GPU nodes with a CUDA-aware MPI on the nodes themselves, derived from EKS's AL2023 NVIDIA AMI, which has
+# AMI for EKS GPU nodes with a CUDA-aware MPI on the nodes themselves, based on EKS's AL2023 NVIDIA AMI, which has the
 # driver, fabric manager, container toolkit and EFA's kernel module. Jobs in containers bring their own MPI and do not
-# need this AMI. EKS builds the driver's module at boot, so the build leaves kernel, DKMS archives and driver packages
-# alone, and loads no module: nvidia-kmod-load.service must run first.
+# need this AMI. EKS builds the driver's module at boot, so the build does not touch the kernel, the DKMS archives or
+# the driver packages, and loads no module: nvidia-kmod-load.service must run first.
 #   packer init amis
 #   packer build -only 'eks.*' amis
 

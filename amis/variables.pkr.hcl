@@ -143,7 +143,8 @@ variable "custom_endpoint" {
 }
 
 locals {
-  # Only what the SSM agent needs, without access to resources in the account: AmazonSSMManagedInstanceCore allows more.
+  # Only the permissions that the SSM agent needs, without access to resources in the account:
+  # AmazonSSMManagedInstanceCore allows more.
   agent_actions = [
     "ec2messages:*",
     "ssm:UpdateInstanceInformation",

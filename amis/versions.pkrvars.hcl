@@ -16,12 +16,12 @@ openmpi5_wheel_sha256="838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d
 mpich_version="5.0.2"
 mpich_wheel_sha256="8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4"
 
-# The last version with its own libfabric: from 2021.17 on, the wheel requires a package that is not on PyPI. MPI
-# operator also tests with this version.
+# The last version with its own libfabric: from 2021.17 on, the wheel requires a package that is not on PyPI. The MPI
+# operator is also tested with this version.
 intel_mpi_version="2021.13.1"
 intel_mpi_wheel_sha256="5404adc6af35a651067e69ae2a65db05366a0fbfff14a3415d311b1d3566d177"
 
-# Each wheel works with every MPI. The first is for CPython 3.11 (Debian 12), the others for 3.9 (Amazon Linux 2023),
+# Each wheel works with every MPI. The first wheel is for CPython 3.11 (Debian 12), the others for 3.9 (Amazon Linux 2023),
 # 3.10 and 3.12 (Ubuntu 22.04, 24.04), and 3.13 (AWS's base image).
 mpi4py_version="4.1.2"
 mpi4py_wheel_sha256="de484475b80f9e1ffe98cb85e1b776eb9f42bb73ae4d79449d42953f80025bf4"
@@ -48,20 +48,20 @@ openmpi5_debian_sha256="97f10c04e9b9a1771db3fd005009e4c07afa3ce739f940e41eb0fc73
 cuda_headers_version="12.9.79"
 cuda_headers_wheel_sha256="25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3"
 
-# Base AMIs of EC2 clusters, by exact name; owner 898082745236. NOT VERIFIED here: users of these AMIs list the
-# names in public repositories, read 2026-11-22. The AMIs have driver 595.91.07, CUDA 13.2 and EFA 1.50.0. AWS releases
-# new AMIs weekly and lists them in https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html
+# Base AMIs of EC2 clusters, by exact name; owner 898082745236. NOT VERIFIED: users of these AMIs list the names in
+# public repositories, read 2026-11-22. The AMIs have driver 595.91.07, CUDA 13.2 and EFA 1.50.0. AWS releases new AMIs
+# weekly and lists them in https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html
 dlami_ubuntu_24_04="Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 20261006"
 dlami_ubuntu_22_04="Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260929"
 dlami_amazon_linux_2023="Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023) 20260916"
 
-# The oldest versions that the builds accept in a base AMI. EFA: aws-ofi-nccl before 1.20 hangs in large broadcasts
-# between nodes; EFA 1.49 fixes this (aws/deep-learning-containers#6668). Driver: 580 is the oldest in AWS's AMIs of 2026.
+# The oldest versions that the builds accept in a base AMI. EFA: aws-ofi-nccl before 1.20 hangs in large broadcasts between nodes;
+# EFA 1.49 fixes this (aws/deep-learning-containers#6668). Driver: 580 is the oldest version in AWS's AMIs of 2026.
 nvidia_driver_minimum="580"
 efa_minimum="1.49.0"
 
-# On-premises nodes: NVIDIA's repository and the fingerprint of the key that signs its packages. Driver 580 is the last
-# one for V100. NOT VERIFIED on a machine with a GPU; EKS's AMI of 2026-07-14 has 580.159.03.
+# On-premises nodes: NVIDIA's repository and the fingerprint of the key that signs its packages. Driver 580 is the
+# last one that supports V100. NOT VERIFIED on a machine with a GPU; EKS's AMI of 2026-07-14 has 580.159.03.
 nvidia_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC"
 nvidia_driver_version="580.126.20"
 
@@ -74,25 +74,25 @@ gdrcopy_sha256="c9eaf0593567ac5765d04c48cf7923dacb2644240b35bb5f025edb3bde1d5b4f
 
 # EFA installer for the EKS AMI: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html lists it with
 # the date 2026-10-22. install-efa.sh verifies its signature. The fingerprint is in
-# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08. NOT VERIFIED by a download here.
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08. NOT VERIFIED by a download.
 efa_version="1.51.0"
 efa_key_fingerprint="4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
 
 # For job images. The checksum was computed from `git archive` of the tag. For version 2.17.6, this method reproduces
-# the checksum in Spack's package. NOT VERIFIED by a download here, 2026-11-23.
+# the checksum in Spack's package. NOT VERIFIED by a download, 2026-11-23.
 nccl_tests_version="2.19.6"
 nccl_tests_sha256="adbd3d27ba6c00bd7b7cf98cc8811c6ad860427ecd5de59527466b21472c0d93"
 
-# For job images on Amazon Linux, which has no tini package. Public Dockerfiles have the same checksum.
-# NOT VERIFIED by a download here, 2026-11-23.
+# For job images on Amazon Linux, which has no tini package. Public Dockerfiles have the same checksum. NOT VERIFIED
+# by a download, 2026-11-23.
 tini_version="0.19.0"
 tini_static_sha256="c5b0666b4cb676901f90dfcb37106783c5fe2077b04590973b885950611b30ee"
 
-# The commit that the version's tag points to.
+# The commit to which the version's tag points.
 efs_utils_version="2.4.1"
 efs_utils_commit="2341e82db7e1dec6060ede910d16a8a446f3597f"
 
-# On-premises nodes: the newest Kubernetes version in infra/versions.py that was run here, from pkgs.k8s.io, and the
+# On-premises nodes: the newest Kubernetes version in infra/versions.py that we have run, from pkgs.k8s.io, and the
 # fingerprint of the key that signs its packages.
 kubernetes_version="1.35.0"
 kubernetes_key_fingerprint="DE15B14486CD377B9E876E1A234654DA9A296436"

@@ -14,10 +14,10 @@ add-ons" and "Managed node groups".
 """
 
 
-def minimum_creation_seconds() -> float:
+def compute_minimum_creation_seconds() -> float:
     """Return the minimum time, in seconds, that AWS needs to create a cluster with nodes and add-ons."""
     return sum(DURATIONS[kind].seconds for _, kind in NECESSARY)
 
 
-def control_plane_creation_seconds() -> float:
+def compute_control_plane_creation_seconds() -> float:
     return DURATIONS["eks-cluster"].seconds

@@ -75,7 +75,11 @@ def _plot_hosts(result: Any) -> Mapping[str, str]:
     title = f"From `up` to the first mpiexec, {start['nodes']} nodes"
     return {
         "": plot.render_line_chart(
-            lines, title="EC2 cluster: from `scale` until all have joined", x="nodes", y="seconds", note=_format_note(result)
+            lines,
+            title="EC2 cluster: from `scale` until all nodes have joined",
+            x="nodes",
+            y="seconds",
+            note=_format_note(result),
         ),
         "-up": plot.render_bar_chart(steps, title=title, unit="s", note=_format_note(result)),
     }
@@ -94,12 +98,14 @@ def _plot_scale(result: Any) -> Mapping[str, str]:
 FIGURES: Mapping[str, Figure] = {
     "mpi_start": Figure(
         "The MPI start curve",
-        "Time from submission until the first rank and all ranks run, by workers and launcher. Both axes are logarithmic.",
+        "Time from submission until the first rank and until all ranks run, by number of workers and by launcher. Both "
+        "axes are logarithmic.",
         _plot_mpi_start,
     ),
     "kubernetes_scale": Figure(
         "A thousand nodes",
-        "Simulated nodes start, a queue of jobs fills them, and they are removed. Also the peak memory of each cluster program.",
+        "Simulated nodes start, a queue of jobs fills them, and they are removed. The plots also show the peak memory of "
+        "each cluster program.",
         _plot_kubernetes_scale,
     ),
     "hosts": Figure(
@@ -113,7 +119,7 @@ FIGURES: Mapping[str, Figure] = {
         _plot_scale,
     ),
 }
-"""Name of a benchmark -> figure. The benchmark's JSON file is named NAME.json."""
+"""Maps the name of each benchmark to its figure. The benchmark's JSON file is named NAME.json."""
 
 
 def draw_plots(folder: Path = FOLDER) -> dict[str, str]:

@@ -53,7 +53,7 @@ def main() -> None:
     arguments = parser.parse_args()
     about = describe_machine()
     with run_cluster(STACK, arguments.cloud) as shell:
-        bench = Bench.of(shell)
+        bench = Bench.from_shell(shell)
         print_progress("warm-up job")
         measure_submission(bench)
         runs = []

@@ -29,7 +29,7 @@ NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
 time.
 """
 ANY_QUOTA = {"L-417A185B": 1e6, "L-DF5E4CA3": 1e6, "L-BD136A63": 1e6, "L-7A658B76": 1e6}
-"""Quota code -> a value that allows any number of nodes. Quotas: vCPUs of P instances, network interfaces, nodes per
+"""Maps each quota code to a value that allows any number of nodes. Quotas: vCPUs of P instances, network interfaces, nodes per
 group, TiB of gp3 volumes.
 """
 LIMIT_SECONDS = 1500.0
@@ -40,21 +40,21 @@ class Seen:
     """Cluster state collected from watches. Events arrive in the API server's order."""
 
     sizes: dict[str, int]
-    """Job -> number of workers."""
+    """Maps each job to its number of workers."""
     nodes: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     highest_node_count: int = 0
     bound: dict[str, set[str]] = field(default_factory=dict)
-    """Job -> workers that have been bound to a node."""
+    """Maps a job to the workers that have been bound to a node."""
     whole: dict[str, float] = field(default_factory=dict)
-    """Job -> time at which all its workers were bound."""
+    """Maps a job to the time at which all its workers were bound."""
     over: dict[str, float] = field(default_factory=dict)
-    """Job -> time at which it succeeded."""
+    """Maps a job to the time at which it succeeded."""
     queued: dict[str, str] = field(default_factory=dict)
-    """Job -> time at which it entered the queue, as recorded by the API server."""
+    """Maps a job to the time at which it entered the queue, as recorded by the API server."""
     admitted: dict[str, str] = field(default_factory=dict)
-    """Job -> time at which Kueue reserved quota for it, as recorded by Kueue. Kueue writes the status of several jobs at
-    the same time, so events can arrive in another order."""
+    """Maps each job to the time at which Kueue reserved quota for it, as recorded by Kueue. Kueue writes the status of
+    several jobs at the same time, so events can arrive in another order."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def handle_node_event(self, kind: str, node: Object, _: float) -> None:
@@ -156,7 +156,7 @@ def main() -> None:
     about = describe_machine()
     with run_cluster(STACK, arguments.cloud, nodes="cpu=1,gpu=0") as shell:
         result = measure_scaling(
-            Bench.of(shell), arguments.nodes, worker_counts_by_job(arguments.big, arguments.jobs, arguments.small)
+            Bench.from_shell(shell), arguments.nodes, worker_counts_by_job(arguments.big, arguments.jobs, arguments.small)
         )
     if arguments.json:
         print(json.dumps({**about, **result}, indent=1))
@@ -181,7 +181,7 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[float]:
-        """Measure a block. Yield its start time."""
+        """Measure the duration of the `with` block. Yield its start time."""
         started, before = time.time(), self.usage.cpu()
         yield started
         self.record_seconds(name, started)

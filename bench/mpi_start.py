@@ -38,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     about = describe_machine()
     with run_cluster(STACK, arguments.cloud) as shell:
-        bench = Bench.of(shell)
+        bench = Bench.from_shell(shell)
         for launcher in LAUNCHERS:
             print_progress(f"{launcher}: warm-up job")
             measure_job(bench, launcher, 2, arguments.image)

@@ -21,7 +21,7 @@ from rich.table import Table
 from localcloud.engine.codec import encode
 from localcloud.engine.kubernetes import server
 from localcloud.instance import LocalCloud
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import KUBECTL
 from testkit.control_plane import ControlPlane, Objects
 from testkit.kubernetes_projects import KubernetesProject
@@ -111,7 +111,7 @@ def measure_kubectl(folder: Path, plane: ControlPlane, objects: list[dict[str, A
     file, config = folder / "objects.json", folder / "kubeconfig"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     config.write_text(plane.kubeconfig())
-    base = [str(ensure(KUBECTL, print)), "--kubeconfig", str(config), "--namespace", "kubectl"]
+    base = [str(ensure_tool(KUBECTL, print)), "--kubeconfig", str(config), "--namespace", "kubectl"]
     apply = ["apply", "--server-side", "-f", str(file)]
     seconds = {}
     for name, verb in (("create", apply), ("unchanged", apply), ("delete", ["delete", "-f", str(file)])):

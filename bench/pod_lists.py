@@ -58,7 +58,7 @@ def _print_table(rows: list[dict[str, Any]], pods: int) -> None:
 
 
 def _create_pods(plane: ControlPlane, count: int) -> None:
-    """Create pods, each bound to its own node. Each is as large as a worker pod of an MPIJob."""
+    """Create pods, each bound to its own node. Each pod is as large as a worker pod of an MPIJob."""
     environment = [{"name": f"VARIABLE_{number}", "value": "v" * 40} for number in range(60)]
     container = {"name": "worker", "image": "openmpi:5", "env": environment}
     with _make_connection_pool(plane) as pool:

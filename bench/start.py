@@ -36,7 +36,7 @@ COMMANDS = {
         10.0,
     ),
 }
-"""Name of a command -> command line, and target duration in seconds."""
+"""Maps the name of a command to its command line, and to the target duration in seconds."""
 
 
 def main() -> None:

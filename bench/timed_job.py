@@ -45,7 +45,7 @@ class Bench:
     described: ClusterDescription
 
     @classmethod
-    def of(cls, shell: JobCluster) -> "Bench":
+    def from_shell(cls, shell: JobCluster) -> "Bench":
         client = Cluster(shell.kubeconfig, None)
         return cls(shell, client, client.description())
 

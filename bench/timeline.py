@@ -17,7 +17,7 @@ class Timeline:
 
     workers: int
     times: dict[str, float] = field(default_factory=dict)
-    """Stage -> time at which it was reached."""
+    """Maps a stage to the time at which it was reached."""
     ended_launchers: list[float] = field(default_factory=list)
     _seen: dict[str, set[str]] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)

@@ -13,7 +13,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench.chain import control_plane_creation_seconds, minimum_creation_seconds
+from bench.chain import compute_control_plane_creation_seconds, compute_minimum_creation_seconds
 from localcloud.engine_events import Step
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run, Verb
@@ -90,10 +90,10 @@ def measure_with_delays(name: str, factor: float, own_seconds: float) -> dict[st
         "factor": factor,
         "seconds": round(seconds, 1),
         "awsSeconds": round(seconds / factor),
-        "necessaryAwsSeconds": round(minimum_creation_seconds()),
-        "ratio": round(seconds / (minimum_creation_seconds() * factor), 2),
-        "ratioWithoutOwnSeconds": round((seconds - own_seconds) / (minimum_creation_seconds() * factor), 2),
-        "addedToControlPlaneAwsSeconds": round(seconds / factor - control_plane_creation_seconds()),
+        "necessaryAwsSeconds": round(compute_minimum_creation_seconds()),
+        "ratio": round(seconds / (compute_minimum_creation_seconds() * factor), 2),
+        "ratioWithoutOwnSeconds": round((seconds - own_seconds) / (compute_minimum_creation_seconds() * factor), 2),
+        "addedToControlPlaneAwsSeconds": round(seconds / factor - compute_control_plane_creation_seconds()),
         "last": [_step_as_row(step) for step in sorted(up.run.steps, key=lambda step: -step.ended)[:5]],
     }
 

@@ -27,9 +27,9 @@ IN_PYTHON = {
     "autoscaler": "cluster autoscaler (emulator)",
     "job_controller": "job controller",
 }
-"""Part of a Python program's command line -> name of the program. The first match wins."""
+"""Maps a part of a Python program's command line to the name of the program. The first match wins."""
 Cpu = dict[str, float]
-"""Program -> CPU time in seconds."""
+"""Maps each program to its CPU time in seconds."""
 
 
 class Peaks(threading.Thread):

@@ -47,7 +47,7 @@ class Watch(threading.Thread):
         try:
             while not self._is_over:
                 self._read_events()
-                # The API server ends the watch of a client that reads too slowly. It still has the later events.
+                # The API server ends the watch of a client that reads too slowly. The server still has the later events.
                 self._response = self._open_watch_stream()
         except (urllib3.exceptions.HTTPError, OSError):
             if not self._is_over:  # raise, because the benchmark cannot tell a missed event from one that never happened

@@ -1,4 +1,4 @@
-"""Queries to AWS whose errors end a verb with one sentence."""
+"""Query AWS, and end the verb with a one-sentence error if a query fails."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -21,7 +21,8 @@ def query_aws(region: str, question: Callable[[], Answer], advice: str = "; ask 
 
 
 def query_aws_for_job(region: str, question: Callable[[], Answer], field: str, resource: str) -> Answer:
-    """Query AWS for a field of a job. Raises CommandError, which names the resource if the caller lacks a permission."""
+    """Query AWS for a value that a job's field needs. Raises CommandError, which names the resource if the caller
+    lacks a permission."""
     try:
         return query(region, question)
     except Denied as denied:

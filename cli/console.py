@@ -18,7 +18,7 @@ from cli.exit_codes import OK
 from cli.output import escape_controls, open_unfiltered
 
 ENDLESS: Final = 10_000
-"""Console width for output to a pipe or a file: so large that no line is wrapped or cut, regardless of COLUMNS."""
+"""Console width for output to a pipe or a file: large enough that no line is wrapped or cut, whatever COLUMNS says."""
 
 PROSE_WIDTH: Final = 30
 

@@ -52,6 +52,6 @@ def format_duration(seconds: int) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def format_ago(at: datetime | None, now: datetime) -> str:
+def format_time_ago(at: datetime | None, now: datetime) -> str:
     """Return the time since a moment, such as `3m20s ago`; empty without a moment."""
     return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"

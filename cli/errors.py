@@ -42,7 +42,7 @@ DISK_FIXES: Final[Mapping[int, str]] = {
     errno.EROFS: "This file system is read-only: write to another one",
     errno.EIO: "Check the disk: `dmesg` shows its errors",
 }
-"""Fixes for errors that only files have, even if the error has no path."""
+"""Suggested fixes for errors that only files can have, even if the error has no path."""
 FIXES: Final[Mapping[int, str]] = {
     **DISK_FIXES,
     **dict.fromkeys((errno.EACCES, errno.EPERM), "Change its permissions, or use another path"),
@@ -50,7 +50,7 @@ FIXES: Final[Mapping[int, str]] = {
 
 
 class CommandError(Exception):
-    """A verb cannot continue. The message is one sentence with the reason and, where possible, the fix."""
+    """A verb cannot continue. The message is one sentence: the reason and, where possible, the fix."""
 
     def __init__(self, message: str, code: int = FAILED, *, problems: Sequence["Problem"] = ()) -> None:
         super().__init__(message)
@@ -88,7 +88,7 @@ def find_exit_code(error: BaseException) -> int | None:
 
 
 def is_file_error(error: BaseException) -> bool:
-    """Return whether the operating system could not read or write a file, as opposed to a network connection."""
+    """Return whether the error is about reading or writing a file, as opposed to a network connection."""
     if not isinstance(error, OSError) or isinstance(error, BrokenPipeError) or not error.strerror:
         return False
     return error.filename is not None or error.errno in DISK_FIXES
@@ -133,7 +133,7 @@ def print_error(error: BaseException, code: int, verb: str, *, as_json: bool) ->
         document = {"error": message, "exitCode": code, **({"problems": listed} if listed else {})}
         print(json.dumps(document, indent=1), flush=True)
         return
-    with suppress(OSError):  # a full disk behind stderr
+    with suppress(OSError):  # stderr is redirected to a full disk
         for problem in problems:
             print(format_problem(problem), file=sys.stderr)
         print(f"{' '.join(filter(None, (installation.NAME, verb)))}: {message}", file=sys.stderr, flush=True)

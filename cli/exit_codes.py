@@ -29,7 +29,7 @@ REMOTE: Final = "run, ssh, exec: the exit code of the remote command; 255 if it 
 
 
 def render_exit_code_help() -> str:
-    """Return the last section of every verb's `--help`. Typer joins lines unless an empty line separates them."""
+    """Return the last section of every verb's `--help`. Typer joins lines unless there is an empty line between them."""
     return "\n\n".join(["Exit codes:", *(f"{code}: {meaning}" for code, meaning in MEANINGS.items()), REMOTE])
 
 

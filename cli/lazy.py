@@ -37,7 +37,7 @@ class Verb:
 
 
 class LazyCommand(TyperCommand):
-    """Placeholder that contains only a command's summary. It imports the command when the command is used."""
+    """Placeholder that knows only a command's summary. It imports the command when the user runs the command."""
 
     def __init__(self, path: str, verb: Verb, panel: str | None = None) -> None:
         super().__init__(path.rpartition(" ")[2], help=verb.summary, rich_help_panel=panel)

@@ -26,7 +26,9 @@ LOCAL: Final = {
         "local.local_commands", "Empty the account and delete all stacks. The servers keep running.", "reset", needs_clone=True
     ),
     "env": Verb("local.local_commands", "Print environment variables for `pulumi` and AWS clients.", "env", needs_clone=True),
-    "ami": Verb("local.local_commands", "Build the AMI of EC2 clusters with Packer and print its ID.", "ami", needs_clone=True),
+    "ami": Verb(
+        "local.local_commands", "Build the AMI of EC2 clusters with Packer and print its ID.", "build_ami", needs_clone=True
+    ),
     "break": Verb("local.faults", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True),
     "grant": Verb(
         "local.local_commands",
@@ -34,10 +36,10 @@ LOCAL: Final = {
         "grant",
         needs_clone=True,
     ),
-    "scarce": Verb("local.account", "Make a zone run out of capacity for an instance type.", "scarce", needs_clone=True),
-    "quota": Verb("local.account", "Show or set a quota of the account.", "quota", needs_clone=True),
-    "deny": Verb("local.account", "Deny an action to everyone in the account.", "deny", needs_clone=True),
-    "clock": Verb("local.account", "Show the date of the local AWS, or advance it.", "clock", needs_clone=True),
+    "scarce": Verb("local.account", "Make a zone run out of capacity for an instance type.", "set_scarcity", needs_clone=True),
+    "quota": Verb("local.account", "Show or set a quota of the account.", "set_quota", needs_clone=True),
+    "deny": Verb("local.account", "Deny an action to everyone in the account.", "deny_action", needs_clone=True),
+    "clock": Verb("local.account", "Show the date of the local AWS, or advance it.", "advance_clock", needs_clone=True),
 }
 
 CAPACITY: Final = {
@@ -173,7 +175,7 @@ def render_verb_table() -> str:
 def main() -> None:
     # Garbage collection took a quarter of the CPU time of short verbs (docs/measurements/tests.md).
     gc.set_threshold(OBJECTS_PER_COLLECTION)
-    atexit.register(gc.freeze)  # skips garbage collection at exit
+    atexit.register(gc.freeze)  # skip garbage collection at exit
     if sys.stdout is not None:
         sys.stdout = output.wrap_stdout(sys.stdout)
     if sys.stderr is not None:

@@ -1,8 +1,8 @@
-"""Streams of the program: text from outside cannot control the terminal, and errors of standard output have a name, so
-that a full disk behind `> FILE` is reported as such, and only once.
+"""Streams of the program: text from outside cannot control the terminal, and errors of standard output have a type of
+their own, so that a full disk behind `> FILE` is reported as such, and only once.
 
-Job users, images and nodes choose much of what is printed. Escape sequences in it could write to the clipboard (OSC 52),
-set the window's title or hide other lines. So all text passes `FilteredStream`, except the three functions below.
+Job users, images and nodes choose much of what is printed. Escape sequences in it could write to the clipboard (OSC 52), set the
+window's title or hide other lines. Therefore all text passes through `FilteredStream`, except the three functions below.
 """
 
 import codecs
@@ -57,7 +57,8 @@ class FilteredStream(io.TextIOWrapper):
 
     @property
     def rich_proxied_file(self) -> "_StyledStream":
-        """The stream to which rich's consoles write when they print to this one, such as those of Typer's `--help`."""
+        """The stream to which rich's consoles write, such as those of Typer's `--help`, when they print to the
+        filtered stream."""
         return _StyledStream(self)
 
 
@@ -71,7 +72,7 @@ class _UnfilteredStream:
         return self._stream.write_unfiltered(text)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "rich_proxied_file":  # rich would otherwise write to that one
+        if name == "rich_proxied_file":  # rich would otherwise write to the filtered stream
             raise AttributeError(name)
         return getattr(self._stream, name)
 
@@ -84,7 +85,7 @@ class _StyledStream(_UnfilteredStream):
 
 
 def open_unfiltered(stream: TextIO) -> TextIO:
-    """Return a stream for text that is already safe: `cli.console` escapes what it prints, and then styles it."""
+    """Return a stream for text that is already escaped: `cli.console` escapes what it prints, and then styles it."""
     return _UnfilteredStream(stream) if isinstance(stream, FilteredStream) else stream  # type: ignore[return-value]
 
 
@@ -105,7 +106,7 @@ class RemoteOutput:
         self._stream, self._is_terminal = stream, stream.isatty()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
-        """Start of a color whose end has not arrived."""
+        """Start of a color sequence whose end has not arrived yet."""
 
     def write(self, data: bytes) -> None:
         if not self._is_terminal:
@@ -141,7 +142,7 @@ class _Output(io.FileIO):
 
 
 def wrap_stdout(stdout: TextIO) -> TextIO:
-    """Return a filtered stream that writes to the same file; the same stream if it has no file, as in memory."""
+    """Return a filtered stream that writes to the same file; the same stream if it has no file, such as a stream in memory."""
     by_line = stdout.isatty() or getattr(stdout, "write_through", False)  # PYTHONUNBUFFERED
     return _wrap_stream(stdout, NAME, by_line=by_line)
 

@@ -19,8 +19,8 @@ def read_line(question: str) -> str:
 
 
 def confirm(question: str, subject: str, undone: str, *, yes: bool, terminal: bool, ask: Ask = read_line) -> None:
-    """Ask the question, unless `yes` is set. Raises CommandError unless the answer is yes. `subject` needs the
-    confirmation, such as a purchase; without it, nothing is `undone`, such as bought."""
+    """Ask the question, unless `yes` is set. Raises CommandError unless the answer is yes. `subject` is what needs
+    confirmation, such as a purchase; without confirmation, nothing is `undone`, such as bought."""
     if yes:
         return
     if not terminal:

@@ -11,7 +11,7 @@ PRIVATE: Final = 0o600
 
 
 def write_file(path: Path, text: str, *, private: bool = False) -> None:
-    """Create or replace a file. If the path is a symlink, replace the file that it names.
+    """Create or replace a file. If the path is a symlink, replace its target.
 
     An existing file keeps its owner and its mode; a private file is always readable only by its owner. Raises OSError,
     which contains the path.

@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 def run_with_timeout(seconds: float, function: Callable[[], Result]) -> Result:
     """Return the function's result or raise its exception. Raises TimeoutError after `seconds`.
 
-    Socket timeouts apply to single reads and not to name resolution, so a slow server or a silent name server could
+    Socket timeouts apply to single reads and not to name resolution, so a slow server or an unresponsive name server could
     block the call forever. After a timeout, the call continues in its thread, a daemon thread, so the process can exit.
     """
     results: SimpleQueue[tuple[Result | None, BaseException | None]] = SimpleQueue()

@@ -22,12 +22,12 @@ LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".hcl": "hcl", ".sh": "bas
 NOT_SEARCHED: Final = "---\nsearch: {exclude: true}\n---\n\n"
 
 _markdown: dict[str, str] = {}
-"""Path of a page in docs/ -> its Markdown, with the links of the site."""
+"""Maps the path of a page in docs/ to the page's Markdown, with the links of the site."""
 _navigation: list[Navigation] = []
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each file of the repository that a page links to, directly or through other linked Markdown files."""
+    """Add a page for each file of the repository to which a page links, directly or through other linked Markdown files."""
     waiting = [f"docs/{file.src_uri}" for file in files.documentation_pages()]
     visited = set(waiting)
     while waiting:
@@ -51,12 +51,12 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to files of the repository lead to their pages on the site."""
+    """Make links to files of the repository lead to these files' pages on the site."""
     source = _get_source_path(page.file.src_uri)
     if page.is_homepage:
-        page.meta["hide"] = ["navigation"]  # it has no other page in its section
+        page.meta["hide"] = ["navigation"]  # the page is the only one in its section
     if not source.endswith(".md"):
-        return markdown  # the content of a program: a bracket is not a link
+        return markdown  # in the source of a program, a bracket is not a link
     text = LINK.sub(lambda link: _rewrite_link(link, page.file.src_uri, source), markdown)
     _markdown[page.file.src_uri] = text
     return text

@@ -1,4 +1,4 @@
-"""SVG pictures for the documents. `python docs/pictures.py` writes them; with `--check`, it fails if one is out of date.
+"""SVG pictures for the documents. `python docs/pictures.py` writes the pictures; with `--check`, it fails if one is out of date.
 
 - architecture: the components of infra/, from `architecture` below
 
@@ -9,7 +9,7 @@
 - plan: the output of `scripts/cluster plan` for stacks/Pulumi.02-p4d-efa.yaml, with snapshot prices and sample answers
 
 demo.json was recorded by `make demo` on a fresh clone on 2026-11-23, while other work ran on the machine. To update
-it, replace it with .local/demo.json of another run.
+this file, replace it with .local/demo.json of another run.
 """
 
 import io
@@ -38,7 +38,7 @@ from cli.jobs.state import JobState, Phase
 from cli.stacks.plan.changes import Changes
 from cli.stacks.plan.plan_report import Report
 from cli.stacks.plan.plan_screen import render_report as plan_screen
-from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.checks.model import Answer, build_negative_answer, build_unknown_answer
 from infra.config import stack_file
 from infra.config.parse import parse_model
 from infra.cost.prices import read_snapshot
@@ -139,8 +139,8 @@ def draw_plan() -> str:
     )
     answers = (
         *(Answer(check, "yes") for check in ("stack file", "instance types and zones", "existing VPC", "EKS clusters")),
-        answer_no("vCPU quotas", quota),
-        answer_unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
+        build_negative_answer("vCPU quotas", quota),
+        build_unknown_answer("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
     )
     heading = "gpumpi-mine: EKS cluster, Kubernetes 1.35, in us-west-2; account 123456789012"
     cost = compute_bill(settings, None, read_snapshot(raw.region))
@@ -259,7 +259,7 @@ ARROWS: Final = (
 
 def draw_architecture() -> str:
     lines = [f'<path class="arrow" d="M{x} {y} L{to_x} {to_y}" marker-end="url(#tip)"/>' for x, y, to_x, to_y in ARROWS]
-    lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # both targets in AWS use the plan
+    lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # both targets in AWS use this plan
     return "\n".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 610" role="img" aria-label="Architecture of gpumpi">',

@@ -23,7 +23,7 @@ PICTURES: Final = {
     "dashboard-dark": (1280, 1374, "dark"),
     "dashboard-narrow": (375, 900, "light"),
 }
-"""File name -> width and height of the window in pixels, and color scheme."""
+"""Maps a file name to the width and height of the window in pixels, and to the color scheme."""
 
 
 @contextmanager

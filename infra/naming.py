@@ -112,7 +112,7 @@ QUEUE_NAME: Final = "default"
 """Name of the queue in each job namespace. Kueue uses the queue with this name for jobs that specify no queue."""
 
 PRIORITIES: Final = {"job-low": 100, "job-normal": 1000, "job-high": 10000}
-"""Priority classes for jobs. Values are above -10, because the autoscaler adds no nodes for pods below that cutoff."""
+"""Priority classes for jobs. Their values are above -10, because the autoscaler adds no nodes for pods below that cutoff."""
 
 PLATFORM_NAMESPACE: Final = "gpumpi-system"
 MPI_OPERATOR_NAMESPACE: Final = "mpi-operator"
@@ -240,7 +240,7 @@ class Naming:
 
 
 def build_cluster_tag(cluster: str) -> dict[str, str]:
-    """Return the tag that tells EKS's controllers that a subnet belongs to the cluster."""
+    """Return the tag that marks a subnet as part of the cluster for EKS's controllers."""
     return {f"kubernetes.io/cluster/{cluster}": "shared"}
 
 
@@ -262,7 +262,7 @@ def build_principal_resource_name(arn: str) -> str:
 
 
 def format_accelerator(manufacturer: str, gpu: str) -> str:
-    """Return the value of the accelerator label, e.g. `nvidia-h100`."""
+    """Return the value of the accelerator label, such as `nvidia-h100`."""
     return f"{manufacturer}-{gpu}".lower().replace(" ", "-")
 
 

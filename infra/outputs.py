@@ -47,8 +47,8 @@ def describe_network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, ob
 
 
 def build_eks_kubeconfig(control_plane: EksCluster, *, name: str, region: str, check: Check | None = None) -> pulumi.Output[str]:
-    """Return the kubeconfig. Run `check` first, if given: that the API server accepts this program's credentials."""
-    granted = [entry.id for entry in control_plane.access] if check else ()  # the check needs the access
+    """Return the kubeconfig. First run `check`, if given: it checks that the API server accepts this program's credentials."""
+    granted = [entry.id for entry in control_plane.access] if check else ()  # the check needs this access
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority, *granted)
 
     def render_kubeconfig(values: Sequence[str]) -> str:
@@ -69,7 +69,7 @@ def describe_platform(description: ClusterDescription, *, installed: bool) -> di
     if not installed:
         return {"installed": False, "how": NOT_INSTALLED}
     factor = description.cpu_request_factor
-    scaled = {"cpuRequests": f"multiplied by {factor:g}: these nodes stand in for larger ones"} if factor < 1 else {}
+    scaled = {"cpuRequests": f"multiplied by {factor:g}: these nodes are used in place of larger ones"} if factor < 1 else {}
     return {
         "installed": True,
         "namespaces": [namespace.name for namespace in description.namespaces],

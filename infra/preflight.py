@@ -33,7 +33,8 @@ class Examined(Generic[SettingsType, FactsType]):
     """A stack as far as it could be parsed, with its errors and warnings in the order of the settings table."""
 
     settings: SettingsType | None
-    """None if too little could be parsed. If there are errors, the settings may contain placeholder values."""
+    """Settings; None if too little of the file could be parsed. If there are errors, the settings may contain
+    placeholder values."""
     facts: FactsType | None = None
     problems: tuple[Problem, ...] = ()
     """Errors, which stop `pulumi up`."""
@@ -98,7 +99,7 @@ def examine_stack(
             problems.append(Problem("aws:region", f"{error}."))
         except FactsError as error:
             not_queried = str(error)
-    reported = validation.run_rules(settings, facts, eks.read_today())
+    reported = validation.run_rules(settings, facts, eks.get_current_date())
     problems += [problem for problem in reported if not is_unreliable(problem.path, parsed.placeholders)]
     ordered = sorted(remove_redundant_problems(problems), key=lambda problem: _find_sort_position(problem, model))
     errors = tuple(problem for problem in ordered if problem.is_error)

@@ -20,7 +20,7 @@ from infra.config.stack_file import RawStack
 from infra.config.stopping import stop_with_error
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import Facts, FactsError
-from infra.kubernetes.reachability import Check, assume_usable, wait_until_usable
+from infra.kubernetes.reachability import Check, skip_connection_check, wait_until_usable
 from infra.naming import Naming
 from infra.preflight import Examined, examine_aws_stack, examine_existing_stack
 from infra.settings.stack import Settings
@@ -43,7 +43,7 @@ def run_program() -> None:
         pulumi.export(name, value)
 
 
-def build_aws_cluster(settings: Settings, facts: Facts, *, check: Check = assume_usable) -> Mapping[str, object]:
+def build_aws_cluster(settings: Settings, facts: Facts, *, check: Check = skip_connection_check) -> Mapping[str, object]:
     """Register every resource of an AWS stack and return its outputs."""
     return eks.build(settings, facts, check) if settings.is_eks else ec2.build(settings, facts)
 
@@ -70,11 +70,11 @@ def _delete_leftover_logs(settings: Settings, facts: Facts) -> None:
     """Delete the log group that EKS recreated after `destroy`, so that this `up` can create it; in a preview, only report
     it.
 
-    EKS delivers the last audit logs of a deleted cluster late, and creates the log group for them again: without
+    EKS delivers the last audit logs of a deleted cluster late, and recreates the log group for them, without
     retention, key or tags (docs/adr/0047).
     """
     log_group, clients = Naming(settings.stack).control_plane_logs, Clients(facts.region)
-    pulumi.log.info(f"EKS recreated {log_group} after the deletion of the last cluster; `pulumi up` replaces it")
+    pulumi.log.info(f"EKS recreated {log_group} left over from the last deleted cluster; `pulumi up` replaces it")
     if pulumi.runtime.is_dry_run():
         return
 
@@ -87,7 +87,7 @@ def _delete_leftover_logs(settings: Settings, facts: Facts) -> None:
     try:
         query(facts.region, delete_log_group)
     except Denied as denied:
-        problem = f"{log_group} is left from a deleted cluster, but {facts.caller.arn} may not call {denied}"
+        problem = f"{log_group} is left over from a deleted cluster, but {facts.caller.arn} may not call {denied}"
         fix = f"Allow it, or run: aws logs delete-log-group --region {facts.region} --log-group-name {log_group}"
         raise FactsError(f"{problem}. {fix}") from None
 

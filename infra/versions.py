@@ -8,7 +8,7 @@ from typing import Final
 STANDARD_SUPPORT_ENDS: Final = MappingProxyType(
     {"1.33": date(2026, 7, 29), "1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27), "1.36": None}
 )
-"""Kubernetes version -> the last day of EKS's standard support; None if no date was found. After it, AWS bills extended
+"""Maps each Kubernetes version to the last day of EKS's standard support; None if no date was found. After it, AWS bills extended
 support, or upgrades the control plane, as the cluster's upgrade policy says:
 https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-28 (through endoflife.date)"""
 LIVE_KUBERNETES_VERSIONS: Final = tuple(STANDARD_SUPPORT_ENDS)
@@ -41,7 +41,8 @@ have kernel 6.12."""
 # v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. v0.19.0 to v0.19.2 gave
 # containers with GPUs every InfiniBand device by default, which breaks EFA: NVIDIA/k8s-device-plugin#1692.
 NVIDIA_DEVICE_PLUGIN: Final = "v0.19.3"
-MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
+# The newest release as of 2026-07.
+MPI_OPERATOR: Final = "v0.8.2"
 # v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
 # these versions was tested. docs/guides/upgrade.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
 KUEUE: Final = "v0.16.1"
@@ -56,7 +57,7 @@ EFA_DEVICE_PLUGIN: Final = "v0.5.21-eksbuild.13"
 # without Docker Hub's rate limits. The tag was seen on Docker Hub with digest
 # sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285 (2026-09-08); NOT VERIFIED in the mirror.
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.13.15-slim-trixie"
-AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # seen in a public Dockerfile, with digest
+AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # found in a public Dockerfile, with digest
 """Image of the Job that runs `chown` on a new Lustre file system."""
 
 # Images of `platform.monitoring`, seen in manifests and image lists of public clusters in 2026; NOT VERIFIED in an account.
@@ -64,20 +65,22 @@ PROMETHEUS: Final = "v3.13.1"  # v3.14.0 is newer
 ALERTMANAGER: Final = "v0.34.1"
 KUBE_STATE_METRICS: Final = "v2.18.0"
 NODE_EXPORTER: Final = "v1.12.1"
-DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # this project never ran it, because it needs a GPU
+DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # this project has never run it, because it needs a GPU
 MONITORING_NOT_VERIFIED: Final = MappingProxyType(
     {
-        "Prometheus, Alertmanager, kube-state-metrics and node-exporter": "seen in image lists of public clusters, 2026-11-23; "
-        "not pulled",
-        f"NVIDIA's DCGM exporter {DCGM_EXPORTER}": "seen in public programs, 2026-11-23; never run, because it needs a GPU",
+        "Prometheus, Alertmanager, kube-state-metrics and node-exporter": "found in image lists of public clusters, "
+        "2026-11-23; not pulled",
+        f"NVIDIA's DCGM exporter {DCGM_EXPORTER}": "found in public programs, 2026-11-23; never run, because it needs a GPU",
     }
 )
-"""Images of `platform.monitoring` that nobody ran -> where their versions were seen. `validate` prints these entries."""
+"""Maps images of `platform.monitoring` that nobody has run to the places where their versions were found. `validate`
+prints these entries."""
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {
-        "1.33": "v1.33.0",  # the first release of this minor version
-        # The newest patch releases of kubernetes/autoscaler as of 2026-08. Only 1.35.2 was run, built from its source.
+        # v1.33.0 is the first release of its minor version. The others are the newest patch releases of
+        # kubernetes/autoscaler as of 2026-08. Only 1.35.2 was run, built from its source.
+        "1.33": "v1.33.0",
         "1.34": "v1.34.5",
         "1.35": "v1.35.2",
         "1.36": "v1.36.1",
@@ -129,7 +132,7 @@ def _pin_kueue_crd(kind: str, sha256: str) -> Pinned:
 
 
 # Kueue's Git tag does not contain the single-file manifest, only its parts. The program fetches the long parts from the
-# tag. `infra.platform.queue` adds what `config/default` would add.
+# tag. `infra.platform.queue` adds the parts that `config/default` would add.
 KUEUE_CRDS: Final = (
     _pin_kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),
     _pin_kueue_crd("clusterqueues", "df80f55b9d52e5f2f5ac85fdb817bc4a275b2dc23f409ad4080b336bfbce7d68"),

@@ -1,4 +1,4 @@
-"""Client of the local AWS's control API (`/local-cloud/...`, see localcloud/aws/control.py)."""
+"""Client for the local AWS's control API (`/local-cloud/...`, see localcloud/aws/control.py)."""
 
 import json
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Control:
         return resources
 
     def set_baseline(self) -> None:
-        """Make the account's current content the baseline. `leftovers` then reports only differences from it."""
+        """Make the account's current content the baseline. `leftovers` then reports only differences from this baseline."""
         self._send_request("PUT", "inventory")
 
     def reset_call_counts(self) -> None:

@@ -46,7 +46,7 @@ class EventLog:
 
     file: Path
     changes: dict[str, int] = field(default_factory=dict)
-    """Resource operation, e.g. `create` -> number of resources."""
+    """Maps a resource operation, such as `create`, to a number of resources."""
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     """Error messages shown to the user."""
@@ -59,7 +59,7 @@ class EventLog:
         self._thread = threading.Thread(target=self._follow_file, daemon=True)
         self._thread.start()
 
-    def running(self) -> list[str]:
+    def list_running_resources(self) -> list[str]:
         """Return the names of the resources in progress, longest-running first."""
         ended = {(step.urn, step.operation) for step in self.steps}
         began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)

@@ -17,7 +17,8 @@ FOREIGN = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "PULUMI_ACCESS_TOKEN",
 )
-"""Variables that would point programs at a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
+"""Variables that would point programs at a real account:
+https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
 """Prefix of service-specific endpoint variables, which take precedence over AWS_ENDPOINT_URL."""
 OFFICIAL_PROGRAMS = "GPUMPI_OFFICIAL_PROGRAMS"

@@ -13,12 +13,12 @@ from http.server import BaseHTTPRequestHandler
 
 UNREAD_BYTES = 1 << 16
 UNREAD_SECONDS = 1.0
-"""Limits for reading the body of a refused request. A connection that closes with unread data loses the response."""
+"""Limits for reading the body of a rejected request. If the connection closes with unread data, the client loses the response."""
 
 
 class Guarded(BaseHTTPRequestHandler):
-    """Request handler that refuses a request before a handler's method runs, unless its Host header names the address
-    of the connection. It refuses every request with an Origin header."""
+    """Request handler that rejects a request before a handler's method runs, unless its Host header names the address
+    of the connection. The handler rejects every request with an Origin header."""
 
     timeout = 60.0
     """Seconds after which a silent client no longer occupies a thread."""
@@ -46,13 +46,13 @@ class Guarded(BaseHTTPRequestHandler):
 
 
 def find_refusal_reason(target: str, headers: Message, address: str, port: int, *, tls: bool = False) -> str:
-    """Return why a request to a server at this address is refused; an empty string if it is not.
+    """Return why a request to a server at this address is rejected; empty if it is accepted.
 
     The Host header may have labels before the server's name, as in the bucket's or account's own host name that S3
     clients use. Nobody can register a domain that ends in an IP address or in `localhost`.
     """
     if "Origin" in headers:
-        return "Requests from web pages, which have an Origin header, are refused."
+        return "Requests from web pages, which have an Origin header, are rejected."
     names = (address, "localhost") if address.startswith("127.") else (address,)
     own = [f"{name}:{port}" for name in names] + (list(names) if port == (443 if tls else 80) else [])
     hosts = headers.get_all("Host", [])

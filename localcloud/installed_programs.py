@@ -13,7 +13,7 @@ from localcloud.images.root import ImageError
 from localcloud.kubernetes import capability, programs
 from localcloud.processes import ROOT
 from localcloud.tools import aws_cli, language_exec
-from localcloud.tools.build import BuildError, Report, ensure
+from localcloud.tools.build import BuildError, Report, ensure_tool
 from localcloud.tools.catalogue import KUBECTL, PULUMI
 
 LANGUAGE_HOST = "pulumi-language-python"
@@ -43,7 +43,10 @@ class Programs:
             find_official(LANGUAGE_HOST) or Path(official_pulumi).resolve().with_name(LANGUAGE_HOST).exists()
         ):
             return
-        pulumi, own = Path(official_pulumi).resolve() if official_pulumi else ensure(PULUMI, self.report), self.bin / "pulumi"
+        pulumi, own = (
+            Path(official_pulumi).resolve() if official_pulumi else ensure_tool(PULUMI, self.report),
+            self.bin / "pulumi",
+        )
         try:
             own.hardlink_to(pulumi)
         except OSError:  # another file system
@@ -57,11 +60,11 @@ class Programs:
 
     def install_for_kubernetes(self) -> None:
         """Install the programs that clusters run, and `kubectl` and `aws` for the user's shell."""
-        able = capability.examine()
+        able = capability.check_machine()
         if not able.real_nodes:
             self.report(str(able))
-        programs.prepare(able, self.report)
-        (self.bin / "kubectl").symlink_to(ensure(KUBECTL, self.report))
+        programs.prepare_programs(able, self.report)
+        (self.bin / "kubectl").symlink_to(ensure_tool(KUBECTL, self.report))
         self._install_aws_cli()
 
     def install_for_hosts(self) -> bool:
@@ -72,7 +75,7 @@ class Programs:
         if not able.hosts:
             self.report(str(able))
             return False
-        host_capability.read_host_limit()  # raises BadLimit before anything is built
+        host_capability.read_host_limit()  # this raises BadLimit before anything is built
         try:
             host_programs.prepare_programs(self.report)
         except (BuildError, ImageError) as error:

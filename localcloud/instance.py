@@ -36,7 +36,7 @@ from localcloud.installed_programs import PLUGIN, Programs
 from localcloud.keys import Key
 from localcloud.kubernetes import state
 from localcloud.machine import ledger
-from localcloud.processes import ROOT, Server, await_ready, load_servers, save_servers, spawn, stop
+from localcloud.processes import ROOT, Server, await_ready, load_servers, save_servers, spawn_server, stop_server
 from localcloud.tools.build import Report
 
 PROJECT = "gpumpi"
@@ -49,7 +49,7 @@ eight on a small machine. On such a machine, two namespaces that are slow to ter
 operations."""
 AWS_MODULE = "localcloud.aws"
 EMULATORS = {"aws": ("provider", "localcloud.engine.aws"), "kubernetes": ("kubernetes-provider", "localcloud.engine.kubernetes")}
-"""Provider -> name and module of the server that emulates it."""
+"""Maps a provider to the name and module of the server that emulates it."""
 SERVERS = ("aws", *(server for server, _ in EMULATORS.values()))
 REGION = "us-west-2"
 KEY_FILE = "key.json"
@@ -96,12 +96,12 @@ class LocalCloud:
         """Return the servers that were started and have not been stopped, including servers that have crashed."""
         return load_servers(self._servers_file)
 
-    def list_crashed(self) -> list[Server]:
-        return [server for server in self.servers() if server.process() is None]
+    def list_crashed_servers(self) -> list[Server]:
+        return [server for server in self.servers() if server.find_process() is None]
 
     def clusters(self) -> list[state.ClusterState]:
         """Return the reported state of each Kubernetes cluster."""
-        return state.load_all(self.kubernetes_folder)
+        return state.load_cluster_states(self.kubernetes_folder)
 
     def hosts(self) -> list[host_state.HostState]:
         """Return the reported state of each EC2 instance that runs as a host or did not fit on this machine."""
@@ -128,7 +128,7 @@ class LocalCloud:
 
     @property
     def emulators(self) -> dict[str, str]:
-        """Emulated provider -> name of its server. Providers that official plugins replace are left out."""
+        """Map each emulated provider to the name of its server. Providers that official plugins replace are left out."""
         return {name: server for name, (server, _) in EMULATORS.items() if not (self.bin / f"{PLUGIN}{name}").exists()}
 
     def require_running(self) -> None:
@@ -140,11 +140,11 @@ class LocalCloud:
         """Return the running server with this name. Raises NotRunning."""
         for server in self.servers():
             if server.name == name:
-                if server.process() is None:
+                if server.find_process() is None:
                     how = "restart with an empty account" if name == "aws" else "restart it"
                     raise NotRunning(
                         f"the {name} server exited unexpectedly. To {how}: scripts/cluster local start. "
-                        f"The end of {server.log}:\n{server.log_tail()}"
+                        f"The end of {server.log}:\n{server.read_log_tail()}"
                     )
                 if server.port:
                     return server
@@ -231,7 +231,7 @@ class LocalCloud:
             endpoint_url=url,
             aws_access_key_id=key.access_key_id,
             aws_secret_access_key=key.secret_access_key,
-            config=Config(proxies={}),  # the local AWS is on this machine
+            config=Config(proxies={}),  # use no proxy: the local AWS runs on this machine
         )
 
     @property
@@ -262,7 +262,7 @@ class LocalCloud:
             "AWS_ENDPOINT_URL": aws.url,
             "AWS_EC2_METADATA_DISABLED": "true",
             **_build_region_variables(os.environ),
-            **({MIRROR_VARIABLE: str(mirror.mirror_folder())} if mirror.is_complete() else {}),
+            **({MIRROR_VARIABLE: str(mirror.get_mirror_folder())} if mirror.is_complete() else {}),
             **self.key.environment,
             **build_no_proxy_variables(os.environ),
         }
@@ -280,13 +280,15 @@ class LocalCloud:
         alive = ("--kubernetes", str(self.kubernetes_folder)) if self.kubernetes_folder.exists() else ()
         if self._hosts_folder.exists():
             alive = (*alive, "--hosts", str(self._hosts_folder))
-        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), "--account", account, *files, *alive)
+        aws = spawn_server(
+            "aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), "--account", account, *files, *alive
+        )
         save_servers([aws], self._servers_file)
         aws = await_ready(aws)
         started = [aws]
         for provider in self.emulators:
             name, module = EMULATORS[provider]
-            started.append(spawn(name, module, logs, clean | {"AWS_ENDPOINT_URL": aws.url}))
+            started.append(spawn_server(name, module, logs, clean | {"AWS_ENDPOINT_URL": aws.url}))
             save_servers(started, self._servers_file)
         save_servers([aws, *(await_ready(server) for server in started[1:])], self._servers_file)
 
@@ -308,13 +310,13 @@ class LocalCloud:
         for provider in self.emulators:
             name, module = EMULATORS[provider]
             if not servers[name].is_serving():
-                again = spawn(name, module, self.folder / "logs", environment, port=servers[name].port)
+                again = spawn_server(name, module, self.folder / "logs", environment, port=servers[name].port)
                 servers[name] = await_ready(again)
                 save_servers(list(servers.values()), self._servers_file)
         return True
 
     def _wait_for_removal(self) -> None:
-        """Wait until clusters and hosts have stopped. They stop by themselves after the account has been reset."""
+        """Wait until clusters and hosts have stopped. Clusters and hosts stop by themselves after the account has been reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
             some_left(lambda: [*self.clusters(), *self.hosts()])
@@ -334,7 +336,7 @@ class LocalCloud:
 
     def _stop_servers(self) -> None:
         for server in reversed(self.servers()):
-            stop(server)
+            stop_server(server)
         self._servers_file.unlink(missing_ok=True)
 
     def _remove_data(self) -> None:

@@ -24,7 +24,7 @@ def list_crashed_dependencies(cloud: LocalCloud, endpoint: str, *, nodes: bool) 
     served = [cluster for cluster in cloud.clusters() if cluster.endpoint == endpoint]
     dead = [part for cluster in served for part in _list_cluster_crashes(cluster) if nodes or part.split()[0] in CONTROL_PLANE]
     # The API servers use the local AWS to authenticate users, so a crash of the server `aws` counts too.
-    return [*(f"server {server.name}" for server in cloud.list_crashed() if served and server.name == "aws"), *dead]
+    return [*(f"server {server.name}" for server in cloud.list_crashed_servers() if served and server.name == "aws"), *dead]
 
 
 def _list_cluster_crashes(cluster: ClusterState) -> list[str]:

@@ -17,25 +17,25 @@ MODULES: Final = {
     "kubernetes-sigs/jobset": "sigs.k8s.io/jobset",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
-"""GitHub repository -> Go module that contains its files."""
+"""Maps a GitHub repository to the Go module that contains its files."""
 
 
-def mirror_folder() -> Path:
+def get_mirror_folder() -> Path:
     """Return the mirror's folder, next to the built tools."""
     return cache_folder().parent / "mirror"
 
 
 def is_complete() -> bool:
-    return all((mirror_folder() / file.path).exists() for file in MANIFESTS)
+    return all((get_mirror_folder() / file.path).exists() for file in MANIFESTS)
 
 
 def ensure_mirror(report: Report) -> Path:
     """Fill the mirror with all manifests that the Pulumi program uses, and return its folder. Raises BuildError."""
     if not is_complete():
-        with hold_lock(mirror_folder()):
+        with hold_lock(get_mirror_folder()):
             if not is_complete():
                 _fill_mirror(report)
-    return mirror_folder()
+    return get_mirror_folder()
 
 
 def _fill_mirror(report: Report) -> None:
@@ -51,7 +51,7 @@ def _fill_mirror(report: Report) -> None:
     for module, files in by_module.items():
         source = download_module(go, module)
         for file in files:
-            _copy_atomically(source / file.file, mirror_folder() / file.path)
+            _copy_atomically(source / file.file, get_mirror_folder() / file.path)
 
 
 def download_module(go: str, module: str) -> Path:

@@ -25,16 +25,16 @@ from localcloud.tools.catalogue import PULUMI
 ANSWER_SECONDS: Final = 60.0
 CLI, HOST = "pulumi", "pulumi-language-python"
 PROVIDERS: Final[Mapping[str, str]] = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
-"""Provider -> Python package of its SDK. The major and minor versions of the plugin and the SDK must be equal."""
+"""Maps a provider to the Python package of its SDK. The major and minor versions of the plugin and the SDK must be equal."""
 
 
 class NotInstalled(Exception):
-    """An official program is missing or unusable. The message gives the reason and how to install the program."""
+    """An official program is missing or unusable. The message gives the reason and tells how to install the program."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """An official program that works."""
+    """An installed official program that was run successfully."""
 
     name: str
     path: Path

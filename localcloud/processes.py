@@ -42,7 +42,7 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def process(self) -> psutil.Process | None:
+    def find_process(self) -> psutil.Process | None:
         """Return the process; None if it has ended."""
         try:
             process = psutil.Process(self.pid)
@@ -52,9 +52,9 @@ class Server:
         return process if alive else None
 
     def is_serving(self) -> bool:
-        return self.port > 0 and self.process() is not None
+        return self.port > 0 and self.find_process() is not None
 
-    def log_tail(self) -> str:
+    def read_log_tail(self) -> str:
         return read_tail(Path(self.log))
 
 
@@ -66,7 +66,7 @@ def read_tail(log: Path) -> str:
         return ""
 
 
-def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], *options: str, port: int = 0) -> Server:
+def spawn_server(name: str, module: str, folder: Path, environment: Mapping[str, str], *options: str, port: int = 0) -> Server:
     """Start `python -m module --port P --ready-file F` as a daemon that logs to `folder`, without waiting for it."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
@@ -93,7 +93,7 @@ def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
         text = ready.read_text() if ready.exists() else ""
         if text.strip():
             return int(json.loads(text)["port"])
-        return None if server.process() else 0
+        return None if server.find_process() else 0
 
     waiting = Retrying(retry=retry_if_result(lambda port: port is None), wait=wait_fixed(0.03), stop=stop_after_delay(limit))
     try:
@@ -105,17 +105,17 @@ def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
         reason = "exited during startup"
     if announced_port:
         return replace(server, port=announced_port)
-    stop(server)
-    raise StartError(f"the {server.name} server {reason}. The end of {server.log}:\n{server.log_tail()}")
+    stop_server(server)
+    raise StartError(f"the {server.name} server {reason}. The end of {server.log}:\n{server.read_log_tail()}")
 
 
 def _get_ready_file(log: Path) -> Path:
     return log.with_suffix(".ready")
 
 
-def stop(server: Server) -> None:
+def stop_server(server: Server) -> None:
     """Stop a server and all its child processes, first with SIGTERM, then with SIGKILL."""
-    process = server.process()
+    process = server.find_process()
     if process is None:
         return
     family = [process, *process.children(recursive=True)]

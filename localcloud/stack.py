@@ -1,4 +1,4 @@
-"""Run plain `pulumi` for a stack on a local cloud. It uses a copy of the stack file, so the user's file never changes.
+"""Run plain `pulumi` for a stack on a local cloud. The operations use a copy of the stack file, so the user's file never changes.
 
 Pulumi writes the passphrase provider's salt and the values of `pulumi config set` to the stack file that it uses. The
 copies are in the local cloud's project folder. `main` in that folder's Pulumi.yaml points to the Pulumi program in the
@@ -98,11 +98,11 @@ class LocalStack:
         prerequisites."""
         raw = stack_file.read_stack_file(self.source)
         if stack_file.uses_existing_cluster(raw.values):
-            return []  # the stack uses no AWS resources
+            return []  # the stack does not use any AWS resources
         return self.cloud.control().create_prerequisites(raw.region, raw.values)
 
     def set_config(self, path: str, value: str) -> None:
-        """Run `pulumi config set --path` on the copy, e.g. for `gpumpi:pools[0].maxSize`."""
+        """Run `pulumi config set --path` on the copy, for example for `gpumpi:pools[0].maxSize`."""
         self._run_pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
     def outputs(self, *, secrets: bool = False) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class LocalStack:
         outputs: dict[str, Any] = json.loads(text)
         return outputs
 
-    def export(self) -> dict[str, Any]:
+    def export_state(self) -> dict[str, Any]:
         """Return the stack's state."""
         state: dict[str, Any] = json.loads(self._run_pulumi("stack", "export", "--stack", self.name))
         return state
@@ -141,10 +141,11 @@ class LocalStack:
         stream: TextIO | None = None,
         watch: Watch | None = None,
     ) -> Run:
-        """Run a Pulumi operation to completion. Write its output to `stream` live and call `watch` every second."""
+        """Run a Pulumi operation to completion. Write the operation's output to `stream` as it appears and call
+        `watch` every second."""
         started = time.monotonic()
         with (
-            self.started(verb, *extra) as (process, events),
+            self.start_operation(verb, *extra) as (process, events),
             _poll_in_background(watch, events, started),
             _forward_interrupts(process),
         ):
@@ -154,7 +155,7 @@ class LocalStack:
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), output)
 
     @contextmanager
-    def started(self, verb: Verb, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
+    def start_operation(self, verb: Verb, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
         """Start a Pulumi operation and yield its process and events, for callers that interrupt the operation."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
         options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]
@@ -208,10 +209,9 @@ class LocalStack:
     def _use_local_aws_endpoints(self) -> None:
         """Send the official provider's API calls to the local AWS. NOT VERIFIED: never run.
 
-        The calls of S3 Control go to a host name with the account as prefix, which does not resolve
+        Calls to S3 Control go to a host name with the account as prefix, which does not resolve
         (123456789012.127.0.0.1). Go uses a proxy only for such names, not for loopback addresses, so the local AWS is
-        the proxy.
-        Settings: https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23)
+        the proxy. Settings: https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23)
         """
         content, url = yaml.safe_load(self.config_file.read_text()), self.cloud.server("aws").url
         content["config"] |= {

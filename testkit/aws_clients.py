@@ -30,13 +30,13 @@ _SESSION = boto3.Session()
 
 @functools.lru_cache(maxsize=256)
 def client(service: str, region: str = REGION, **options: Any) -> Any:
-    """Return a client. Calls with the same arguments share one, because botocore needs several milliseconds to create it."""
+    """Return a client. Calls with the same arguments share a client, because botocore needs several milliseconds to create it."""
     return _SESSION.client(
-        service, region, **({"config": NO_RETRIES} | signing_arguments(account.default_access_key()) | options)
+        service, region, **({"config": NO_RETRIES} | make_signing_arguments(account.default_access_key()) | options)
     )
 
 
-def signing_arguments(key: Key) -> dict[str, str]:
+def make_signing_arguments(key: Key) -> dict[str, str]:
     """Return the arguments with which a boto3 client signs its requests."""
     return {"aws_access_key_id": key.access_key_id, "aws_secret_access_key": key.secret_access_key}
 
@@ -51,7 +51,7 @@ class LocalAws:
     log: Path
 
     def client(self, service: str, region: str = REGION, **options: Any) -> Any:
-        return client(service, region, endpoint_url=self.endpoint, **(signing_arguments(self.key) | options))
+        return client(service, region, endpoint_url=self.endpoint, **(make_signing_arguments(self.key) | options))
 
     def call_control_api(self, method: str, path: str, body: Any = None) -> Any:
         return Control(self.endpoint, self.key.control_token).send(method, path, body)

@@ -15,7 +15,7 @@ from localcloud.tools.build import Report
 
 PROGRAM: Final = "chromium-headless-shell"
 PACKAGE: Final = debian.Package(PROGRAM, (PROGRAM,), folders=("usr/lib/chromium",))
-"""Debian's package, a download of 64 MB. It is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
+"""Debian's package, a download of 64 MB. The package is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
 OPTIONS: Final = (
     "--no-sandbox",  # Chromium's sandbox cannot run as root, and the pages are our own
     "--disable-gpu",
@@ -101,7 +101,7 @@ class Tab:
         self.send("Page.navigate", url=url)
         self.wait_until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
-    def press(self, key: str, code: int) -> None:
+    def press_key(self, key: str, code: int) -> None:
         """Press and release a key, given by its name and key code, such as `Tab` and 9."""
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
@@ -116,7 +116,7 @@ class Tab:
 @contextmanager
 def open_tab(folder: Path, report: Report, options: Sequence[str] = ()) -> Iterator[Tab]:
     """Yield a tab of a new browser with `folder` as its data folder. Raises BuildError if Chromium is unavailable."""
-    program = debian.ensure(PACKAGE, report) / PROGRAM
+    program = debian.ensure_package(PACKAGE, report) / PROGRAM
     command = [str(program), *OPTIONS, *options, f"--user-data-dir={folder}", "about:blank"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from localcloud.processes import read_tail
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER
 
 CONTROLLERS = (
@@ -28,7 +28,7 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
 )
 USERS = {"root": "system:masters", "stranger": "nobody"}
-"""User name -> group. The token of a user is the user name."""
+"""Maps a user name to the user's group. The token of a user is the user name."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
 """Number of start attempts. An attempt fails if another process takes the free port before the API server does."""
@@ -122,7 +122,7 @@ class ControlPlane:
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer_port}"
         self._spawn(
             "etcd",
-            ensure(ETCD, print),
+            ensure_tool(ETCD, print),
             data_dir=self.folder / "etcd",
             listen_client_urls=client,
             advertise_client_urls=client,
@@ -136,7 +136,7 @@ class ControlPlane:
         (self.folder / "kubeconfig").write_text(self.kubeconfig())
         self._spawn(
             "kube-controller-manager",
-            ensure(KUBE_CONTROLLER_MANAGER, print),
+            ensure_tool(KUBE_CONTROLLER_MANAGER, print),
             kubeconfig=self.folder / "kubeconfig",
             leader_elect="false",
             controllers=",".join(CONTROLLERS),
@@ -149,7 +149,7 @@ class ControlPlane:
     def _start_api_server(self) -> None:
         self._spawn(
             "kube-apiserver",
-            ensure(KUBE_APISERVER, print),
+            ensure_tool(KUBE_APISERVER, print),
             etcd_servers=f"http://127.0.0.1:{self.etcd_port}",
             bind_address="127.0.0.1",
             secure_port=self.port,
@@ -205,31 +205,31 @@ class Objects:
     namespace: str
 
     def get(self, resource: str, name: str) -> Any:
-        return self.plane.request("GET", self._api_path(resource, name))
+        return self.plane.request("GET", self._build_api_path(resource, name))
 
     def list_names(self, resource: str) -> list[str]:
-        return sorted(item["metadata"]["name"] for item in self.plane.request("GET", self._api_path(resource))["items"])
+        return sorted(item["metadata"]["name"] for item in self.plane.request("GET", self._build_api_path(resource))["items"])
 
     def create(self, resource: str, manifest: Mapping[str, Any]) -> Any:
-        return self.plane.request("POST", self._api_path(resource), manifest)
+        return self.plane.request("POST", self._build_api_path(resource), manifest)
 
     def patch(self, resource: str, name: str, patch: Mapping[str, Any]) -> Any:
-        return self.plane.request("PATCH", self._api_path(resource, name), patch, "application/merge-patch+json")
+        return self.plane.request("PATCH", self._build_api_path(resource, name), patch, "application/merge-patch+json")
 
     def apply(self, resource: str, name: str, manifest: Mapping[str, Any], manager: str) -> Any:
         """Apply an object like `kubectl apply --server-side --force-conflicts`."""
-        path = f"{self._api_path(resource, name)}?fieldManager={manager}&force=true"
+        path = f"{self._build_api_path(resource, name)}?fieldManager={manager}&force=true"
         return self.plane.request("PATCH", path, manifest, "application/apply-patch+yaml")
 
     def set_status(self, resource: str, name: str, **status: Any) -> Any:
         """Write the status that the object's controller would write."""
-        path = f"{self._api_path(resource, name)}/status"
+        path = f"{self._build_api_path(resource, name)}/status"
         return self.plane.request("PATCH", path, {"status": status}, "application/merge-patch+json")
 
     def delete(self, resource: str, name: str) -> None:
-        self.plane.request("DELETE", self._api_path(resource, name))
+        self.plane.request("DELETE", self._build_api_path(resource, name))
 
-    def _api_path(self, resource: str, name: str = "") -> str:
+    def _build_api_path(self, resource: str, name: str = "") -> str:
         """Return the API path of a resource such as `pods` or `apps/v1/deployments`. A leading slash marks a
         cluster-scoped resource: `/namespaces`.
         """

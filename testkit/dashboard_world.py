@@ -20,16 +20,18 @@ NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NAMESPACE: Final = "mpi-jobs"
 
 
-def minutes_ago(minutes: float) -> datetime:
+def compute_minutes_ago(minutes: float) -> datetime:
     return NOW - timedelta(minutes=minutes)
 
 
-def iso_timestamp(minutes: float) -> str:
-    return minutes_ago(minutes).isoformat().replace("+00:00", "Z")
+def format_minutes_ago(minutes: float) -> str:
+    return compute_minutes_ago(minutes).isoformat().replace("+00:00", "Z")
 
 
 def make_job_line(name: str, workers: int, phase: str, minutes: float, waits_for: str = "") -> JobLine:
-    state = JobState(name, NAMESPACE, "MPIJob", name, "mpijob", "train", workers, Phase(phase), "", 0, minutes_ago(minutes), None)
+    state = JobState(
+        name, NAMESPACE, "MPIJob", name, "mpijob", "train", workers, Phase(phase), "", 0, compute_minutes_ago(minutes), None
+    )
     return JobLine(state, waits_for)
 
 
@@ -45,12 +47,12 @@ def make_progress(first: tuple[int, float], last: tuple[int, float], regained: f
     (begin, at), (end, until) = first, last
     return {
         "goal": None,
-        "first": {"step": begin, "at": iso_timestamp(at)},
-        "last": {"step": end, "at": iso_timestamp(until)},
+        "first": {"step": begin, "at": format_minutes_ago(at)},
+        "last": {"step": end, "at": format_minutes_ago(until)},
         "highest": end,
-        "regained": iso_timestamp(regained),
+        "regained": format_minutes_ago(regained),
         "savedMs": int(saved_minutes * 60_000),
-        "until": iso_timestamp(until),
+        "until": format_minutes_ago(until),
     }
 
 
@@ -70,13 +72,13 @@ def make_attempts(
         rows.append(
             {
                 "number": number,
-                "from": iso_timestamp(begun[number - 1]),
-                "running": iso_timestamp(minutes),
-                "to": iso_timestamp(ends[number - 1]) if outcome else None,
+                "from": format_minutes_ago(begun[number - 1]),
+                "running": format_minutes_ago(minutes),
+                "to": format_minutes_ago(ends[number - 1]) if outcome else None,
                 "outcome": outcome,
                 "cause": cause,
                 **({"steps": steps[number - 1]} if steps else {}),
-                **({"hang": {"at": iso_timestamp(ends[number - 1]), "step": 0, "log": []}} if is_hang else {}),
+                **({"hang": {"at": format_minutes_ago(ends[number - 1]), "step": 0, "log": []}} if is_hang else {}),
             }
         )
     return rows
@@ -93,27 +95,35 @@ def make_record(
 ) -> JobRecord:
     """Return the record of a job.
 
-    `phases` lists the job's phases as (phase, minutes since it began). `steps` lists the progress of the job's
+    `phases` lists the job's phases as (phase, minutes since the phase began). `steps` lists the progress of the job's
     attempts.
     """
     over = is_over(phases)
-    ends = [iso_timestamp(minutes) for _, minutes in phases[1:]] + [iso_timestamp(phases[-1][1]) if over else None]
+    ends = [format_minutes_ago(minutes) for _, minutes in phases[1:]] + [format_minutes_ago(phases[-1][1]) if over else None]
     seconds: dict[str, float] = {}
     for (phase, begin), (_, end) in pairwise(phases):
         seconds[phase] = seconds.get(phase, 0.0) + (begin - end) * 60
     begun = next((minutes for phase, minutes in phases if phase == "Running"), None)
-    worker = {"pod": f"{name}-worker-0", "node": "one", "from": iso_timestamp(begun or 0), "to": ends[-1], "gpus": 8 * workers}
+    worker = {
+        "pod": f"{name}-worker-0",
+        "node": "one",
+        "from": format_minutes_ago(begun or 0),
+        "to": ends[-1],
+        "gpus": 8 * workers,
+    }
     gpu_seconds = (begun - phases[-1][1]) * 60 * 8 * workers if over and begun is not None else 0.0
     content: Mapping[str, Any] = {
         "version": 1,
         "namespace": NAMESPACE,
         "name": name,
-        "created": iso_timestamp(phases[0][1]),
+        "created": format_minutes_ago(phases[0][1]),
         "pool": "train",
         "launcher": "mpijob",
         "size": workers,
         "phase": phases[-1][0],
-        "phases": [{"phase": phase, "from": iso_timestamp(at), "to": end} for (phase, at), end in zip(phases, ends, strict=True)],
+        "phases": [
+            {"phase": phase, "from": format_minutes_ago(at), "to": end} for (phase, at), end in zip(phases, ends, strict=True)
+        ],
         "seconds": seconds,
         "ended": ends[-1],
         "reason": reason,
@@ -173,21 +183,21 @@ NODES: Final = (
         state="repairing",
         is_cordoned=True,
         gpus=(7, 8),
-        faults=(Fault("AcceleratedHardwareReady", "NvidiaXID79Error", BUS, minutes_ago(3)),),
+        faults=(Fault("AcceleratedHardwareReady", "NvidiaXID79Error", BUS, compute_minutes_ago(3)),),
         taken_out=TakenOut(
-            minutes_ago(3), "AcceleratedHardwareReady", "NvidiaXID79Error", "replace", "repairing", minutes_ago(3)
+            compute_minutes_ago(3), "AcceleratedHardwareReady", "NvidiaXID79Error", "replace", "repairing", compute_minutes_ago(3)
         ),
         next="the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault",
     ),
     make_node(
         18,
         jobs=(f"{NAMESPACE}/allreduce-bench",),
-        warnings=(Fault("AcceleratedHardwareReady", "NvidiaXID31Warning", "NVRM: Xid 31, MMU fault", minutes_ago(22)),),
+        warnings=(Fault("AcceleratedHardwareReady", "NvidiaXID31Warning", "NVRM: Xid 31, MMU fault", compute_minutes_ago(22)),),
         next="the node is fine: the application caused it",
     ),
 )
 LAUNCH: Final = FailedLaunch(
-    minutes_ago(3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", later_launch_succeeded=False
+    compute_minutes_ago(3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", later_launch_succeeded=False
 )
 STATUS: Final = Status(
     "gpumpi-mine",
@@ -226,7 +236,7 @@ def _make_spending(usd: str, hours: str, gpus: int) -> Spent:
 
 
 SPENDING: Final = Spending(
-    since=minutes_ago(60 * 27),
+    since=compute_minutes_ago(60 * 27),
     until=NOW,
     total=Spent(Decimal("1312.40"), Decimal("78.10"), Decimal("192.80")),
     pools={"system": _make_spending("5.44", "54.00", 0), "train": _make_spending("1306.96", "24.10", 8)},

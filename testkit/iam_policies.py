@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_NAME
-from localcloud.aws.policy_evaluation import as_list
+from localcloud.aws.policy_evaluation import to_list
 
 FOLDER = Path(__file__).parents[1] / "docs" / "iam"
 
@@ -25,11 +25,11 @@ def read_policy(name: str) -> dict[str, Any]:
 
 def list_allowed_actions(path: Path) -> set[str]:
     """Return the actions that a policy file allows."""
-    return {action for statement in json.loads(path.read_text())["Statement"] for action in as_list(statement["Action"])}
+    return {action for statement in json.loads(path.read_text())["Statement"] for action in to_list(statement["Action"])}
 
 
 def read_action_sources() -> dict[str, str]:
-    """Return action -> source that shows why a user needs it: a recorded call, code or a document."""
+    """Map each action to the source that shows why a user needs it: a recorded call, code or a document."""
     sources_by_action: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
     return sources_by_action
 
@@ -37,7 +37,7 @@ def read_action_sources() -> dict[str, str]:
 def remove_action(document: dict[str, Any], action: str) -> dict[str, Any]:
     """Return a copy of a policy without one of its actions."""
     statements = [
-        {**statement, "Action": [name for name in as_list(statement["Action"]) if name != action]}
+        {**statement, "Action": [name for name in to_list(statement["Action"]) if name != action]}
         for statement in document["Statement"]
     ]
     return {**document, "Statement": [statement for statement in statements if statement["Action"]]}

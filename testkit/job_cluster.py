@@ -151,7 +151,7 @@ def write_job_file(folder: Path, name: str, **more: Any) -> str:
     return str(path)
 
 
-def python_command(text: str) -> list[str]:
+def build_python_command(text: str) -> list[str]:
     """Return a command that runs the given Python code."""
     return ["python3", "-u", "-c", text]
 

@@ -134,7 +134,7 @@ def build_pod(name: str, program: str = FOREVER, *, node: Object | None = None, 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": pod_spec}
 
 
-def pod_path(name: str) -> str:
+def build_pod_path(name: str) -> str:
     return f"/api/v1/namespaces/default/pods/{name}"
 
 
@@ -147,13 +147,13 @@ def create_pods(cluster: Running, *manifests: Object) -> Iterator[None]:
         yield
     finally:
         for each in manifests:
-            cluster.api.delete(pod_path(get_name(each)), gracePeriodSeconds=0)
+            cluster.api.delete(build_pod_path(get_name(each)), gracePeriodSeconds=0)
 
 
 def wait_for_phase(cluster: Running, name: str, *phases: str) -> Object:
     """Wait until the pod is in one of the phases; return the pod."""
     pod: Object = wait_while(
-        lambda: cluster.api.get(pod_path(name)), lambda each: each["status"]["phase"] not in phases, seconds=LIMIT_SECONDS
+        lambda: cluster.api.get(build_pod_path(name)), lambda each: each["status"]["phase"] not in phases, seconds=LIMIT_SECONDS
     )
     return pod
 
@@ -162,4 +162,4 @@ def wait_for_output(cluster: Running, name: str) -> Any:
     """Wait until the pod has finished; return the JSON that it printed."""
     over = wait_for_phase(cluster, name, "Succeeded", "Failed")
     assert over["status"]["phase"] == "Succeeded", over["status"]
-    return cluster.api.get(f"{pod_path(name)}/log")
+    return cluster.api.get(f"{build_pod_path(name)}/log")

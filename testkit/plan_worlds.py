@@ -57,7 +57,7 @@ QUOTAS: Final = {
     "L-BD136A63": (1, 2, 3),  # nodes per node group
     "L-FE177D64": (0, 5, 60),  # IAM roles
 }
-"""Quota code -> values just below and just above the usage of the generated stacks."""
+"""Maps a quota code to values just below and just above the usage of the generated stacks."""
 ACTIONS: Final = (
     *("ec2:CreateVpc", "ec2:CreateSubnet", "ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:CreateSecurityGroup"),
     *("ec2:CreateLaunchTemplate", "ec2:CreatePlacementGroup", "ec2:RunInstances", "ec2:CreateFlowLogs", "ec2:AllocateAddress"),
@@ -93,7 +93,7 @@ class World:
     new_account: bool = False
 
     def set_up_account(self) -> None:
-        """Create the existing resources that the stack refers to, and set the account's limits."""
+        """Create the existing resources to which the stack refers, and set the account's limits."""
         prerequisites.create_prerequisites(REGION, {**self.values, "pools": []})
         for reservation in self.reservations:
             capacity_reservations.seed_reservation(
@@ -109,7 +109,7 @@ class World:
         for name, zone in self.scarce:
             scarcity.add_scarcity(name, zone)
         if self.denied:
-            organization.deny(self.denied)
+            organization.deny_action(self.denied)
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _draw_reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, num
     """Draw a reservation that usually fits the pool."""
     is_block = market == "capacity-block"
     name = pool["instanceType"] if draw(st.integers(0, 5)) else "p5.48xlarge"
-    zones = instance_types.offered_zones(REGION)[name]
+    zones = instance_types.find_offered_zones(REGION)[name]
     pool_zone = pool.get("zone")
     zone = pool_zone if pool_zone in zones and draw(st.integers(0, 3)) else draw(st.sampled_from(zones))
     size = draw(st.sampled_from([pool["maxSize"], pool["maxSize"], 1]))
@@ -195,7 +195,7 @@ def _draw_reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, num
 
 def _list_scarce_capacity(pools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     name = str(pools[0]["instanceType"])
-    return tuple((name, zone) for zone in instance_types.offered_zones(REGION).get(name, ()))
+    return tuple((name, zone) for zone in instance_types.find_offered_zones(REGION).get(name, ()))
 
 
 # --- plan and up --------------------------------------------------------------------------------------------------------
@@ -226,8 +226,8 @@ REASONS: Final[Mapping[str, str]] = {
     "service-linked roles": r"ServiceLinkedRole|AccessDenied|not authorized|UnauthorizedOperation",
     "permissions": r"AccessDenied|UnauthorizedOperation|not authorized|AuthorizationError",
 }
-"""Check of `plan` -> pattern of the error that `up` reports for the same reason. For a check that is not listed, the
-error must contain the check's own sentence."""
+"""Maps each check of `plan` to the pattern of the error that `up` reports for the same reason. For a check that is not
+listed, the error must contain the check's own sentence."""
 NO_CAPACITY: Final = r"InsufficientInstanceCapacity|UnfulfillableCapacity|no Spot capacity|sufficient \S+ capacity"
 """Pattern of capacity errors. AWS does not report available capacity in advance, so `plan` cannot predict these errors.
 """

@@ -10,7 +10,7 @@ TARGETS = ("/", "/local-cloud/health", "/local-cloud/reset", "/v2/", "/v1/creden
 
 
 def list_accepted_requests(sockets: Iterable[Listening]) -> list[str]:
-    """Return the requests that were not refused, as sentences."""
+    """Return the requests that were not rejected, as sentences."""
     return [sentence for listening in sockets for sentence in _find_accepted_requests(listening)]
 
 
@@ -25,7 +25,7 @@ def _find_accepted_requests(listening: Listening) -> Iterator[str]:
     }
     for tls in (False, True):
         if listening.send_request("GET", "/", [own], b"", tls=tls) is None:
-            continue  # it speaks no HTTP, or only to clients with a certificate
+            continue  # it does not speak HTTP, or only to clients with a certificate
         for kind, (method, headers, body) in requests.items():
             for target in TARGETS:
                 answer = listening.send_request(method, target, headers, body, tls=tls)

@@ -1,7 +1,7 @@
 """Poll until other processes reach a state. On a timeout, `wait_until` and `wait_while` raise tenacity's RetryError.
 
-The pause between two polls is as long as a poll takes on average. So polls that start a program leave half of a core to
-the processes that they wait for.
+The pause between two polls is as long as a poll takes on average. Therefore polls that start a program leave half of
+a core to the processes for which they wait.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LIMIT_SECONDS = 240.0
 SHORTEST_PAUSE_SECONDS = 0.1
 
 
-def _poll_interval(polls: RetryCallState) -> float:
+def _get_poll_interval(polls: RetryCallState) -> float:
     """Return the seconds until the next poll: the average duration of the polls so far."""
     return max(SHORTEST_PAUSE_SECONDS, ((polls.seconds_since_start or 0.0) - polls.idle_for) / polls.attempt_number)
 
@@ -23,7 +23,7 @@ def _poll_interval(polls: RetryCallState) -> float:
 def wait_until(look: Callable[[], T], condition: Callable[[T], object] = bool, seconds: float = LIMIT_SECONDS) -> T:
     """Poll until the condition holds; return the last value."""
     again = retry_if_not_result(lambda value: bool(condition(value)))
-    return Retrying(retry=again, wait=_poll_interval, stop=stop_after_delay(seconds))(look)
+    return Retrying(retry=again, wait=_get_poll_interval, stop=stop_after_delay(seconds))(look)
 
 
 def wait_while(look: Callable[[], T], condition: Callable[[T], object], seconds: float = LIMIT_SECONDS) -> T:
@@ -35,4 +35,4 @@ def retry_until_success(check: Callable[[], T], *errors: type[Exception], second
     """Retry the check until it raises none of `errors` (default: OSError); return its value. On a timeout, raise the
     last error."""
     again = retry_if_exception_type(errors or (OSError,))
-    return Retrying(retry=again, wait=_poll_interval, stop=stop_after_delay(seconds), reraise=True)(check)
+    return Retrying(retry=again, wait=_get_poll_interval, stop=stop_after_delay(seconds), reraise=True)(check)

@@ -36,28 +36,28 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Run tests in random order, except within a named group: the tests in such a group share a cluster, and the last
-    ones break it. Groups also stay together without xdist, so their fixtures are set up only once.
+    tests break it. Groups also stay together without xdist, so their fixtures are set up only once.
     """
     written = {id(item): place for place, item in enumerate(items)}
-    named = {_xdist_group(item) for item in items}
+    named = {_get_xdist_group(item) for item in items}
     for item in items:
-        if not _xdist_group(item) and (shared := _find_shared_module(item)):
+        if not _get_xdist_group(item) and (shared := _find_shared_module(item)):
             item.add_marker(pytest.mark.xdist_group(shared))
     yield
     drawn = {id(item): place for place, item in enumerate(items)}
     start: dict[str, int] = {}
     for place, item in enumerate(items):
-        start.setdefault(_xdist_group(item), place)
+        start.setdefault(_get_xdist_group(item), place)
 
     def sort_key(item: pytest.Item) -> tuple[int, int, int]:
-        group = _xdist_group(item)
+        group = _get_xdist_group(item)
         place = written[id(item)] if group in named else drawn[id(item)]
-        return (_group_rank(item), start[group], place) if group else (_group_rank(item), drawn[id(item)], 0)
+        return (_get_group_rank(item), start[group], place) if group else (_get_group_rank(item), drawn[id(item)], 0)
 
     items.sort(key=sort_key)
 
 
-def _xdist_group(item: pytest.Item) -> str:
+def _get_xdist_group(item: pytest.Item) -> str:
     mark = item.get_closest_marker("xdist_group")
     return str(mark.args[0]) if mark else ""
 
@@ -76,8 +76,8 @@ def _find_shared_module(item: pytest.Item) -> str:
     return str(item.module.__name__) if "module" in scopes else ""
 
 
-def _group_rank(item: pytest.Item) -> int:
-    group = _xdist_group(item)
+def _get_group_rank(item: pytest.Item) -> int:
+    group = _get_xdist_group(item)
     return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
 
 

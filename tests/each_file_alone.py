@@ -1,8 +1,8 @@
 """`python -m tests.each_file_alone [PATH...]`: run each test file in its own process. Exits with code 1 if a file
 fails.
 
-Skips files that have passed before, so you can interrupt a run and continue it later. A file runs again if it changes,
-or if a module in tests/ or testkit/ that it imports changes. Its result depends on no other test files.
+Skips files that have passed before, so you can interrupt a run and continue it later. A file runs again if it changes, or
+if a module in tests/ or testkit/ that it imports changes. The result of a test file does not depend on other test files.
 
 The parent process imports slow libraries once, before it forks. Each child imports this repository's modules itself.
 """
@@ -31,7 +31,7 @@ PRELOADED: Final = "ignore::pytest.PytestAssertRewriteWarning"
 NOTHING_SELECTED: Final = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def fingerprint(file: Path) -> str:
+def hash_test_code(file: Path) -> str:
     """Return a hash of the file and of all test code that it imports."""
     digest = hashlib.sha256()
     for module in sorted(_find_dependencies(file)):
@@ -95,7 +95,7 @@ def main() -> int:
     skipped = 0
     for number, file in enumerate(files, 1):
         print(f"{number} of {len(files)}: {file.relative_to(ROOT)}", file=sys.stderr, flush=True)
-        record = PASSED / fingerprint(file)
+        record = PASSED / hash_test_code(file)
         if record.exists() and not arguments.again:
             skipped += 1
         elif run_tests(file):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Check on a machine with a GPU what the AMI's build could not: the driver loads and sees every GPU, the fabric manager
-# runs where there is an NVSwitch, libfabric opens EFA, and Open MPI is CUDA-aware with the real libcuda. The result is
-# in /etc/gpumpi/first-boot.json, in the journal and on the instance's console. Without a GPU it does nothing and runs
-# again at the next boot.
+# Check on a machine with a GPU what the AMI's build could not check: the driver loads and sees every GPU, the fabric manager
+# runs where there is an NVSwitch, libfabric opens EFA, and Open MPI is CUDA-aware with the real libcuda. The result is in
+# /etc/gpumpi/first-boot.json, in the journal and on the instance's console. Without a GPU it does nothing and runs again at
+# the next boot.
 #   ROOT   prefix of /sys, /dev and /etc, for tests
 set -o errexit -o nounset -o pipefail
 root=${ROOT:-} gpus=0 switches=0 efas=0 problems=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts the pod's command. A launcher first waits until the names in its hostfile resolve: a pod's DNS record may
-# appear seconds after the pod. After 60 s it starts anyway, and MPI names the missing host.
+# appear seconds after the pod. After 60 s, the launcher starts anyway, and MPI names the missing host.
 set -o errexit -o nounset -o pipefail
 hostfile=${JOB_HOSTFILE:-/etc/mpi/hostfile} limit=$((SECONDS + 60))
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Add an apt repository and verify its key by fingerprint. Called by other provisioners. Does nothing if already added.
+# Add an apt repository and verify its key by fingerprint. Called by other provisioners. Does nothing if the
+# repository was already added.
 #   add-apt-repository.sh NAME KEY-URL FINGERPRINT "URL SUITE"
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Build NVIDIA's nccl-tests with the system's MPI in /opt/nccl-tests. They test bandwidth and correctness of all_reduce
-# and other collectives. AWS's PyTorch image has an all_reduce_perf for Open MPI 4.1, which this build replaces.
+# Build NVIDIA's nccl-tests with the system's MPI in /opt/nccl-tests. These tests measure bandwidth and check the
+# correctness of all_reduce and other collectives. AWS's PyTorch image has an all_reduce_perf for Open MPI 4.1, which
+# this build replaces.
 #   NCCL_TESTS_SOURCE   URL of the source, such as a mirror; the release on GitHub by default
 #   NCCL_TESTS_JOBS     number of parallel compilers, 4 by default; each needs several GiB of memory
 set -o errexit -o nounset -o pipefail

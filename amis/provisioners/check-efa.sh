@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Check EFA: the kernel module, libfabric, and a version in which GPUDirect RDMA works with today's NVIDIA drivers.
+# Check EFA: the kernel module, libfabric, and a version in which GPUDirect RDMA works with current NVIDIA drivers.
 #   NODE_KIND   `image` for a container image, which has no kernel module and sees no device
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

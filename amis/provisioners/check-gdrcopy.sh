@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Check GDRCopy: its kernel module for this kernel, and its library where the linker finds it.
+# Check GDRCopy: its kernel module for this kernel, and its library in the linker's search path.
 set -o errexit -o nounset -o pipefail
 
 if ! modinfo gdrdrv >/dev/null 2>&1 || [[ $(ldconfig --print-cache) != *libgdrapi.so.2* ]]; then

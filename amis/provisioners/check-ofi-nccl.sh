@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check aws-ofi-nccl, the plugin with which NCCL uses EFA. The linker must find it: SSH logins get no LD_LIBRARY_PATH.
-# NCCL opens libnccl-net.so. The package lacks this file if the installer mistook the machine for an NGC container:
+# NCCL opens libnccl-net.so. The package lacks this file if the installer has mistaken the machine for an NGC container:
 # contrib/debian-template/rules in https://github.com/aws/aws-ofi-nccl, 2daf7d3
 set -o errexit -o nounset -o pipefail
 

@@ -14,7 +14,7 @@ if [[ -e $older/etc/openmpi-mca-params.conf ]]; then
   sed --in-place '/^hwloc_base_binding_policy = none$/d; /^rmaps_base_mapping_policy = slot$/d' "$older/etc/openmpi-mca-params.conf"
 fi
 
-# This line starts Python at each SSH login. OPT_OUT_TRACKING would prevent that, but sshd does not pass it on.
+# This line starts Python at each SSH login. OPT_OUT_TRACKING would prevent that, but sshd does not pass this variable on.
 for file in /etc/bashrc ~root/.bashrc; do
   [[ ! -e $file ]] || sed --in-place '/bash_telemetry\.sh/d' "$file"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make the linker find CUDA, EFA and NCCL without LD_LIBRARY_PATH, which sshd does not pass on to ranks. Fail if it
-# misses a library, or finds MPI or NCCL more than once.
+# Make the linker find CUDA, EFA and NCCL without LD_LIBRARY_PATH, which sshd does not pass on to ranks. Fail if the
+# linker does not find a library, or finds MPI or NCCL more than once.
 #   VENV   folder of the Python environment that provides NCCL and cuDNN; /opt/venv by default, if it exists
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

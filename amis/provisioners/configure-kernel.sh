@@ -12,7 +12,7 @@ net.bridge.bridge-nf-call-ip6tables = 1
 net.ipv4.ip_forward = 1
 END
 
-# Comment out swap in /etc/fstab, or it returns at the next boot. Masking swap.target covers swap that is not in fstab.
+# Comment out swap in /etc/fstab, otherwise it returns at the next boot. Masking swap.target covers swap that is not in fstab.
 is_swap='^[^#]\S*\s+\S+\s+swap(\s|$)'
 if grep --quiet --extended-regexp "$is_swap" /etc/fstab 2>/dev/null; then
   sed --in-place --regexp-extended "/$is_swap/s/^/# gpumpi, no swap on nodes of Kubernetes: /" /etc/fstab

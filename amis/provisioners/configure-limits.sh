@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Allow unlimited locked memory, for RDMA and GPU buffers: https://www.open-mpi.org/faq/?category=openfabrics#ib-locked-pages
-# systemd services and sshd logins inherit the limit. A container that may not raise its limit keeps the current one.
+# systemd services and sshd logins inherit the limit. A container that may not raise the limit keeps the current one.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

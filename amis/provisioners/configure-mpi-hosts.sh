@@ -11,7 +11,7 @@ case $MPI_IMPLEMENTATION-${MPI_VERSION%%.*} in
   *) echo "$MPI_IMPLEMENTATION has no default hostfile; only Open MPI has one" >&2 && exit 2 ;;
 esac
 folder=$MPI_FOLDER/etc
-# AWS's Open MPI 5 has its launcher, PRRTE, in a folder of its own. NOT VERIFIED: known from the package names only, so
+# AWS's Open MPI 5 has its launcher, PRRTE, in its own folder. NOT VERIFIED: we know this from package names only, so
 # validate-node.sh starts mpirun to see whether it reads the hostfile.
 if [[ $MPI_FOLDER == /opt/amazon/openmpi5 ]]; then folder=/opt/amazon/prrte/etc; fi
 install -d -m 0755 "$folder"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Write /etc/nccl.conf, which contains NCCL's defaults for every process. Variables set by jobs override it. It replaces
-# the file in AWS's images, which sets NCCL_DEBUG=INFO.
+# Write /etc/nccl.conf, which contains NCCL's defaults for every process. Variables set by jobs override this file.
+# This file replaces the one in AWS's images, which sets NCCL_DEBUG=INFO.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

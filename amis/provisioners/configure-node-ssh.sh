@@ -18,7 +18,7 @@ Match Group gpumpi
     AuthorizedKeysFile .ssh/authorized_keys /etc/gpumpi/authorized_keys
 Match all
 END
-# Refuse hosts that the join service does not list. A prompt would make mpirun hang.
+# Reject hosts that the join service does not list: a prompt would make mpirun hang.
 cat >/etc/ssh/ssh_config.d/50-gpumpi.conf <<'END'
 Match localuser !root exec "id --name --groups | grep --quiet --word-regexp gpumpi"
     StrictHostKeyChecking yes

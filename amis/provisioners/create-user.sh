@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Create the user that jobs run as.
+# Create the user as which jobs run.
 #   LOGIN_USER   user name, mpiuser by default
 #   LOGIN_UID    user id, 1000 by default
 set -o errexit -o nounset -o pipefail
@@ -12,6 +12,6 @@ if ! id "$user" >/dev/null 2>&1; then
   fi
   useradd --create-home --uid "$number" --user-group --shell /bin/bash "$user"
 fi
-# useradd sets the password to "!" (locked), and sshd without PAM refuses locked users even with a key. "*" allows
+# useradd sets the password to "!" (locked), and sshd without PAM rejects locked users even with a key. "*" allows
 # keys only.
 [[ $(getent shadow "$user" | cut -d: -f2) == '*' ]] || usermod --password '*' "$user" # usermod also writes the date

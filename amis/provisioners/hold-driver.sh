@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keep kernel and NVIDIA driver as the base AMI has them: an automatic upgrade of one breaks the other.
+# Keep the versions of the kernel and of the NVIDIA driver in the base AMI: an automatic upgrade of one breaks the other.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 pattern='^(linux-(aws|image|headers|modules)|kernel|.*nvidia|libcuda|cuda-drivers|efa)'

@@ -8,7 +8,7 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 source "$here/../versions.pkrvars.hcl"
 file=/etc/containerd/config.toml
 
-# Keep an existing containerd: Docker's package brings one, and installing the distribution's would remove it.
+# Keep an existing containerd: Docker's package contains containerd, and installing the distribution's containerd would remove it.
 command -v containerd >/dev/null || "$here/install-packages.sh" containerd runc
 if [[ -e $file && ! -e $file.before-gpumpi ]] && ! grep --quiet '^# Written by gpumpi' "$file"; then
   cp --archive "$file" "$file.before-gpumpi"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Without the CUDA toolkit: install its headers from NVIDIA's PyPI package, and a stub libcuda.so to link against,
-# like the one in the toolkit's folder stubs. This is enough to compile a CUDA-aware MPI; the driver brings the real
-# libcuda.
+# Without the CUDA toolkit: install its headers from NVIDIA's PyPI package, and a stub libcuda.so for linking, like the
+# one in the toolkit's folder stubs. This is enough to compile a CUDA-aware MPI; the driver contains the real libcuda.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
@@ -17,7 +16,7 @@ if [[ ! -e $folder/.complete ]]; then
   rm -rf "$folder"
   mkdir -p "$folder/lib64/stubs"
   cp --recursive "$work/content/nvidia/cuda_runtime/include" "$folder/include"
-  # Every function that cuda.h declares, both under its own name and under the name that the header's macros map it to.
+  # Every function that cuda.h declares, both under its own name and under the name to which the header's macros map it.
   { cat "$folder/include/cuda.h" && gcc -E -I "$folder/include" -P "$folder/include/cuda.h"; } | tr '\n;' ' \n' |
     grep --only-matching --extended-regexp 'CUresult +(CUDAAPI +)?cu[A-Z][A-Za-z0-9_]* *\(' |
     sed --regexp-extended 's/.* (cu[A-Za-z0-9_]+) *\(/\1/' | sort --unique |

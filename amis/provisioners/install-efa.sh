@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# AWS's EFA installer without its kernel module: libfabric, aws-ofi-nccl and Open MPI 5 in /opt/amazon, for base AMIs that
-# have only the kernel module, as EKS's. The signature is verified; AWS publishes the key's fingerprint.
+# AWS's EFA installer without its kernel module: libfabric, aws-ofi-nccl and Open MPI 5 in /opt/amazon, for base AMIs
+# that have only the kernel module, such as EKS's. The signature is verified; AWS publishes the key's fingerprint.
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

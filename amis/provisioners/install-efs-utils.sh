@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install `mount -t efs` with TLS and IAM. EKS nodes do not need it: the CSI driver has its own.
+# Install `mount -t efs` with TLS and IAM. EKS nodes do not need this mount helper: the CSI driver has its own.
 # https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

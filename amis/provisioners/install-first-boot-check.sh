@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the check that runs on the first boot with a GPU. It verifies what a build instance without a GPU cannot.
+# Install the check that runs on the first boot with a GPU. The check verifies what a build instance without a GPU cannot.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

@@ -15,7 +15,7 @@ for name in "${names[@]}"; do
   kept=/opt/gpumpi/frameworks/$name.txt
   cmp --silent "$requirements" "$kept" && continue
   "$here/install-packages.sh" ca-certificates python3-pip python3-setuptools python3-wheel
-  # Build sources with the distribution's setuptools: what pip would fetch is not pinned.
+  # Build sources with the distribution's setuptools, because the version that pip would fetch is not pinned.
   PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --ignore-installed --no-build-isolation \
     --no-deps --require-hashes --requirement "$requirements"
   install -D --mode 0644 "$requirements" "$kept"

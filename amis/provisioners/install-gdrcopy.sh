@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# GDRCopy: the CPU writes directly into GPU memory, the fastest path for small messages. Only where the base AMI lacks
-# it. DKMS builds its kernel module, for which the driver's sources must be in /usr/src/nvidia-*.
+# GDRCopy: the CPU writes directly into GPU memory, the fastest path for small messages. Install it only where the
+# base AMI lacks it. DKMS builds its kernel module, for which the driver's sources must be in /usr/src/nvidia-*.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl

@@ -9,7 +9,7 @@ folder=/opt/intel-mpi-$intel_mpi_version
 "$here/unpack-wheel.sh" impi-rt "$intel_mpi_version" "$intel_mpi_wheel_sha256" "$folder"
 # Benchmarks, the tuning program and its tables: 40 MB that no job uses.
 rm -rf "$folder"/bin/IMB-* "$folder"/bin/mpitune_fast "$folder"/opt/mpi/tune_fast
-# libfabric and its providers are in separate folders. mpirun reads this file and hydra passes the variables on.
+# libfabric and its providers are in separate folders. mpirun reads this file, and hydra passes the variables on.
 cat >"$folder/bin/mpivars.sh" <<END
 export I_MPI_ROOT=$folder FI_PROVIDER_PATH=$folder/lib/libfabric/prov
 END

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install the join service: the nodes of an EC2 cluster find and trust each other through it. It starts at every boot
-# of a node on which user data wrote /etc/gpumpi/cluster.json.
+# Install the join service: the nodes of an EC2 cluster find and trust each other through this service. The service
+# starts at every boot of a node on which user data wrote /etc/gpumpi/cluster.json.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install kubeadm, kubelet and kubectl in the pinned version, and the programs that they call. If another version is
-# installed, fail: upgrading is kubeadm's job.
+# installed, fail: use kubeadm to upgrade.
 #   KUBERNETES_FOLDER   folder with the three programs, for machines without internet; default: pkgs.k8s.io
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

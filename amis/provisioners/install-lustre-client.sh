@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Install the client for FSx for Lustre (`mount -t lustre`). Its kernel module must match the kernel, and AWS publishes
 # modules some time after a kernel. Without a matching module, the AMI gets no client, and nodes that should mount a
-# Lustre file system report this. https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html,
-# read 2026-11-23. NOT VERIFIED by an installation here: neither the repository nor its key is reachable.
+# Lustre file system report this. https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html, read
+# 2026-11-23. NOT VERIFIED by an installation: neither the repository nor its key is reachable.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 marker=/etc/gpumpi/no-lustre-client

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install MPI for Python. On import the wheel loads the system's MPI library; set MPI4PY_LIBMPI to use another.
+# Install MPI for Python. On import, the wheel loads the system's MPI library; set MPI4PY_LIBMPI to use another.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl

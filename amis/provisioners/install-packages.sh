@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install distribution packages without recommended ones. Called by other provisioners. Names are those of Debian and
-# Ubuntu; on Amazon Linux it installs their counterparts and never a kernel, because the drivers are built for the
+# Ubuntu; on Amazon Linux, the script installs their counterparts, but never a kernel, because the drivers are built for the
 # current one.
 #   install-packages.sh NAME...
 set -o errexit -o nounset -o pipefail
@@ -12,7 +12,7 @@ if command -v dnf >/dev/null; then
   )
   names=()
   for name in "$@"; do
-    # dnf refuses to install curl-minimal next to curl, which AWS's Deep Learning Containers have.
+    # dnf does not install curl-minimal next to curl, which AWS's Deep Learning Containers have.
     if [[ $name == curl || $name == gpg ]] && command -v "$name" >/dev/null; then continue; fi
     read -r -a found <<<"${counterparts[$name]:-$name}"
     names+=("${found[@]}")

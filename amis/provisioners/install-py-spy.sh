@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Install py-spy and allow it to read the ranks. The job controller uses it to print the Python stacks of hung ranks. If
-# Yama restricts ptrace (ptrace_scope 1, Ubuntu's default), only its ancestors may read a process, unless the process
-# allows others: https://docs.kernel.org/admin-guide/LSM/Yama.html. So each Python process of the image allows all
-# processes of its user in its pod, as without Yama. With ptrace_scope 2 or 3 this has no effect, and there are no
-# stacks.
+# Yama restricts ptrace (ptrace_scope 1, Ubuntu's default), only the ancestors of a process may read it, unless the
+# process allows others to: https://docs.kernel.org/admin-guide/LSM/Yama.html. Therefore each Python process of the image
+# allows all processes of its user in its pod, as without Yama. With ptrace_scope 2 or 3, this has no effect, and there
+# are no stacks.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl

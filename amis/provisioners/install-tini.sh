@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install tini as /usr/bin/tini. It is the first process of a pod: it forwards signals and reaps zombies.
+# Install tini as /usr/bin/tini. tini is the first process of a pod: it forwards signals and reaps zombies.
 #   TINI_SOURCE   URL of the static program, such as a mirror; the release on GitHub by default
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

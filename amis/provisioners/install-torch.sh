@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Install the distribution's PyTorch, without CUDA, for CPU jobs and tests. For GPUs use PyTorch's own image: launcher
+# Install the distribution's PyTorch, without CUDA, for CPU jobs and tests. For GPUs, use PyTorch's own image: launcher
 # torchrun needs nothing else.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
 # Debian's PyTorch depends on OpenCV or on ROCm, which pull in graphics drivers and compilers. These and PyTorch's own
-# tests are a third of the size and are never loaded.
+# tests make up a third of the size and are never loaded.
 excluded=/etc/dpkg/dpkg.cfg.d/without-graphics
 trap 'rm -f "$excluded"' EXIT
 for path in '/usr/lib/*/dri/*' '/usr/lib/*/libLLVM*' '/usr/lib/llvm-*' '/usr/lib/*/libamd*' '/usr/lib/*/mfx/*' \

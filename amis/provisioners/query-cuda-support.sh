@@ -2,7 +2,7 @@
 # Fail unless the Open MPI in a folder reports that it was built with CUDA support. Called by other provisioners.
 #   query-cuda-support.sh FOLDER
 # A machine without NVIDIA's driver has no libcuda.so.1, and then Open MPI may not load its CUDA components
-# (https://github.com/open-mpi/ompi/issues/13750): for this query only, the toolkit's stub takes its place.
+# (https://github.com/open-mpi/ompi/issues/13750): for this query only, the toolkit's stub replaces it.
 set -o errexit -o nounset -o pipefail
 folder=$1
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run provisioners in order, except those named in SKIP. The machine's manifest lists what was skipped and why.
+# Run provisioners in order, except those named in SKIP. The machine's manifest lists the skipped provisioners and the reasons.
 #   run-provisioners.sh SCRIPT...
 #   SKIP   JSON object of script names without .sh and reasons: {"install-efa": "no EFA in this region"}
 set -o errexit -o nounset -o pipefail

@@ -8,7 +8,7 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 case ${OPENMPI_ORIGIN:-aws}-${OPENMPI_SERIES:-5} in
   aws-5) folder=/opt/amazon/openmpi5 ;;
   aws-4)
-    # Measured on AL2023 in July 2026: osu_latency with GPU buffers hangs at 100 % CPU without an error.
+    # Measured on AL2023 in July 2026: osu_latency with GPU buffers hangs at 100% CPU without an error.
     echo "AWS's Open MPI 4.1 in /opt/amazon/openmpi is not CUDA-aware. Use openmpi=5, or compile 4.1 with openmpi_origin=upstream" >&2
     exit 2
     ;;

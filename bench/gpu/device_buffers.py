@@ -95,7 +95,7 @@ class Cuda:
                 f"{name} failed with {code}: {self.library.cudaGetErrorString(code).decode()}. Use --memory host without a GPU"
             )
 
-    def identity(self) -> str:
+    def read_pci_bus_id(self) -> str:
         """Return the GPU's PCI bus ID, which is the same for all ranks that share the GPU."""
         name = ctypes.create_string_buffer(32)
         self.call("cudaDeviceGetPCIBusId", name, ctypes.c_int(len(name)), ctypes.c_int(self.device))
@@ -173,11 +173,11 @@ class Pair:
         row = Row(
             bytes=size,
             right=bool(self.world.allreduce(right, op=self.mpi.LAND)),
-            send_gb_s=size / self._measure_median_seconds(lambda: self._ping_pong(own.mpi, theirs.mpi)) * 2e-9,
+            send_gb_s=size / self._measure_median_seconds(lambda: self._run_ping_pong(own.mpi, theirs.mpi)) * 2e-9,
             copy_gb_s=size / self._measure_median_seconds(lambda: theirs.copy(own)) * 1e-9,
-            staged_send_gb_s=size / self._measure_median_seconds(lambda: self._staged_ping_pong(own, theirs, *stage)) * 2e-9,
+            staged_send_gb_s=size / self._measure_median_seconds(lambda: self._run_staged_ping_pong(own, theirs, *stage)) * 2e-9,
             allreduce_us=1e6 * self._measure_median_seconds(lambda: self.world.Allreduce(own.mpi, theirs.mpi)),
-            staged_allreduce_us=1e6 * self._measure_median_seconds(lambda: self._staged_allreduce(own, theirs, *stage)),
+            staged_allreduce_us=1e6 * self._measure_median_seconds(lambda: self._run_staged_allreduce(own, theirs, *stage)),
         )
         for buffer in (own, theirs):
             if isinstance(buffer, DeviceBuffer):
@@ -210,7 +210,7 @@ class Pair:
         buffer.read(received)
         return bool(np.array_equal(received, expected))
 
-    def _ping_pong(self, own: Any, theirs: Any) -> None:
+    def _run_ping_pong(self, own: Any, theirs: Any) -> None:
         """Send a buffer from rank 0 to rank 1 and another buffer back."""
         if self.world.rank == 0:
             self.world.Send(own, dest=1)
@@ -219,8 +219,8 @@ class Pair:
             self.world.Recv(theirs, source=0)
             self.world.Send(own, dest=0)
 
-    def _staged_ping_pong(self, own: Buffer, theirs: Buffer, out: np.ndarray, back: np.ndarray) -> None:
-        """Like `_ping_pong`, but copy the data to host memory before each message and back to the buffer after it."""
+    def _run_staged_ping_pong(self, own: Buffer, theirs: Buffer, out: np.ndarray, back: np.ndarray) -> None:
+        """Like `_run_ping_pong`, but copy the data to host memory before each message and back to the buffer after it."""
         for sender in (0, 1):
             if self.world.rank == sender:
                 own.read(out)
@@ -229,7 +229,7 @@ class Pair:
                 self.world.Recv(back, source=self.other)
                 theirs.write(back)
 
-    def _staged_allreduce(self, own: Buffer, total: Buffer, part: np.ndarray, whole: np.ndarray) -> None:
+    def _run_staged_allreduce(self, own: Buffer, total: Buffer, part: np.ndarray, whole: np.ndarray) -> None:
         own.read(part)
         self.world.Allreduce(part, whole)
         total.write(whole)
@@ -319,8 +319,8 @@ def main() -> int:
     try:
         pair = Pair(mpi, cuda, chosen.repeats)
         rows = [pair.measure_size(size // 4) for size in chosen.bytes]
-        gpus = pair.world.gather(cuda.identity() if cuda else None)
-    except Exception as error:  # the other rank is waiting for this one, so abort both
+        gpus = pair.world.gather(cuda.read_pci_bus_id() if cuda else None)
+    except Exception as error:  # the other rank is waiting for this rank, so abort both
         print(f"device_buffers: {error}", file=sys.stderr, flush=True)
         mpi.COMM_WORLD.Abort(2)
     if pair.world.rank == 0:

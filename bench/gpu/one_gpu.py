@@ -1,8 +1,8 @@
 """Run this project's GPU programs on one machine with an NVIDIA GPU: `python3 bench/gpu/one_gpu.py --logs FOLDER`.
 
-Two ranks share the first GPU. Each rank has its own host name, so NCCL treats the ranks as two nodes: it does not refuse
+Two ranks share the first GPU. Each rank has its own host name, so NCCL treats the ranks as two nodes: NCCL accepts
 the shared GPU, and the ranks communicate over TCP on the loopback interface. This shows that the programs work on a
-GPU. It does not measure them: the ranks take turns on the GPU, and no EFA, NVLink or GPUDirect takes part.
+GPU. It does not measure them: the ranks take turns on the GPU, and EFA, NVLink and GPUDirect are not involved.
 
 Needs root (for the host names) and only Python's standard library. The checks need, in this order: the driver; Open MPI
 with mpi4py and nccl-tests, as the AMIs and job images have them, and CuPy; PyTorch and Accelerate; JAX with scikit-learn;
@@ -77,18 +77,18 @@ class Checks:
     started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def list_checks(self) -> list[Callable[[], str]]:
-        mpi = [self.cuda, self.nccl, self.without_efa, self.buffers, self.measure]
-        return [*mpi, self.fsdp, self.ddp, self.accelerate, self.jax, self.hang]
+        mpi = [self.check_cuda, self.check_nccl, self.check_nccl_without_efa, self.check_device_buffers, self.check_mpi_benchmark]
+        return [*mpi, self.check_fsdp, self.check_ddp, self.check_accelerate, self.check_jax, self.check_hang]
 
-    def cuda(self) -> str:
-        text = self.run("cuda", ["python3", str(IN_PODS / "cuda.py")], 60)
+    def check_cuda(self) -> str:
+        text = self.run_command("cuda", ["python3", str(IN_PODS / "cuda.py")], 60)
         report = json.loads(text.splitlines()[-1])
         errors = [report["error"], *(gpu["error"] for gpu in report["gpus"])]
         if any(errors) or not report["gpus"]:
             raise CheckFailed("; ".join(filter(None, errors)) or "CUDA found no GPU")
         return f"a kernel ran on {', '.join(gpu['name'] for gpu in report['gpus'])}"
 
-    def nccl(self) -> str:
+    def check_nccl(self) -> str:
         reports = self.run_nccl_test("nccl", {})
         wrong = [row for report in reports for row in report["results"] if row[2]]
         errors = [report["error"] for report in reports if report["error"]]
@@ -98,9 +98,9 @@ class Checks:
         version = next((report["version"] for report in reports if report["version"]), "")
         return f"NCCL {version}, network {reports[0]['networks']}: {len(rows)} sizes with correct sums"
 
-    def without_efa(self) -> str:
+    def check_nccl_without_efa(self) -> str:
         """Jobs on pools with EFA set NCCL_NET=Libfabric, so that NCCL fails if the plugin for EFA is missing."""
-        reports = self.run_nccl_test("without_efa", {"NCCL_NET": "Libfabric"}, may_fail=True)
+        reports = self.run_nccl_test("nccl_without_efa", {"NCCL_NET": "Libfabric"}, may_fail=True)
         if any(report["results"] or not report["error"] for report in reports):
             raise CheckFailed(f"NCCL did not fail as expected: {reports}")
         return f"NCCL fails: {'. '.join([reports[0]['error'], *reports[0]['warnings']])}"
@@ -109,33 +109,35 @@ class Checks:
         """Run all_reduce_perf with two ranks. Return the ranks' reports."""
         rank = f"hostname gpumpi-rank-$OMPI_COMM_WORLD_RANK; exec python3 {IN_PODS / 'nccl.py'} 16M"
         command = [*MPIEXEC, "unshare", "--uts", "bash", "-c", rank]
-        text = self.run(name, command, 120, {**LOOPBACK, **NCCL_LOG, **env}, may_fail)
+        text = self.run_command(name, command, 120, {**LOOPBACK, **NCCL_LOG, **env}, may_fail)
         reports = [json.loads(line) for line in text.splitlines() if line.startswith('{"nccl_rank"')]
         if not reports:
             raise CheckFailed(f"no rank reported: {text.strip()[-400:]}")
         return reports
 
-    def measure(self) -> str:
+    def check_mpi_benchmark(self) -> str:
         program = str(ROOT / "workloads" / "mpi-benchmarks" / "measure.py")
-        text = self.run("measure", [*MPIEXEC, "python3", program, "--buffers", "device", "--largest", str(1 << 20)], 120)
+        text = self.run_command(
+            "mpi_benchmark", [*MPIEXEC, "python3", program, "--buffers", "device", "--largest", str(1 << 20)], 120
+        )
         return text.strip().splitlines()[-1]
 
-    def buffers(self) -> str:
+    def check_device_buffers(self) -> str:
         file = self.logs / "device_buffers.json"
         program = str(ROOT / "bench" / "gpu" / "device_buffers.py")
-        self.run("device_buffers", [*MPIEXEC, "python3", program, "--json", str(file)], 180)
+        self.run_command("device_buffers", [*MPIEXEC, "python3", program, "--json", str(file)], 180)
         report = json.loads(file.read_text())
         return f"{report['mpi']}: {len(report['sizes'])} sizes, every byte correct"
 
-    def fsdp(self) -> str:
+    def check_fsdp(self) -> str:
         command = ["train.py", "--checkpoints", str(self.logs / "fsdp"), "--hold", "25"]
         return self.train_with_interruption("pytorch-fsdp", make_torchrun_command(command), r"step 25: ", signal.SIGTERM)
 
-    def ddp(self) -> str:
+    def check_ddp(self) -> str:
         command = ["train.py", "--checkpoint", str(self.logs / "ddp.pt"), "--hold", "2"]
         return self.train_with_interruption("pytorch-ddp", make_torchrun_command(command), r"epoch 2: ", signal.SIGTERM)
 
-    def accelerate(self) -> str:
+    def check_accelerate(self) -> str:
         """Start the same program with the options that infra/jobs/launchers/torchrun.py passes to `accelerate launch`."""
 
         def build_command(node: int) -> list[str]:
@@ -146,20 +148,20 @@ class Checks:
         first, _ = self.start("accelerate", build_command, folder=ROOT / "workloads" / "pytorch-ddp")
         return self.wait_for_result(first)
 
-    def jax(self) -> str:
+    def check_jax(self) -> str:
         command = ["python3", "train.py", "--checkpoint", str(self.logs / "jax.npz"), "--hold", "2"]
         return self.train_with_interruption("jax-mnist", lambda _: command, r"epoch 2: ", signal.SIGKILL)
 
-    def hang(self) -> str:
-        """Make a job hang and dump it as the job controller does."""
+    def check_hang(self) -> str:
+        """Make a job hang, and dump its ranks' stacks as the job controller does."""
         program = self.logs / "hang.py"
         program.write_text(HANG)
         ranks = list(self.start("hang", lambda _: ["python3", str(program)], env=RECORDER))
-        self.wait_for(ranks[1], "waiting", 120)
-        time.sleep(3)  # until rank 0 hangs in the all_reduce
+        self.wait_for_line(ranks[1], "waiting", 120)
+        time.sleep(3)  # wait until rank 0 hangs in the all_reduce
         dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
-        text = self.run("hang-dump", dump, 60)
-        self.end(signal.SIGKILL)
+        text = self.run_command("hang-dump", dump, 60)
+        self.end_processes(signal.SIGKILL)
         counts = {"gpumpi-rank 0": 1, "gpumpi-rank 1": 1, "flight recorder: completed: nccl:all_reduce 5": 2, "gpumpi-nccl": 1}
         if missing := [text_part for text_part, times in counts.items() if text.count(text_part) < times]:
             raise CheckFailed(f"the dump lacks {missing}")
@@ -168,8 +170,8 @@ class Checks:
     def train_with_interruption(self, name: str, command: Callable[[int], list[str]], line: str, how: signal.Signals) -> str:
         """Train a workload, end it after a printed line, start it again, and return its result."""
         first = list(self.start(f"{name}-1", command, folder=ROOT / "workloads" / name))
-        self.wait_for(first[0], line, 120)
-        self.end(how)
+        self.wait_for_line(first[0], line, 120)
+        self.end_processes(how)
         second = list(self.start(f"{name}-2", command, folder=ROOT / "workloads" / name))
         result = self.wait_for_result(second[0])
         if "resuming from " not in second[0].read_text(errors="replace"):
@@ -188,7 +190,7 @@ class Checks:
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
-    def run(
+    def run_command(
         self, name: str, command: Sequence[str], limit: float, env: Mapping[str, str] | None = None, may_fail: bool = False
     ) -> str:
         log = self.logs / f"{name}.log"
@@ -222,14 +224,14 @@ class Checks:
                 )
             yield log
 
-    def wait_for(self, log: Path, line: str, limit: float) -> None:
+    def wait_for_line(self, log: Path, line: str, limit: float) -> None:
         end = time.monotonic() + limit
         while not re.search(line, log.read_text(errors="replace")):
             if time.monotonic() > end or any(process.poll() is not None for process in self.started):
                 raise CheckFailed(f"no line {line!r}: {log.read_text(errors='replace').strip()[-400:]}")
             time.sleep(0.1)
 
-    def end(self, how: signal.Signals) -> None:
+    def end_processes(self, how: signal.Signals) -> None:
         """Send a signal to all processes that were started, and wait until they have ended."""
         for process in self.started:
             with contextlib.suppress(ProcessLookupError):
@@ -244,7 +246,7 @@ class Checks:
 
 
 def wrap_with_host_name(host: str, command: Sequence[str]) -> list[str]:
-    """Return the command with a host name of its own, which resolves to the loopback address: JAX's Gloo needs that."""
+    """Return the command with its own host name, which resolves to the loopback address: JAX's Gloo needs that."""
     hosts = 'file=$(mktemp); echo "127.0.0.1 localhost $1" >"$file"; mount --bind "$file" /etc/hosts; rm "$file"'
     script = f'hostname "$1"; {hosts}; shift; exec "$@"'
     return ["unshare", "--uts", "--mount", "sh", "-e", "-c", script, "sh", host, *command]
@@ -258,11 +260,15 @@ def make_torchrun_command(program: Sequence[str]) -> Callable[[int], list[str]]:
     return command
 
 
+def name_check(check: Callable[[], str]) -> str:
+    return check.__name__.removeprefix("check_")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=Path, required=True, help="new folder for logs and results.json")
     parser.add_argument(
-        "--only", nargs="+", choices=[check.__name__ for check in Checks(Path()).list_checks()], help="run only these"
+        "--only", nargs="+", choices=[name_check(check) for check in Checks(Path()).list_checks()], help="run only these"
     )
     chosen = parser.parse_args()
     if chosen.logs.exists():
@@ -270,14 +276,14 @@ def main() -> int:
     chosen.logs.mkdir(parents=True)
     checks, rows = Checks(chosen.logs.resolve()), []
     for check in checks.list_checks():
-        if chosen.only and check.__name__ not in chosen.only:
+        if chosen.only and name_check(check) not in chosen.only:
             continue
-        row, started = Row(check.__name__), time.monotonic()
+        row, started = Row(name_check(check)), time.monotonic()
         try:
             row.detail = check()
         except (CheckFailed, OSError, ValueError, subprocess.TimeoutExpired) as error:
             row.result, row.detail = "FAILED", str(error)
-            checks.end(signal.SIGKILL)
+            checks.end_processes(signal.SIGKILL)
         row.seconds = round(time.monotonic() - started, 1)
         rows.append(row)
         print(f"{row.name:11} {row.result:7} {row.seconds:6.1f} s  {row.detail}", flush=True)

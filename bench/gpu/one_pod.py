@@ -37,9 +37,10 @@ IMAGE = "localhost/gpu-check:1"
 GPU = "nvidia.com/gpu"
 PLUGIN = "/usr/bin/nvidia-device-plugin"
 PLUGINS = Path("/var/lib/kubelet/device-plugins")
-"""The kubelet's folder for the sockets of device plugins. No setting moves it."""
+"""The kubelet's folder for the sockets of device plugins. No setting changes this folder."""
 DRIVER = re.compile(r"=> (\S+/lib(?:cuda|nvidia-ml)\.so\.1)$", re.MULTILINE)
-"""The driver's libraries in the output of ldconfig. NVIDIA's runtime adds them to containers, but not what they load."""
+"""The driver's libraries in the output of ldconfig. NVIDIA's runtime adds them to containers, but not the libraries
+that they load."""
 LIMIT = 60
 """Seconds that each step may take."""
 
@@ -266,7 +267,7 @@ def run_checks(node: Node) -> Iterator[tuple[str, str]]:
     start_cuda_pod(node, "many", {GPU: "1000"})
     status = node.wait_for_pod_end("many")
     if GPU not in status.get("message", ""):
-        raise CheckFailed(f"a pod with 1,000 GPUs was not refused: {status}")
+        raise CheckFailed(f"a pod with 1,000 GPUs was not rejected: {status}")
     yield "too many", f"{status['reason']}: {status['message']}"
 
 

@@ -35,7 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     about = describe_machine()
     with run_cluster("heal", arguments.cloud, "gpu=4") as shell:
-        bench = Bench.of(shell)
+        bench = Bench.from_shell(shell)
         runs_by_fault = _measure_runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
         cordoned = runs.count_cordons_after_app_errors(bench)
         taken_out = runs.measure_cordon_limit(bench)

@@ -54,7 +54,7 @@ def measure_run(bench: Bench, fault: Fault) -> dict[str, float]:
 
     The time until the node is back in service counts from the repair.
     """
-    _wait_for_gpu_nodes(bench)  # first, because the controller also counts nodes that are still out of service
+    _wait_for_gpu_nodes(bench)  # must come first, because the controller also counts nodes that are still out of service
     _reset_journal(bench)
     bench.submit(_build_job(fault), bench.described)
     try:

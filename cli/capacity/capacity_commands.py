@@ -141,8 +141,8 @@ def reserve(
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Shows the full price, asks, buys, writes the reservation into the stack file and waits for the payment. A Capacity
-    Block cannot be cancelled.
+    """Shows the full price, asks for confirmation, buys the block, writes the reservation into the stack file and
+    waits for the payment. A Capacity Block cannot be cancelled.
     """
     path = stack_file.find_stack_file(stack, config_dir)
     remembered_block = remembered.find_offering(offering_id)
@@ -178,7 +178,7 @@ def show_order(offering: BlockOffering, edit: purchase.Edit) -> None:
     period = f"{format_time(offering.start)} to {format_time(offering.end)} UTC ({offering.hours:g} hours)"
     print(f"{offering.count} x {offering.instance_type} in {offering.zone}, {period}")
     print(f"price: {format_usd(offering.fee)} {offering.currency}, paid now; a Capacity Block cannot be cancelled")
-    print(edit.difference())
+    print(edit.render_diff())
 
 
 def show_next_step(stack: str, offering: BlockOffering, edit: purchase.Edit, identifier: str, state: str) -> None:

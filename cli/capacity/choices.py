@@ -24,7 +24,7 @@ class Choice:
     nodes: int
     hours: Decimal
     total: Decimal | None
-    """USD for all nodes and hours, without costs that are already paid; None if a price is unknown."""
+    """USD for all nodes and hours, without costs already paid; None if a price is unknown."""
     gpus: int
     """Total number of GPUs of all nodes."""
     start: datetime | None = None
@@ -32,7 +32,7 @@ class Choice:
     id: str = ""
     note: str = ""
     fits: bool = True
-    """Whether the place has room for all nodes."""
+    """Whether there is room for all nodes."""
 
     @property
     def price_per_gpu_hour(self) -> Decimal | None:
@@ -56,10 +56,10 @@ def list_choices(search: Found) -> list[Choice]:
     prices last.
     """
     rows = [row for region in search.regions for row in list_region_choices(search, region)]
-    return sorted(rows, key=_sort_key)
+    return sorted(rows, key=_build_sort_key)
 
 
-def _sort_key(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
+def _build_sort_key(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
     start = row.start.isoformat() if row.start else ""
     return (not row.fits, row.total is None, row.total or Decimal(), ORDER.index(row.kind), start, row.zone)
 
@@ -100,5 +100,5 @@ def price_reservation(request: Wanted, region: str, reservation: CapacityReserva
 def price_spot(region: RegionCapacity, zone: str, request: Wanted, hours: Decimal, gpus: int) -> Choice:
     price, score = region.spot_prices.get(zone), region.spot_scores.get(zone)
     total = None if price is None else price * request.nodes * hours
-    note = "may be interrupted" if score is None else f"placement score {score} of 10 (scores for a single type are low)"
+    note = "may be interrupted" if score is None else f"placement score {score} of 10 (scores for a single instance type are low)"
     return Choice("spot", region.region, zone, request.nodes, hours, total, gpus, note=note)

@@ -99,7 +99,7 @@ def try_purchase(clients: Clients, offering: BlockOffering, order: str) -> Any:
         if error.response["ResponseMetadata"].get("HTTPStatusCode", _SERVER_ERRORS) < _SERVER_ERRORS:
             raise
         raise OutcomeUnknown(format_error(error)) from None
-    except (Exception, KeyboardInterrupt) as error:  # a timeout, a lost connection, an answer that is cut off
+    except (Exception, KeyboardInterrupt) as error:  # for example a timeout, a lost connection or a truncated response
         raise OutcomeUnknown(format_error(error) or "interrupted") from None
 
 
@@ -129,11 +129,11 @@ def _find_reservation(
         try:
             pause(EVERY_SECONDS)
         except KeyboardInterrupt:
-            raise CommandError(f"{offering.id}: interrupted before AWS showed a reservation. {fix}", FAILED) from None
+            raise CommandError(f"{offering.id}: interrupted before the reservation appeared in AWS. {fix}", FAILED) from None
 
 
 def call_aws(region: str, call: Callable[[], Any]) -> Any:
-    """Call AWS and return the result. Raises CommandError."""
+    """Return AWS's response. Raises CommandError."""
     try:
         return query_aws(region, call, "")
     except FactsError as error:

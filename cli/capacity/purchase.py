@@ -40,14 +40,14 @@ class Edit:
     pool: str
     is_eks: bool
 
-    def difference(self) -> str:
+    def render_diff(self) -> str:
         lines = difflib.unified_diff(
             self.before.splitlines(), self.after.splitlines(), self.path.name, self.path.name, lineterm=""
         )
         return "\n".join(lines)
 
     def write(self, reservation: str) -> None:
-        """Write the file. Raises CommandError, whose message contains the reservation: it was already paid for."""
+        """Write the file. Raises CommandError, whose message contains the reservation: the reservation is already paid for."""
         try:
             whole_files.write_file(self.path, self.after.replace(PLACEHOLDER, reservation))
         except OSError as error:

@@ -17,7 +17,7 @@ KEPT: Final = 500
 _OFFERINGS: Final = TypeAdapter(dict[str, BlockOffering])
 
 
-def cache_file() -> Path:
+def get_cache_file() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi"
     return folder / "capacity-offerings.json"
 
@@ -30,7 +30,7 @@ def save_offerings(offerings: Iterable[BlockOffering]) -> None:
     earlier = {name: offering for name, offering in _read_offerings().items() if name not in new}
     latest = dict(list({**earlier, **new}.items())[-KEPT:])
     with suppress(OSError):
-        whole_files.write_file(cache_file(), _OFFERINGS.dump_json(latest, indent=1).decode())
+        whole_files.write_file(get_cache_file(), _OFFERINGS.dump_json(latest, indent=1).decode())
 
 
 def find_offering(identifier: str) -> BlockOffering | None:
@@ -40,6 +40,6 @@ def find_offering(identifier: str) -> BlockOffering | None:
 def _read_offerings() -> dict[str, BlockOffering]:
     """Return the offerings in the file; none if it is missing or another version wrote it."""
     try:
-        return _OFFERINGS.validate_json(cache_file().read_bytes())
+        return _OFFERINGS.validate_json(get_cache_file().read_bytes())
     except (OSError, ValueError):
         return {}

@@ -51,8 +51,8 @@ def make_yaml_parser(text: str) -> YAML:
 
 
 def detect_indents(text: str) -> tuple[int, int]:
-    """Return how far the fields of a pool, and its `- `, are indented relative to the key: `sequence` and `offset` of
-    the YAML writer.
+    """Return the indentation of a pool's fields and of its `- `, relative to the key: `sequence` and `offset` of the
+    YAML writer.
     """
     lines = text.splitlines()
     for number, line in enumerate(lines):
@@ -80,7 +80,7 @@ def find_pool(document: Any, name: str | None, instance_type: str) -> Any:
 
 
 def make_flow_mapping(values: Mapping[str, str]) -> CommentedMap:
-    """Return a mapping in flow style, on one line."""
+    """Return a mapping in YAML's flow style, on one line."""
     content = CommentedMap(values)
     content.fa.set_flow_style()
     return content

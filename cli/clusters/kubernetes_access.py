@@ -41,7 +41,7 @@ PATHS: Final = {
 
 Object = dict[str, Any]
 _SEGMENT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]+")
-"""Names of objects. Anything else could end as another path, such as `..`, which HTTP clients resolve."""
+"""Valid names of objects. Other names, such as `..`, could change the path, because HTTP clients resolve them."""
 _WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": .*https://([\w-]+)\.([\w-]+)\.svc[^"]*": (.+)', re.DOTALL)
 """Pattern of the API server's message about a failed webhook call. Source: `ToStatusErr` in
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go
@@ -160,7 +160,7 @@ class Cluster:
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (line.decode(errors="replace") for line in lines)
         except urllib3.exceptions.HTTPError:
-            return  # the caller checks whether the container is still running
+            return  # the connection broke; the caller checks whether the container is still running
         finally:
             answer.release_conn()
         if rest:
@@ -205,7 +205,7 @@ class Cluster:
         if self._is_checked:
             return
         crashed_parts.check_control_plane_runs(self.server)
-        if unready := self._connection.unready():
+        if unready := self._connection.list_failing_checks():
             parts, fix = ", ".join(unready), crashed_parts.suggest_restart(self.server)
             raise CommandError(f"the API server at {self.server} is not ready: {parts}{fix}", UNREACHABLE)
         self._is_checked = True
@@ -243,7 +243,7 @@ class Cluster:
     # --- written by `pulumi up` ----------------------------------------------------------------------------------------
 
     def description(self) -> ClusterDescription:
-        """Return the cluster description that `pulumi up` stored in a ConfigMap."""
+        """Return the cluster description, which `pulumi up` stored in a ConfigMap."""
         try:
             config_map = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
         except NotFound:

@@ -14,15 +14,15 @@ from cli.exit_codes import USAGE
 
 
 def command(
-    ec2: Annotated[bool, typer.Option("--ec2", help="Use an EC2 cluster instead of EKS.")] = False,
+    ec2: Annotated[bool, typer.Option("--ec2", help="Use an EC2 cluster instead of an EKS cluster.")] = False,
     heal: Annotated[
         bool, typer.Option("--heal", help="Break a GPU of a running job, which then finishes on another node.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print Pulumi's output.")] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Creates, uses, changes and deletes a cluster. Takes several minutes and needs no AWS account."""
+    """Creates, uses, changes and deletes a cluster in a local AWS. Takes several minutes and needs no AWS account."""
     if ec2 and heal:
         raise CommandError("--heal: an EC2 cluster has no job controller. Use either --ec2 or --heal", USAGE)
     demo: type[Steps] = Ec2Demo if ec2 else HealDemo if heal else EksDemo
-    return demo.show(verbose=verbose, as_json=as_json)
+    return demo.run_and_report(verbose=verbose, as_json=as_json)

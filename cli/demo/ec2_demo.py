@@ -35,12 +35,12 @@ class Ec2Demo(Steps):
         self.step("start the local cloud", self.start)
         self.step("build the AMI", self.build_ami)
         self.step("create", self.create)
-        self.step("wait until all hosts have joined", self.join)
-        self.step("check the AMI of the hosts", self.look)
+        self.step("wait until all hosts have joined", self.wait_for_workers)
+        self.step("check the AMI of the hosts", self.check_hosts)
         self.step("copy the programs", self.copy_programs)
-        self.step("allreduce on four hosts", self.allreduce)
-        self.step("train on four hosts", self.train)
-        self.step("scale down", self.scale)
+        self.step("allreduce on four hosts", self.run_allreduce)
+        self.step("train on four hosts", self.train_model)
+        self.step("scale down", self.scale_workers)
         self.step("run again", self.check_second_up_changes_nothing)
         self.step("destroy", self.destroy)
         self.step("delete the AMI", self.delete_ami)
@@ -74,7 +74,7 @@ class Ec2Demo(Steps):
             self.console.print(str(error), markup=False, soft_wrap=True)
             raise StepFailed(join_last_lines(str(error))) from None
         finally:
-            self.note(("packer", "build", "amis"), "\n".join(lines))
+            self.log_output(("packer", "build", "amis"), "\n".join(lines))
         manifest = ami.read_manifest(output)
         return (
             f"{self.image}: Open MPI {manifest['mpi']['version']}; {len(manifest['installed'])} provisioners ran,"
@@ -82,10 +82,10 @@ class Ec2Demo(Steps):
         )
 
     def create(self) -> str:
-        run = self.pulumi("up")
-        return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, now booting"
+        run = self.run_pulumi("up")
+        return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, which are now booting"
 
-    def join(self) -> str:
+    def wait_for_workers(self) -> str:
         self._run_cluster_command("wait", *self._identity_option, "--json")
         hosts = json.loads(self._run_cluster_command("hosts", "--json"))["hosts"]
         joined = [host for host in hosts if host["joined"]]
@@ -93,7 +93,7 @@ class Ec2Demo(Steps):
         slots = sum(host["slots"] for host in joined)
         return f"{len(joined)} hosts with {slots} slots: {', '.join(host['address'] for host in joined)}"
 
-    def look(self) -> str:
+    def check_hosts(self) -> str:
         """Check that all hosts run the AMI that the demo built, and that their Open MPI is CUDA-aware."""
         ec2 = self.cloud.clients(self.stack.region)("ec2")
         reservations = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
@@ -115,23 +115,23 @@ class Ec2Demo(Steps):
                 workloads.pack_archive(process.stdin, self.print_progress)
                 process.stdin.close()
             said = process.stderr.read().decode(errors="replace")
-        self.note((*command,), said)
+        self.log_output((*command,), said)
         if process.returncode:
             raise StepFailed(said.strip() or f"tar ended with {process.returncode}")
         return "ChainerMN, its training program and the digits data set are in /shared"
 
-    def allreduce(self) -> str:
+    def run_allreduce(self) -> str:
         """Run an allreduce. Each rank prints its host, and the sum must be correct on every rank."""
         return self._run_on_head_node(*RANKS, "python3", "allreduce.py")[-1]
 
-    def train(self) -> str:
+    def train_model(self) -> str:
         """Train a model. The program fails unless the model learns and all ranks end with equal weights."""
         lines = self._run_on_head_node(*RANKS, "-x", f"PYTHONPATH=/shared/{workloads.PYTHON}", "python3", "train_mnist.py")
         for line in lines[:-1]:
             self.console.print(f"  {line}", markup=False, soft_wrap=True)
         return lines[-1]
 
-    def scale(self) -> str:
+    def scale_workers(self) -> str:
         self._run_cluster_command("scale", str(FEWER), *self._identity_option)
         return self._run_on_head_node("mpiexec", "-n", str(2 * (FEWER + 1)), "-N", "2", "python3", "allreduce.py")[-1]
 
@@ -140,7 +140,7 @@ class Ec2Demo(Steps):
         return f"{super().check_second_up_changes_nothing()}, still {FEWER} worker"
 
     def delete_ami(self) -> str:
-        """Delete the AMI. It does not belong to the stack, so `destroy` keeps it, and its snapshots cost money."""
+        """Delete the AMI. The AMI does not belong to the stack, so `destroy` keeps it, and its snapshots cost money."""
         snapshots = ami.remove(self.cloud, self.stack.region, self.image)
         return f"{self.image}, and {', '.join(snapshots)}"
 
@@ -152,7 +152,7 @@ class Ec2Demo(Steps):
 
     @property
     def key(self) -> Path:
-        """SSH key pair of the demo. It is deleted together with the local cloud."""
+        """SSH key pair of the demo. The key pair is deleted together with the local cloud."""
         return self.cloud.folder / "project" / "ssh" / "key"
 
     @property

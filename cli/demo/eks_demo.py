@@ -29,10 +29,10 @@ class EksDemo(Steps):
         self.step("start the local cloud", self.start)
         self.step("preview", self.preview)
         self.step("create", self.create)
-        self.step("check the nodes", self.nodes)
+        self.step("check the nodes", self.check_nodes)
         self.step("run an MPI job", self.run_job)
         self.step("run again", self.check_second_up_changes_nothing)
-        self.step("resize", self.resize)
+        self.step("resize", self.resize_pool)
         self.step("refresh", self.refresh)
         self.step("revert the manual change", self.repair)
         self.step("destroy", self.destroy)
@@ -53,20 +53,20 @@ class EksDemo(Steps):
         self.cloud.stop()  # an interrupted demo may have left the local cloud running
         self.cloud.start(self.print_progress, kubernetes=True)
         self.stack.prepare()
-        return f"AWS and Pulumi's providers on loopback; {capability.examine()}"
+        return f"AWS and Pulumi's providers on loopback; {capability.check_machine()}"
 
     def preview(self) -> str:
-        run = self.pulumi("preview")
+        run = self.run_pulumi("preview")
         require(not self.cloud.control().leftovers(), "a preview must not create resources")
         return f"{run.changes.get('create', 0)} resources to create"
 
     def create(self) -> str:
-        run = self.pulumi("up")
+        run = self.run_pulumi("up")
         outputs = self.stack.outputs()
         pools = ", ".join(f"{pool['desiredSize']} x {pool['instanceType']}" for pool in outputs["pools"])
         return f"{run.changes.get('create', 0)} resources: {outputs['clusterName']} with {pools}"
 
-    def nodes(self) -> str:
+    def check_nodes(self) -> str:
         """Check that all nodes are ready and that the device plugin advertises GPUs on the GPU nodes."""
         expected = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
         self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
@@ -80,16 +80,16 @@ class EksDemo(Steps):
         return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {names}"
 
     def run_job(self) -> str:
-        """Run ranks over SSH on two nodes. The job itself fails unless each rank runs on the expected node."""
+        """Run ranks on two nodes, started over SSH. The job itself fails unless each rank runs on the expected node."""
         skip_if_no_containers("nodes on this machine do not run containers")
         verdict = self._run_cluster_command("smoke", "--pool", JOB_POOL, "--workers", "2")
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
         where = ", ".join(f"rank {report['rank']} on {shorten_node_name(report['node'])}" for report in reports)
         return f"{where}; the sum {reports[0]['sum']} is correct, by {verdict['expected']['transport']}"
 
-    def resize(self) -> str:
+    def resize_pool(self) -> str:
         self.stack.set_config("gpumpi:pools[0].maxSize", str(NEW_MAX_SIZE))
-        run = self.pulumi("up")
+        run = self.run_pulumi("up")
         require(set(run.changed) == {"update"}, f"a resize must only update resources (changes: {run.changed})")
         self._check_max_size(NEW_MAX_SIZE)
         return f"maxSize is now {NEW_MAX_SIZE}, updated in place"
@@ -101,12 +101,12 @@ class EksDemo(Steps):
             nodegroupName=group["nodegroupName"],
             scalingConfig=group["scalingConfig"] | {"maxSize": BY_HAND},
         )
-        run = self.pulumi("refresh")
+        run = self.run_pulumi("refresh")
         require(bool(run.changed), "the refresh did not detect the manual change")
         return f"detected maxSize {BY_HAND}, set outside Pulumi"
 
     def repair(self) -> str:
-        self.pulumi("up")
+        self.run_pulumi("up")
         self._check_max_size(NEW_MAX_SIZE)
         return f"maxSize is {NEW_MAX_SIZE} again"
 
@@ -139,7 +139,7 @@ class EksDemo(Steps):
 
 def skip_if_no_containers(otherwise: str) -> None:
     """Raise StepSkipped if nodes on this machine cannot run containers."""
-    if not (machine := capability.examine()).real_nodes:
+    if not (machine := capability.check_machine()).real_nodes:
         raise StepSkipped(f"{otherwise}: {'; '.join(machine.missing)}")
 
 

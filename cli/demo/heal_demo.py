@@ -45,7 +45,7 @@ class HealDemo(EksDemo):
 
     name = "demo-heal"
     stack_name = "local"
-    title = "A GPU breaks under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated."
+    title = "A GPU fails under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated."
     goes_on = "docs/guides/broken-nodes.md"
 
     node: str = ""
@@ -56,12 +56,12 @@ class HealDemo(EksDemo):
         self.step("build the images", self.make_images)
         self.step("start the local cloud", self.start)
         self.step("create", self.create)
-        self.step("check the nodes", self.nodes)
+        self.step("check the nodes", self.check_nodes)
         self.step("start a job", self.start_job)
         self.step("break the GPU of its node", self.break_gpu)
         self.step("take the node out of service", self.wait_for_cordon)
         self.step("finish the job on another node", self.wait_for_job_end)
-        self.step("reboot the node, and verify it", self.reboot)
+        self.step("reboot the node, and verify it", self.reboot_node)
         self.step("show where the time went", self.show_goodput)
         self.step("stop the local cloud", self.stop, always=True)
 
@@ -111,7 +111,7 @@ class HealDemo(EksDemo):
         require(first["outcome"] == "Disrupted", f"the first attempt counts as {first['outcome']}")
         return f"its ranks run again {self._seconds_since(second['running'])} s after the fault and finish; {counts}"
 
-    def reboot(self) -> str:
+    def reboot_node(self) -> str:
         """Reboot the node at once; EKS's node auto repair would reboot it only after ten minutes."""
         instance = self._run_cluster_command("health", self.node)["instance"]
         began = datetime.now(UTC)

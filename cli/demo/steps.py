@@ -75,7 +75,7 @@ class Steps(ABC):
     results: list[StepResult] = field(default_factory=list)
 
     @classmethod
-    def show(cls, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
+    def run_and_report(cls, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
         """Run the demo, print the final table, write NAME.json, and return the exit code."""
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
         with _lock_demo_folder(folder, cls.name):
@@ -118,7 +118,7 @@ class Steps(ABC):
         """Step: check that a second `up` changes nothing."""
         control = self.cloud.control()
         control.reset_call_counts()
-        run = self.pulumi("up")
+        run = self.run_pulumi("up")
         writes = control.writes()
         require(not run.changed, f"a second up must change nothing (changes: {run.changed})")
         require(not writes, f"a second up must not write to AWS (calls: {writes})")
@@ -126,7 +126,7 @@ class Steps(ABC):
 
     def destroy(self) -> str:
         """Step: destroy the stack."""
-        run = self.pulumi("destroy")
+        run = self.run_pulumi("destroy")
         self.stack.remove()
         return f"{run.changes.get('delete', 0)} resources deleted"
 
@@ -140,7 +140,7 @@ class Steps(ABC):
         """Last step of every demo: stop the local cloud."""
         servers = self.cloud.servers()
         self.cloud.stop()
-        alive = [server.name for server in servers if server.process()]
+        alive = [server.name for server in servers if server.find_process()]
         require(not alive, f"still running: {alive}")
         require(not self.cloud.folder.exists(), f"{self.cloud.folder} is not empty")
         return "no processes or files left"
@@ -159,13 +159,13 @@ class Steps(ABC):
         except StepSkipped as reason:
             result.skipped = True
             result.detail = str(reason)
-        except Exception as error:  # show any error in the table, and run the step that stops the cloud
+        except Exception as error:  # show any error in the table, and still run the step that stops the cloud
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
         self.console.print(Text.assemble("  ", format_mark(result), f" {result.seconds} s  "), end="")
         self.console.print(result.detail, markup=False, soft_wrap=True)
 
-    def pulumi(self, verb: Verb) -> Run:
+    def run_pulumi(self, verb: Verb) -> Run:
         """Run one Pulumi operation and log its output. With --verbose or after a failure, print the output as well."""
         with nullcontext() if self.verbose else show_progress(self.console, verb) as watch:
             run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ class Steps(ABC):
         """Run a program against the local cloud and return its output. Raises StepFailed."""
         environment = {**self.cloud.process_environment(), **(variables or {})}
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        self.note(command, done.stdout + done.stderr)
+        self.log_output(command, done.stdout + done.stderr)
         if done.returncode:
             raise StepFailed(
                 join_last_lines(done.stderr) or join_last_lines(done.stdout) or f"exited with code {done.returncode}"
@@ -192,7 +192,7 @@ class Steps(ABC):
         """Print a progress line of a step."""
         self.console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
-    def note(self, command: tuple[str, ...], said: str) -> None:
+    def log_output(self, command: tuple[str, ...], said: str) -> None:
         """Add a command and its output to the log."""
         with self.log.open("a") as log:
             log.write(f"$ {shlex.join(command)}\n{said}\n")
@@ -243,7 +243,7 @@ NAMED = 2
 
 def format_progress(verb: Verb, events: EventLog, seconds: float) -> str:
     """Return a line like `up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`."""
-    running, done = events.running(), events.count_finished()
+    running, done = events.list_running_resources(), events.count_finished()
     if not running and not done:
         return f"{verb}, {seconds:.0f} s: Pulumi's engine and the program are starting"
     names = ", ".join(running[:NAMED])

@@ -54,7 +54,7 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class BootLog:
-    """Text that a node uploaded: the log of a failed boot, or the reason why the node has not joined yet."""
+    """Text that a node uploaded: the log of a failed boot, or the reason why it has not joined yet."""
 
     instance_id: str
     written: str
@@ -147,9 +147,9 @@ class DeployedEc2Cluster:
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
-    def notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
-        """Return the notice (address, keys and slots) that a node published under its S3 prefix, where only that node
-        may write; None if the node has not published one yet.
+    def read_notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
+        """Return what a node published under its S3 prefix (address, keys and slots), where only that node may write;
+        None if it has not published anything yet.
         """
         key = f"{NODES}{self._read_role_id(node)}:{node.id}/notice.json"
         text = self._read_object(key)
@@ -158,11 +158,11 @@ class DeployedEc2Cluster:
         notice: Mapping[str, Any] = json.loads(text)
         return notice if notice.get("address") == node.address else None
 
-    def boot_logs(self) -> Iterator[BootLog]:
+    def read_boot_logs(self) -> Iterator[BootLog]:
         """Yield the logs of nodes that could not join, oldest first."""
         return self._read_uploads("boot.log")
 
-    def waiting(self) -> Iterator[BootLog]:
+    def read_waiting_reasons(self) -> Iterator[BootLog]:
         """Yield the reasons why nodes have not joined yet or were slow to join, oldest first."""
         return self._read_uploads("waiting.txt")
 

@@ -24,7 +24,7 @@ PROGRAMS: Final = {
 }
 KEEPALIVE_SECONDS: Final = 15
 CONNECT_SECONDS: Final = 120
-"""Includes the start of the AWS CLI and of its plugin, which can take half a minute on a loaded machine."""
+"""Includes the start of the AWS CLI and its plugin, which can take half a minute on a loaded machine."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def connect_to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = No
             raise CommandError(f"{name} is not on PATH; {fix}")
     check_key_file_exists(identity)
     node = cluster.head_node()
-    notice = cluster.notice(node)
+    notice = cluster.read_notice(node)
     if notice is None:
         fix = f"`{program()} wait -s {cluster.stack}` waits for it and shows why it fails"
         raise CommandError(f"the head node {node.id} has not published its host key yet; {fix}", UNREACHABLE)

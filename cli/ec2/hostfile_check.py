@@ -12,7 +12,7 @@ from cli.errors import CommandError
 from cli.exit_codes import FAILED, UNREACHABLE
 
 Slots = Mapping[str, int]
-"""Address of a node -> number of slots."""
+"""Maps a node's address to its number of slots."""
 Look = Callable[[DeployedEc2Cluster, Sequence[Ec2Node]], str]
 """Function that returns how the hostfile differs from the given nodes, or an empty string if it matches them. Raises
 Unseen.
@@ -20,7 +20,7 @@ Unseen.
 
 
 class Unseen(Exception):
-    """The hostfile cannot be read from this machine; the message gives the reason. The cluster may still be ready."""
+    """The hostfile cannot be read from this machine; the message gives the reason. The cluster may be ready anyway."""
 
 
 def compare_hostfile(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Path | None) -> str:
@@ -49,7 +49,7 @@ def read_expected_slots(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -
 
     The hostfile follows the rules of `ssh_files.hostfile` in the join service.
     """
-    notices = {node: cluster.notice(node) for node in nodes}
+    notices = {node: cluster.read_notice(node) for node in nodes}
     joined = {node: notice for node, notice in notices.items() if notice is not None}
     alone = not any(notice["slots"] for notice in joined.values())
     slots = {

@@ -21,7 +21,7 @@ def command(stack: options.Stack, config_dir: options.ConfigDir = options.STACK_
 
 def _build_row(cluster: DeployedEc2Cluster, node: Ec2Node) -> dict[str, object]:
     """Return a row. `joined` means that the node published its keys and, for a worker, that it is in service."""
-    notice = cluster.notice(node) if node.profile_arn else None
+    notice = cluster.read_notice(node) if node.profile_arn else None
     return {
         "instanceId": node.id,
         "role": node.role,

@@ -9,7 +9,7 @@ LIMIT_SECONDS: Final = 2400
 PAUSE_SECONDS: Final = 5
 CONNECT_SECONDS: Final = 10
 ANSWER_SECONDS: Final = 20
-"""How long a node may take to answer over ssh. ssh's own limit does not include the login."""
+"""How long a node may take to answer over SSH. The `ssh` program's own time limit does not cover the login."""
 GRACE_SECONDS: Final = 30
 """How long mpirun may take to exit after it has reported a lost node."""
 
@@ -82,7 +82,7 @@ def wrap_in_restart_script(line: str, restarts: int, hostfile: str = HOSTFILE) -
 
     The script terminates the command if mpirun has reported a lost node but keeps running. The join service removes
     lost nodes from the hostfile, and Auto Scaling replaces them. Before each restart, the script waits until the
-    hostfile lists as many nodes as at the beginning and all of them answer. The script exits with the exit code of the
+    hostfile lists as many nodes as at the start and all of them answer. The script exits with the exit code of the
     last attempt.
     """
     seconds = {"answer": ANSWER_SECONDS, "connect": CONNECT_SECONDS, "grace": GRACE_SECONDS, "limit": LIMIT_SECONDS}

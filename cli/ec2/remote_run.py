@@ -19,13 +19,13 @@ RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
 """Seconds between attempts to reconnect; the last value repeats."""
 GIVE_UP_SECONDS: Final = 900.0
-"""How long to try to reconnect: long enough for the head node to reboot."""
+"""How long to keep trying to reconnect: long enough for the head node to reboot."""
 CHUNK: Final = 65536
 SSH_FAILED: Final = 255
 _ENDED = re.compile(rb"^gpumpi-run (\d+|lost|unknown)$", re.MULTILINE)
 
 Command = Callable[[str], Sequence[str]]
-"""Takes a bash script and returns the command line that runs it on the head node."""
+"""Takes a bash script, and returns the command line that runs it on the head node."""
 
 
 class Output(Protocol):

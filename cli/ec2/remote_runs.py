@@ -135,11 +135,11 @@ class Runs:
         run = self.find(id)
         quoted = shlex.quote(id)
         stop = remote_run.render_stop_script(quoted) if run.state == "running" else ""
-        folder = f" {shlex.quote(self.sent_folder_path(id))}" if self.cluster.shared else ""
+        folder = f" {shlex.quote(self.get_sent_folder_path(id))}" if self.cluster.shared else ""
         self._run_script(f"{stop}rm -rf {RUNS}/{quoted}{folder}")
         return run
 
-    def sent_folder_path(self, id: str) -> str:
+    def get_sent_folder_path(self, id: str) -> str:
         return f"{self.cluster.shared}/{FOLDER}/{id}"
 
     def send(self, selection: Selection, id: str) -> str:
@@ -152,7 +152,7 @@ class Runs:
 
             return remote_run.run_with_retries(run_once)
 
-        folder = self.sent_folder_path(id)
+        folder = self.get_sent_folder_path(id)
         sent = send_files(selection, run_remote_command, f"{self.cluster.shared}/{FOLDER}", folder)
         for left_out in selection.left_out:
             say(f"{NAME}: not sent: {left_out}")
@@ -185,7 +185,9 @@ def select_workdir(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) ->
     """Select the files of a folder to send. Raises CommandError if they cannot be sent."""
     if not cluster.shared:
         fix = "Set storage.efs in the stack, or copy the folder into the AMI"
-        raise CommandError(f"--workdir: {cluster.naming.cluster} has no shared file system for the folder. {fix}.")
+        raise CommandError(
+            f"--workdir: {cluster.naming.cluster} has no shared file system to which the folder could be sent. {fix}."
+        )
     return select_files(folder, limit_mib)
 
 

@@ -61,7 +61,7 @@ def command(
     if workdir and workdir.startswith("/") and not Path(workdir).is_dir():
         say(f"warning: --workdir: {workdir} is not a folder on this machine; for one on the head node, use --directory")
         workdir, directory = None, workdir
-    with exit_255_if_not_started(stack):
+    with exit_with_255_if_not_started(stack):
         cluster = DeployedEc2Cluster(stack, config_dir)
         selection = select_workdir(cluster, Path(workdir), workdir_limit) if workdir else None
         with connect_to_head_node(cluster, identity) as head_node:
@@ -88,14 +88,14 @@ def ssh(
 ) -> int:
     """Connects through Session Manager, so no port needs to be open. The host key comes from the key bucket."""
     remote = words or []
-    with exit_255_if_not_started(), connect_to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
+    with exit_with_255_if_not_started(), connect_to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
         # in batch mode, ssh could not prompt for the passphrase of a key
         line = head_node.command(*remote, batch=False, tty=not remote and sys.stdin.isatty())
         return subprocess.run(line, check=False).returncode
 
 
 @contextmanager
-def exit_255_if_not_started(stack: str = "") -> Iterator[None]:
+def exit_with_255_if_not_started(stack: str = "") -> Iterator[None]:
     """Exit with 255 if the command could not be started. Keep the exit codes of usage errors and a missing stack."""
     try:
         yield

@@ -31,7 +31,7 @@ TAIL_LINES: Final = 40
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of the cluster at one poll."""
+    """State of an EC2 cluster at one poll."""
 
     group: WorkerGroup
     nodes: list[Ec2Node]
@@ -110,7 +110,7 @@ def scale(
 
 
 def wait_and_print_progress(cluster: DeployedEc2Cluster, minutes: float, identity: Path | None) -> Snapshot:
-    """Call `wait` and print its progress on stderr. Raises CommandError."""
+    """Wait until the cluster is ready, and print progress on stderr. Raises CommandError."""
     check_key_file_exists(identity)
     return wait_until_ready(cluster, minutes * 60, say, partial(hostfile_check.compare_hostfile, identity=identity))
 
@@ -163,7 +163,7 @@ def find_hostfile_difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, lo
 def _read_snapshot(cluster: DeployedEc2Cluster) -> Snapshot:
     group, nodes = cluster.group(), cluster.nodes()
     head_node = next((node for node in nodes if node.is_head_node), None)
-    joined = head_node is not None and head_node.state == "running" and cluster.notice(head_node) is not None
+    joined = head_node is not None and head_node.state == "running" and cluster.read_notice(head_node) is not None
     return Snapshot(group, nodes, joined)
 
 
@@ -174,7 +174,7 @@ class _Failures:
         self._report = report
         self._seen: set[str] = set()
         self._reasons: dict[str, str] = {}
-        """Instance -> last reported reason why it has not joined yet."""
+        """Maps each instance to the last reported reason why it has not joined yet."""
         self._is_first_check = True
         self._failed_workers = 0
 
@@ -184,19 +184,19 @@ class _Failures:
         At the first call, ignore the boot logs of instances that no longer exist.
         """
         existing = {node.id for node in snapshot.nodes}
-        for boot_log in cluster.boot_logs():
+        for boot_log in cluster.read_boot_logs():
             if boot_log.instance_id in self._seen:
                 continue
             self._seen.add(boot_log.instance_id)
             if self._is_first_check and boot_log.instance_id not in existing:
-                continue  # the log is from an instance that was terminated before the wait began
+                continue  # this log is from an instance that was terminated before the wait began
             self._report(format_boot_log(boot_log))
             if any(node.is_head_node and node.id == boot_log.instance_id for node in snapshot.nodes):
                 raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)
             self._failed_workers += 1
             if self._failed_workers == MAX_FAILED_WORKERS:
                 raise CommandError(f"{MAX_FAILED_WORKERS} workers could not join; their logs are above", FAILED)
-        for waiting in cluster.waiting():
+        for waiting in cluster.read_waiting_reasons():
             if waiting.instance_id in existing and not self._is_already_reported(waiting):
                 self._report(f"{waiting.instance_id} has not joined yet ({waiting.written}): {waiting.text.strip()}")
         for id, message in cluster.failed_launches().items():

@@ -1,4 +1,4 @@
-"""Programs that build container images. All of them accept the same commands, so any one can be used."""
+"""Programs that build container images. All of them accept the same commands, so any of them can be used."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ NAMES: Final[tuple[Name, ...]] = get_args(Name)
 PLATFORM: Final = "linux/amd64"
 """Platform of the images. AWS's images with EFA exist only for x86."""
 STDERR: Final = 2
-"""File descriptor for the builder's output, because stdout is for the result."""
+"""File descriptor for the builder's output, because stdout is reserved for the result."""
 
 
 @dataclass(frozen=True)

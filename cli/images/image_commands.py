@@ -96,7 +96,7 @@ def choose_name_prefix(stack: str | None, repository: str | None, *, push: bool)
 def build_and_push(order: _Order, builder_name: str | None, *, push: bool) -> dict[str, object]:
     """Build the image, and push it on request. All checks that need no build run first."""
     report = make_console(stderr=True).print
-    ecr = Ecr.of(order.repository) if push else None
+    ecr = Ecr.from_repository(order.repository) if push else None
     if ecr and ecr.find_digest(order.repository, order.tag):
         fix = "the tags of its repository are immutable. Use that image, or give another --tag"
         raise CommandError(f"{order.image_reference} already exists, and {fix}", REFUSED)

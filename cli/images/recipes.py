@@ -18,7 +18,7 @@ from infra.jobs.smoke import IMAGES
 ROOT: Final = CLONE or Path()
 TAG_CHARACTERS: Final = 12
 NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/guides/images.md"
-"""Printed for each recipe with a base of AWS until a user has reported a build from AWS's images."""
+"""Printed for each recipe with a base image from AWS until a user has reported a build from AWS's images."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Recipe:
 
     @property
     def not_verified(self) -> str | None:
-        """What nobody has tested about the recipe."""
+        """What has not been tested about the recipe."""
         return NOT_VERIFIED if "deep-learning-containers" in self.base else None
 
     def tag(self, base: str, arguments: Mapping[str, str]) -> str:

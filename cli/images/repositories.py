@@ -36,7 +36,7 @@ class Ecr:
     region: str
 
     @classmethod
-    def of(cls, repository: str) -> "Ecr | None":
+    def from_repository(cls, repository: str) -> "Ecr | None":
         """Return the registry of a repository, or None if the repository is not in ECR."""
         match = parse_ecr_repository(repository)
         return cls(repository.partition("/")[0], *match[:2]) if match else None
@@ -48,7 +48,7 @@ class Ecr:
         name = repository.removeprefix(f"{self.registry}/")
         ecr = Clients(self.region).ecr
 
-        def describe() -> Any:
+        def describe_image() -> Any:
             try:
                 return ecr.describe_images(registryId=self.account, repositoryName=name, imageIds=[{"imageTag": tag}])
             except ecr.exceptions.ClientError as error:
@@ -59,7 +59,7 @@ class Ecr:
                     raise NotFound(f"{self.registry} has no repository {name}. {fix}") from None
                 raise
 
-        described = self._query_ecr(describe)
+        described = self._query_ecr(describe_image)
         return str(described["imageDetails"][0]["imageDigest"]) if described else None
 
     def get_password(self) -> str:

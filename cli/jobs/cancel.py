@@ -49,7 +49,7 @@ def command(
     except NotFound:
         if not remove_workdir(cluster, place, name):
             raise
-        say(f"{NAME}: job {name} was already deleted; its folder and logs have now been deleted")
+        say(f"{NAME}: job {name} was already deleted; its folder and logs are now deleted too")
         return OK
     delete_job_objects(cluster, state, wait=wait)
     if as_json:

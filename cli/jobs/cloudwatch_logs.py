@@ -7,7 +7,7 @@ from cli.aws_queries import query_aws_for_job
 from cli.errors import NotFound
 from infra.facts.clients import Clients, is_error
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.storage import log_stream_prefix
+from infra.jobs.storage import build_log_stream_prefix
 
 
 def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
@@ -16,7 +16,7 @@ def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[s
     Raises NotFound if there are none, and CommandError if AWS rejects the query.
     """
     region, group = described.region, described.log_group
-    streams = log_stream_prefix(namespace, job)
+    streams = build_log_stream_prefix(namespace, job)
     return query_aws_for_job(
         region, lambda: find_last_run(Clients(region).logs, group, streams), "logs", f"the log group {group}"
     )
@@ -42,7 +42,7 @@ def parse_run_id(stream: str) -> str:
 
 
 def read_lines(logs: Any, group: str, stream: str) -> Iterator[str]:
-    """Yield the lines of a log stream. At its end, GetLogEvents returns the token that the request contained."""
+    """Yield the lines of a log stream. At the end of the stream, GetLogEvents returns the token that the request contained."""
     token: dict[str, str] = {}
     while True:
         page = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True, **token)

@@ -16,7 +16,7 @@ import typer
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.clusters.pod_streams import STDERR, Command
-from cli.ec2.run import exit_255_if_not_started
+from cli.ec2.run import exit_with_255_if_not_started
 from cli.errors import CommandError
 from cli.exit_codes import USAGE
 from cli.jobs import objects
@@ -43,7 +43,7 @@ def command(
     if not words:
         raise CommandError("give a command after --, such as `-- nvidia-smi`", USAGE)
     tty = sys.stdin.isatty() and sys.stdout.isatty()
-    with exit_255_if_not_started():
+    with exit_with_255_if_not_started():
         cluster = access.connect()
         state = objects.find_job(cluster, name, objects.choose_namespace(cluster, access.namespace))
         where = find_running_container(cluster, state, worker, launcher=launcher)

@@ -43,7 +43,7 @@ API_SERVER_SECONDS = 120.0
 
 
 def select_log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
-    """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
+    """Return the pods whose logs make up the job's log: the launcher of each attempt or, without a launcher, rank 0's pod."""
     if (launcher := LAUNCHERS.get(state.launcher)) is None:
         chosen = foreign_jobs.find_log_pods(pods)
     else:
@@ -53,8 +53,8 @@ def select_log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
 
 
 def is_waiting_for_workers(pods: Sequence[Object], state: JobState) -> bool:
-    """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
-    reason why the workers do not start would not be printed.
+    """Return whether the launcher is waiting for workers. Do not follow the launcher's log yet: meanwhile, nothing
+    would print why the workers do not start.
     """
     launcher = LAUNCHERS.get(state.launcher)
     if launcher is None or not launcher.starts_before_workers:
@@ -87,8 +87,8 @@ class PodLog:
     is_complete: bool = False
 
     def lines(self, *, follow: bool) -> Iterator[str]:
-        """Yield new lines. A line without a timestamp is an error message from the node and raises CommandError. Only the
-        first line may be something else: the end of a long line, since the kubelet writes one timestamp per line.
+        """Yield new lines. A line without a timestamp is an error message from the node and raises CommandError. Only
+        the first line may differ: it can be the end of a long line, since the kubelet writes one timestamp per line.
         """
         since, rest = self._last or None, ""
         for number, line in enumerate(
@@ -153,14 +153,14 @@ class Follower:
     def _read_state(self) -> JobState:
         """Return the job. Retries while the API server is unavailable."""
 
-        def note_retry(attempt: RetryCallState) -> None:
+        def report_retry(attempt: RetryCallState) -> None:
             self._print_note(f"{attempt.outcome.exception() if attempt.outcome else ''}; retrying")
 
         retrying = Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, CommandError) and error.code == UNREACHABLE),
             stop=stop_after_delay(API_SERVER_SECONDS),
             wait=wait_fixed(EVERY_SECONDS),
-            before_sleep=note_retry,
+            before_sleep=report_retry,
             reraise=True,
         )
         return retrying(objects.find_job, self.cluster, self.name, self.namespace)

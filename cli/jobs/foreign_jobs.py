@@ -25,7 +25,7 @@ POD_LABELS: Final = {
     "RayJob": RAY_LABEL,
     "Job": BATCH_JOB_LABEL,
 }
-"""Kind of job -> pod label that contains the job's name. A TrainJob's JobSet has the same name as the TrainJob."""
+"""Maps the kind of a job to the pod label that contains the job's name. A TrainJob's JobSet has the same name as the TrainJob."""
 LABELS: Final = (JOB_LABEL, MPI_JOB_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_LABEL)
 """Pod labels that contain the job's name, in order of preference: pods of a JobSet also have the label of the Job that
 created them.
@@ -95,7 +95,7 @@ def get_worker_index(pod: Object) -> int | None:
 
 
 def find_log_pods(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods whose logs make up the log of a job: each attempt's launcher or, without one, rank 0."""
+    """Return the pods whose logs make up the log of a job: each attempt's launcher or, without a launcher, rank 0."""
     ranks = [(_rank_sort_key(pod), pod) for pod in pods]
     first = min((rank for rank, _ in ranks), default=None)
     return [pod for rank, pod in ranks if rank == first]

@@ -57,7 +57,8 @@ def command(
     if stack:
         if every or worker is not None:
             raise CommandError(
-                "--worker, --all: not available for EC2 clusters. Omit them: the log of a run contains the output of all ranks",
+                "--worker, --all: not available for EC2 clusters. Omit these options: the log of a run contains the "
+                "output of all ranks",
                 USAGE,
             )
         with remote_runs.connect_to_runs(stack, config_dir, identity) as runs:

@@ -78,7 +78,7 @@ def _group_by_namespace(items: Iterable[Object]) -> defaultdict[str, list[Object
 
 
 def _list_in_namespaces(namespaces: Sequence[str], namespace: str | None, read: Callable[[str | None], list[Item]]) -> list[Item]:
-    """Return the objects of these namespaces. With one request if the user asked for all namespaces and may list them."""
+    """Return the objects of these namespaces. Uses a single request if the user asked for all namespaces and may list them."""
     if namespace is None and namespaces:
         with suppress(Forbidden):
             return read(None)
@@ -115,12 +115,12 @@ def _list_foreign_jobs(cluster: Cluster, kind: str, namespace: str | None) -> li
 
 
 def _derive_state_or_skip(main: Object, read: Callable[[], JobState]) -> JobState | None:
-    """Return the state of a job. A job whose object cannot be read is left out, with one note: the API server does not
-    validate every field of a custom resource."""
+    """Return the state of a job. A job whose object cannot be read is left out, with a note printed once: the API
+    server does not validate every field of a custom resource."""
     try:
         state = read()
         if not all(map(documents.is_non_negative_integer, (state.workers, state.failures))):
-            raise ValueError("a number of workers or failures is not a number")
+            raise ValueError("the number of workers or failures is not a number")
         return state
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         metadata, why = main["metadata"], f"{type(error).__name__}: {error}"
@@ -196,7 +196,7 @@ def _list_pods_if_allowed(cluster: Cluster, namespace: str, selector: Mapping[st
 
 
 def _list_if_allowed(read: Callable[[], list[Item]]) -> list[Item]:
-    """Return what the caller is allowed to list; otherwise nothing, because the jobs' own objects show most phases."""
+    """Return what the caller is allowed to list; empty if the caller may not, because the jobs' own objects show most phases."""
     try:
         return read()
     except Forbidden:
@@ -216,7 +216,8 @@ def is_job_workload(workload: Object, state: JobState) -> bool:
 
 
 def create_job_objects(cluster: Cluster, manifests: Sequence[Object]) -> None:
-    """Create a job's objects. The first one is the job itself. It owns the others, so Kubernetes deletes them with it.
+    """Create a job's objects. The first object is the job itself. The job owns the other objects, so Kubernetes
+    deletes them with it.
 
     If the API server rejects an object, delete the objects that were created before it. Raises CommandError.
     """
@@ -231,7 +232,7 @@ def create_job_objects(cluster: Cluster, manifests: Sequence[Object]) -> None:
 
 
 def _create_with_retries(cluster: Cluster, manifest: Object) -> Object:
-    """Create an object. Retry, because Kueue's webhook looks up the owner in a cache that may not contain it yet."""
+    """Create an object. Retry, because Kueue's webhook looks up the owner in a cache that may not contain the owner yet."""
     retrying = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, NotFound) and "admission webhook" in str(error)),
         stop=stop_after_delay(UNSEEN_SECONDS),

@@ -86,12 +86,13 @@ def wait_until_record_is_complete(cluster: Cluster, key: Key) -> None:
         return record is not None and record.content["ended"] is None
 
     polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
-    with suppress(RetryError):  # without a controller, the record stays as it is
+    with suppress(RetryError):  # without a job controller, the record stays as it is
         polling(is_record_open)
 
 
 def _parse_record(config_map: Mapping[str, Any]) -> JobRecord | None:
-    """Return a record. Users of a namespace can write its ConfigMaps: a malformed record is left out, with one note."""
+    """Return a record. Users of a namespace can write its ConfigMaps: a malformed record is left out, with a note
+    printed once."""
     content, metadata = record.read_record(dict(config_map)), config_map["metadata"]
     if content is not None:
         return JobRecord(metadata["name"], content)

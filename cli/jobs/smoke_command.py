@@ -44,7 +44,7 @@ class Trial:
     level: Annotated[
         smoke_jobs.Level,
         typer.Option(
-            help="What to check; each level includes the ones before it. `devices`: ranks, device files, a sum, MPI's network. "
+            help="What to check; each level includes the previous ones. `devices`: ranks, device files, a sum, MPI's network. "
             "`cuda`: a kernel runs on every GPU. `nccl`: network, GPUDirect and bandwidth of NCCL."
         ),
     ] = "devices"
@@ -82,7 +82,7 @@ class Outcome:
         return [sentence for check in self.checks for sentence in check.failures]
 
     def add(self, checks: Sequence[Check], state: JobState | None, reported: Sequence[str]) -> None:
-        """Add a job's checks. If the job failed without reporting a failure (`reported`), add a failed check for it."""
+        """Add a job's checks. If the job failed but reported no failed check (`reported`), add a failed check for the job."""
         self.checks += checks
         if state is not None and state.phase != "Succeeded" and not reported:
             self.checks.append(smoke_verdict.build_check("job", [describe_result(state)], ""))
@@ -100,9 +100,9 @@ def command(
     cluster = access.connect()
     described = cluster.description()
     job = _build_job(trial, described, access.namespace or cluster.namespace)
-    expected = smoke_jobs.compute_expected(job, described, trial.transport, trial.level, list_emulated_nodes(cluster))
+    expected = smoke_jobs.compute_expected_results(job, described, trial.transport, trial.level, list_emulated_nodes(cluster))
     outcome = _run_test_jobs(cluster, job, expected, described, keep=keep)
-    document = _build_document(outcome, smoke_jobs.compute_nccl_expected(job, described))
+    document = _build_document(outcome, smoke_jobs.compute_expected_nccl_results(job, described))
     return print_result(document, lambda: _print_outcome(outcome), as_json=as_json, code=FAILED if outcome.failures else OK)
 
 
@@ -155,7 +155,7 @@ def _run_test_jobs(cluster: Cluster, job: Job, expected: Expected, described: Cl
     reports = smoke_jobs.parse_reports("\n".join(log))
     reported = smoke_verdict.list_failures(reports, expected)
     outcome = Outcome(replace(expected, emulated=tuple(list_emulated_nodes(cluster))), reports=reports, log=log)
-    outcome.add(smoke_verdict.checks(reports, outcome.expected), state, reported)
+    outcome.add(smoke_verdict.run_checks(reports, outcome.expected), state, reported)
     if expected.level != "nccl":
         return outcome
     failed = [check.name for check in outcome.checks if check.failures]
@@ -168,7 +168,7 @@ def _run_test_jobs(cluster: Cluster, job: Job, expected: Expected, described: Cl
     else:
         outcome.log, state = _run_job(cluster, smoke_jobs.build_nccl_job(job, described), described, keep=keep)
         outcome.nccl = smoke_jobs.parse_nccl_reports("\n".join(outcome.log))
-        checks = nccl_verdict.evaluate_reports(outcome.nccl, smoke_jobs.compute_nccl_expected(job, described))
+        checks = nccl_verdict.evaluate_reports(outcome.nccl, smoke_jobs.compute_expected_nccl_results(job, described))
         outcome.add(checks, state, [sentence for check in checks for sentence in check.failures])
     return outcome
 

@@ -31,14 +31,14 @@ REFUSED_PODS = ("FailedCreate", "MPIJobFailed")
 
 @dataclass(frozen=True)
 class JobState:
-    """State of a job; one row of `jobs`."""
+    """State of a job; one row in the output of `jobs`."""
 
     name: str
     namespace: str
     kind: str
     """MPIJob, Job, or one of `foreign_jobs.KINDS`."""
     object_name: str
-    """Name of the Kubernetes object. It differs from `name` if the object is the Job of the job's launcher."""
+    """Name of the Kubernetes object. It differs from `name` if the object is the Job that runs the launcher."""
     launcher: str
     pool: str
     workers: int
@@ -153,7 +153,7 @@ def _get_condition_text(condition: Object) -> str:
 def explain_waiting_job(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
     """Return one line that explains why the ranks are not running yet; empty if the reason is unknown.
 
-    `events` are warning events. Pass them if `needs_events` returns True.
+    `events` are warning events. Pass the events if `needs_events` returns True.
     """
     if state.phase == Phase.SETUP:
         setup = [pod for pod in pods if get_pod_role(pod) == "setup"]
@@ -178,7 +178,7 @@ def explain_waiting_job(state: JobState, pods: Sequence[Object], workload: Objec
 
 
 def needs_events(state: JobState, pods: Sequence[Object]) -> bool:
-    """Return whether workers are missing or not ready and only events can explain why, for example rejected pods."""
+    """Return whether workers are missing or not ready and only events can explain why, for example because pods were rejected."""
     ready = sum(get_pod_role(pod) == "worker" and has_true_condition(pod, "Ready") for pod in pods)
     return state.phase in _NOT_RUNNING and ready < state.workers and not any(map(_explain_pod_problem, pods))
 

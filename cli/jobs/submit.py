@@ -34,7 +34,7 @@ from infra.jobs.render import render_job
 
 
 class WithoutAliases(yaml.SafeDumper):
-    """Repeats parts that objects share, such as volume mounts, instead of referring to them."""
+    """Repeats parts that objects share, such as volume mounts, instead of using YAML anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -68,7 +68,7 @@ def command(
         raise make_refusal_error(job.name, problems)
     files = places.choose_storage(placed, workdir or resolve_workdir(job, requested), workdir_limit)
     manifests = render_job(replace(placed, storage=files.storage))
-    if dry_run:  # a key pair in the output was generated only for the output and is never used
+    if dry_run:  # a key pair in the output was generated only for this output and is never used
         if as_json:
             print_json(manifests)
         else:
@@ -142,6 +142,6 @@ def describe_result(state: JobState) -> str:
         return f"job {state.name} succeeded in {seconds} s{after}"
     reason = f": {state.reason}" if state.reason else ""
     log = f"{program()} logs {state.name}"
-    deadline = "deadline" in state.reason.lower()  # the Job controller's message mentions the deadline
+    deadline = "deadline" in state.reason.lower()  # the Job controller's message names the deadline
     cause = "a rank hung, or activeDeadlineSeconds is too short" if deadline else "see its log"
     return f"job {state.name} failed in {seconds} s{reason}; {cause}: {log}"

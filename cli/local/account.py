@@ -1,4 +1,4 @@
-"""`local scarce`, `local quota`, `local deny`, `local clock`: set what the local AWS rejects, and its date."""
+"""`local scarce`, `local quota`, `local deny`, `local clock`: set which requests the local AWS rejects, and its date."""
 
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from localcloud.instance import LocalCloud
 Clear = Annotated[bool, typer.Option("--clear", help="Remove all entries from the list.")]
 
 
-def scarce(
+def set_scarcity(
     instance_type: Annotated[
         str | None, typer.Argument(metavar="[TYPE]", help="Instance type; without it, prints the list.")
     ] = None,
@@ -46,7 +46,7 @@ def scarce(
     return print_result(shortages, Listing("type", "zone", "until", rows=rows), as_json=as_json)
 
 
-def quota(
+def set_quota(
     code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Quota code; without it, prints the list.")] = None,
     value: Annotated[float | None, typer.Argument(metavar="[VALUE]", min=0, help="New value, in all Regions.")] = None,
     home: Home = DEFAULT_HOME,
@@ -64,7 +64,7 @@ def quota(
     return print_result(quotas, Listing("code", "value", "quota", rows=rows, right=("value",)), as_json=as_json)
 
 
-def deny(
+def deny_action(
     action: Annotated[str | None, typer.Argument(metavar="[ACTION]", help="Action such as ec2:CreateVpc or eks:*.")] = None,
     clear: Clear = False,
     home: Home = DEFAULT_HOME,
@@ -81,9 +81,9 @@ def deny(
     return print_result(denials, text, as_json=as_json, stderr=True)
 
 
-def clock(
+def advance_clock(
     advance: Annotated[
-        str | None, typer.Option("--advance", help="Put the calendar forward: 30m, 2h, 1d.", show_default=False)
+        str | None, typer.Option("--advance", help="Move the calendar forward by this period: 30m, 2h, 1d.", show_default=False)
     ] = None,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,

@@ -13,7 +13,7 @@ from cli.installation import CLONE
 from cli.installation import program_name as program
 
 if TYPE_CHECKING:
-    from localcloud.instance import LocalCloud  # not in the wheel, and slow to import
+    from localcloud.instance import LocalCloud  # the wheel does not contain this package, which is also slow to import
 
 DEFAULT_HOME: Final = (CLONE or Path()) / ".local" / "cloud"
 BACKEND: Final = "PULUMI_BACKEND_URL"
@@ -23,14 +23,14 @@ OFFICIAL: Final[Mapping[str, frozenset[str]]] = {
     "official-kubernetes": frozenset({"kubernetes"}),
     "emulated": frozenset(),
 }
-"""Value of `local start --providers` -> resource providers for which it uses official plugins.
+"""Maps each value of `local start --providers` to the resource providers for which it uses official plugins.
 
 The largest set comes first, because `check_providers` uses the first match.
 """
 
 
 def make_home_option(cloud: "LocalCloud") -> str:
-    """Return the option that selects this local cloud; empty for the default one."""
+    """Return the command-line option that selects this local cloud; empty for the default one."""
     return "" if cloud.folder == DEFAULT_HOME else f" --home {shlex.quote(str(cloud.folder))}"
 
 

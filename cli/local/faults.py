@@ -52,16 +52,17 @@ class Fault:
     instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False
     spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 interrupts the Spot Instance in two minutes.")] = False
     rebalance: Annotated[
-        bool, typer.Option("--rebalance", help="EC2 recommends to replace the Spot Instance, without a notice.")
+        bool, typer.Option("--rebalance", help="EC2 recommends replacing the Spot Instance, without an interruption notice.")
     ] = False
     retire: Annotated[bool, typer.Option("--retire", help="EC2 retires the instance in two weeks.")] = False
     block_ends: Annotated[
         bool, typer.Option("--block-ends", help="Advance the calendar until the node's Capacity Block drains.")
     ] = False
-    hang: Annotated[int | None, typer.Option(help="Stop this rank of a job, as if it waited forever.", min=0)] = None
+    hang: Annotated[int | None, typer.Option(help="Stop this rank of a job, as if it were waiting forever.", min=0)] = None
     slow: Annotated[int | None, typer.Option(help="Let this rank of a job run only a fifth of the time.", min=0)] = None
     restore: Annotated[
-        bool, typer.Option("--restore", help="Start the kubelet and plug in the link, or let the ranks of a job continue.")
+        bool,
+        typer.Option("--restore", help="Restart the kubelet and reconnect the network link, or let the ranks of a job continue."),
     ] = False
 
 
@@ -121,7 +122,7 @@ def break_gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Bro
     except gpus.NoSuchGpu as error:
         raise NotFound(str(error)) from None
     did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.look_up_xid(xid).text}."
-    again = f"Get new GPUs with a new instance: {program()} local break NODE --instance{make_home_option(cloud)}"
+    again = f"Replace the instance to get new GPUs: {program()} local break NODE --instance{make_home_option(cloud)}"
     restore = again if xids.look_up_xid(xid).sets_condition else ""
     return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
 
@@ -211,4 +212,4 @@ ON_NODES: Final[Mapping[str, Act]] = {
     "block_ends": end_capacity_block,
     "restore": restore_node,
 }
-"""Field of `Fault` -> function that injects the fault into a node."""
+"""Maps a field of `Fault` to the function that injects the fault into a node."""

@@ -72,7 +72,7 @@ def start(
     """The first start builds Pulumi and Kubernetes, which takes several minutes."""
     cloud = LocalCloud(home)
     factor, plugins = delay_factor or 0.0, find_plugins(providers or "emulated")
-    crashed_before = cloud.list_crashed()
+    crashed_before = cloud.list_crashed_servers()
     crashed_parts.check_account_kind(cloud, account)
     crashed_parts.check_providers(cloud, providers)
     started = cloud.start(
@@ -132,14 +132,14 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         raise NotFound(f"no local cloud is running in {cloud.folder}; start it with: {program()} local start")
     else:
         for server in servers:
-            state = "running" if server.is_serving() else "starting" if server.process() else "ended by itself"
+            state = "running" if server.is_serving() else "starting" if server.find_process() else "ended by itself"
             print(f"{server.name:<20} {state:<16} pid {server.pid:<8} 127.0.0.1:{server.port:<6} log {server.log}")
-        for server in cloud.list_crashed():
-            print_progress(f"the end of {server.log}:\n{server.log_tail()}")
-        if cloud.list_crashed():
-            emptied = any(server.name == "aws" for server in cloud.list_crashed())
+        for server in cloud.list_crashed_servers():
+            print_progress(f"the end of {server.log}:\n{server.read_log_tail()}")
+        if cloud.list_crashed_servers():
+            emptied = any(server.name == "aws" for server in cloud.list_crashed_servers())
             print_progress_line(
-                f"{program()} local start restarts the servers that ended{' with an empty account' if emptied else ''}"
+                f"{program()} local start restarts the servers that have stopped{' with an empty account' if emptied else ''}"
             )
         for problem in problems:
             print_progress(f"{problem}; see the log of the aws server for details")
@@ -192,7 +192,7 @@ def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     return OK
 
 
-def ami(
+def build_ami(
     openmpi: Annotated[Literal["4", "5"], typer.Option(help="Open MPI series.")] = "4",
     framework: Annotated[
         list[str] | None, typer.Option(help="Framework in amis/frameworks/, such as chainermn; repeatable.", show_default=False)

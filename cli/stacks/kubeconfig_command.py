@@ -33,7 +33,7 @@ def command(
 ) -> int:
     """The kubeconfig holds no secret: kubectl authenticates with your AWS credentials, through `aws eks get-token`.
 
-    With --output, other clusters, users and contexts in the file stay, and the cluster's context becomes the current one.
+    With --output, other clusters, users and contexts in the file are kept, and the cluster's context becomes the current one.
     """
     raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, config_dir))
     if stack_file.uses_existing_cluster(raw.values):
@@ -60,7 +60,7 @@ def merge_kubeconfigs(file: Path, config: dict[str, Any]) -> dict[str, Any]:
         before, (_, duplicates) = kubeconfig_files.read_kubeconfig(file), yaml_text.read_document(file)
     except kubeconfig_files.Unusable as error:
         raise CommandError(f"--output: {error}. Choose another file.", REFUSED) from None
-    if duplicates:  # only the last value would stay
+    if duplicates:  # merging would keep only the last of the duplicate values
         where, what = format_path(duplicates[0].path), duplicates[0].message
         raise CommandError(f"--output: {file}: {where} {what}, or choose another file.", REFUSED)
     merged = {**config, **before, "current-context": config["current-context"]}
@@ -73,7 +73,7 @@ def merge_kubeconfigs(file: Path, config: dict[str, Any]) -> dict[str, Any]:
         (own,) = config[kind]
         entries = list(before.get(kind) or ())
         place = next((index for index, entry in enumerate(entries) if entry["name"] == own["name"]), len(entries))
-        if kind == "contexts" and place < len(entries):  # the user's default namespace stays
+        if kind == "contexts" and place < len(entries):  # keep the user's default namespace
             own = {**own, "context": {**(entries[place].get("context") or {}), **own["context"]}}
         merged[kind] = [*entries[:place], own, *entries[place + 1 :]]
     return merged

@@ -13,7 +13,7 @@ PASSPHRASE_PROBLEMS: Final = {
     "incorrect passphrase": "the passphrase of the stack is wrong",
     "passphrase must be set": "the passphrase of the stack is not set",
 }
-"""Text in an error message of Pulumi -> problem to report:
+"""Maps each text in an error message of Pulumi to the problem to report:
 https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/secrets/passphrase/manager.go"""
 
 SEVERITIES: Final = ("error", "info#err")

@@ -39,7 +39,7 @@ def command(
 
 
 def _confirm_removal(locks: list[BackendLock] | None, stack: str, now: datetime, *, yes: bool) -> None:
-    """Show the locks, and ask whether to remove those of operations that may still run. Without an answer, another operation
+    """Show the locks, and ask whether to remove those of operations that may still run. Without this question, another operation
     would go on writing the state, and one of the two states would be lost."""
     if locks is None:
         removal = f"removal of a lock of {stack}, whose owner the backend does not show,"

@@ -19,11 +19,11 @@ from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 
 FURTHER_DOWN = "see the individual fields."
-"""`Change:` text of fields that only group other fields. These fields get no row."""
+"""`Change:` text of fields that only group other fields. The table has no rows for these fields."""
 INTERNAL = ("region", "stack")
-"""Fields that get no row, because a stack file sets them outside `gpumpi:` or not at all."""
+"""Fields that the table leaves out, because a stack file sets them outside `gpumpi:` or not at all."""
 LIKE_WORKER = (RoleOverrides, "launcher")
-"""Model and name of a field whose nested fields get no rows, because the previous field has the same nested fields."""
+"""Model and name of a field whose nested fields the table leaves out, because the previous field has the same nested fields."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def list_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
             continue
         path = f"{prefix}{info.alias or name}"
         inner = [part for part in list_models(info.annotation) if part is not Job and (model, name) != LIKE_WORKER]
-        if name == "kind" and info.description is None:  # a discriminator, which the enclosing field describes
+        if name == "kind" and info.description is None:  # a discriminator, which the description of the enclosing field explains
             continue
         meaning, _, change = (info.description or "").partition(" Change: ")
         if change != FURTHER_DOWN:
@@ -80,7 +80,8 @@ def format_default(info: FieldInfo) -> str:
 
 
 def render_settings_table(model: type[BaseModel] = Settings) -> str:
-    """Return the settings of the model as a Markdown table. The fields of jobs never change."""
+    """Return the settings of the model as a Markdown table. No row has an effect of a change, because the fields of a
+    submitted job never change."""
     is_job = model is Job
     lines = ["| field | meaning | default |", "|---|---|---|"]
     if not is_job:

@@ -1,7 +1,7 @@
 """User data of EC2 cluster nodes. The AMI contains all programs; user data configures them and starts the join service.
 
-A node that fails to boot uploads its log to the key bucket (`scripts/cluster wait` prints it). A failed worker also
-asks Auto Scaling to replace it."""
+A node that fails to boot uploads its log to the key bucket (`scripts/cluster wait` prints it). A worker that fails to
+boot also asks Auto Scaling to replace it."""
 
 import json
 import shlex
@@ -61,7 +61,7 @@ class Mount(Generic[Text]):
     fstab: Text
     """Line of /etc/fstab."""
     owned: Sequence[str] = ()
-    """Directories of a new file system that must belong to the login user. Only the head node sets the owner."""
+    """Directories of a new file system that the login user must own. Only the head node sets the owner."""
 
 
 def build_cluster_file(
@@ -134,7 +134,7 @@ def _render_user_commands(user: str, public_keys: Sequence[str]) -> str:
     lines = [
         f"if ! id {name} >/dev/null 2>&1; then",
         f"  useradd --create-home --shell /bin/bash {name}",
-        f"  usermod --password '*' {name} # no password, but not locked: sshd lets no locked user in",
+        f"  usermod --password '*' {name} # no password, but not locked: sshd rejects locked users",
         "fi",
         f"usermod --append --groups gpumpi {name}",
     ]
@@ -152,7 +152,7 @@ def _render_user_commands(user: str, public_keys: Sequence[str]) -> str:
 
 
 def _render_chown_command(mount: Mount[str]) -> str:
-    """Return a command that lets job images and login users write, where only root can write at first."""
+    """Return a command that makes a directory writable for job images and login users; at first, only root can write to it."""
     paths = " ".join(shlex.quote(f"{mount.path}{directory}".rstrip("/")) for directory in mount.owned)
     return f"chown {USER_ID}:{GROUP_ID} {paths}\n"
 

@@ -49,8 +49,8 @@ def build_node_config(
     """Return a NodeConfig with only the settings that differ from EKS's defaults. `cluster`, `labels` and `taints` are
     needed only with a custom AMI."""
     spec: dict[str, object] = {}
-    # This must be a flag: EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration file. Flags
-    # take precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
+    # The limit must be a flag of the kubelet: EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration
+    # file. Flags take precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
     # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
     flags = [] if max_pods is None else [f"--max-pods={max_pods}"]
     if cluster is not None:
@@ -90,7 +90,7 @@ def render_huge_pages_script(pages: int) -> str:
 
 
 def render_user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
-    """Return the multi-part MIME document that EKS requires."""
+    """Return the multi-part MIME document that EKS requires as user data."""
     parts = [("application/node.eks.aws", yaml.safe_dump(config, sort_keys=False, width=1000))]
     if huge_pages:
         parts.append(('text/x-shellscript; charset="us-ascii"', render_huge_pages_script(huge_pages)))
@@ -99,7 +99,7 @@ def render_user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> st
 
 
 def parse_user_data_parts(encoded: str) -> list[object]:
-    """Parse base64-encoded user data. Return its MIME parts without the cluster's details."""
+    """Parse base64-encoded user data. Return the document's MIME parts without the cluster's details."""
     message = message_from_bytes(base64.b64decode(encoded))
     return [
         _normalize_part(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()

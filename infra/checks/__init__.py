@@ -1,4 +1,4 @@
-"""Checks of `scripts/cluster plan`: can this account create the stack?
+"""Checks of `scripts/cluster plan`: whether this account can create the stack.
 
 Each check answers yes, no with a fix, or unknown with a reason.
 """

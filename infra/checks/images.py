@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.checks.model import Answer, build_negative_answer, build_unknown_answer
 from infra.facts.clients import Clients, is_error, try_query
 from infra.facts.model import Facts
 from infra.facts.registries import parse_ecr_repository
@@ -123,9 +123,9 @@ def _check_images_exist(by_image: Mapping[Image, Found]) -> Answer:
         for image in _select_by_verdict(by_image, "no")
     ]
     if missing:
-        return answer_no(EXIST, *missing)
+        return build_negative_answer(EXIST, *missing)
     lacking = [f"{image.name}: {by_image[image].reason}" for image in _select_by_verdict(by_image, "unknown")]
-    return answer_unknown(EXIST, *dict.fromkeys(lacking)) if lacking else Answer(EXIST, "yes")
+    return build_unknown_answer(EXIST, *dict.fromkeys(lacking)) if lacking else Answer(EXIST, "yes")
 
 
 def _check_images_have_efa(by_image: Mapping[Image, Found]) -> Answer:
@@ -137,7 +137,7 @@ def _check_images_have_efa(by_image: Mapping[Image, Found]) -> Answer:
     if not lacking:
         return Answer(EFA, "yes")
     why = "neither the name nor the configuration of the image mentions AWS's EFA software; see docs/guides/images.md"
-    return answer_unknown(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
+    return build_unknown_answer(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
 
 
 def _select_by_verdict(by_image: Mapping[Image, Found], verdict: str) -> list[Image]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.checks.model import Answer, build_negative_answer, build_unknown_answer
 from infra.config.messages import join_with_and
 from infra.facts import account_limits
 from infra.facts.account_limits import (
@@ -43,7 +43,7 @@ def check_limits(settings: Settings, facts: Facts) -> Iterator[Answer]:
     roles = list_service_roles(inventory)
     account, reason = try_query(facts.region, lambda: account_limits.read_account_limits(facts.region, settings.stack, roles))
     if account is None:
-        yield from (answer_unknown(name, reason) for name in (*(limit.name for limit in LIMITS), SERVICE_LINKED))
+        yield from (build_unknown_answer(name, reason) for name in (*(limit.name for limit in LIMITS), SERVICE_LINKED))
         return
     for limit, need in compute_quota_needs(inventory, facts, account.own_addresses).items():
         yield check_limit(limit, need, account, facts.region)
@@ -109,7 +109,7 @@ def _list_resource_needs(
 
 
 def count_existing_nodes(nodes: Nodes, facts: Facts) -> int:
-    """Return how many of the nodes AWS already has."""
+    """Return how many of the nodes already exist in AWS."""
     if not nodes.pool:
         return 1 if facts.existing.pools else 0
     pool = facts.existing.pools.get(nodes.pool)
@@ -128,42 +128,44 @@ def list_service_roles(inventory: Inventory) -> frozenset[str]:
 
 
 def check_limit(limit: Limit, need: Need, account: AccountLimits, region: str) -> Answer:
-    """Compare the need with one quota. If the quota covers the current size but not `maxSize`, only warn.
+    """Compare what the stack needs with one quota. If the quota covers the current size but not `maxSize`, only warn.
 
     The checks of vCPU quotas do the same.
     """
     used = account.limits[limit]
     if used.allowed is None or used.used is None:
-        return answer_unknown(limit.name, used.reason)
+        return build_unknown_answer(limit.name, used.reason)
     if not need.maximum + need.possible or used.used + need.maximum + need.possible <= used.allowed:
         return Answer(limit.name, "yes")
     request = _format_quota_request(limit, ceil((used.used + need.maximum + need.possible) / limit.scale), region)
     if limit is NODES:
         largest = f"a pool has up to {need.maximum} nodes, but the quota is {used.allowed:g}"
-        return answer_no(limit.name, f"{largest}. Request an increase (`{request}`) or lower maxSize.")
+        return build_negative_answer(limit.name, f"{largest}. Request an increase (`{request}`) or lower maxSize.")
     unit = f" {limit.unit}" if limit.unit else ""
     have = f"the account uses {used.used} of {used.allowed:g}{unit}"
     if used.used + need.now > used.allowed and need.now:
-        return answer_no(limit.name, f"the stack needs {need.maximum}{unit} more, but {have}. Request an increase (`{request}`).")
+        return build_negative_answer(
+            limit.name, f"the stack needs {need.maximum}{unit} more, but {have}. Request an increase (`{request}`)."
+        )
     if used.used + need.maximum > used.allowed and need.maximum:
         more = f"with every pool at maxSize, the stack needs {need.maximum}{unit} more"
         return Answer(limit.name, "yes", warnings=(f"{more}, but {have}. Request an increase (`{request}`) or lower maxSize.",))
     doubt = f"the stack needs up to {need.possible}{unit} more, depending on how many it already has"
-    return answer_unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
+    return build_unknown_answer(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
 
 
 def check_nat_gateway_limit(zones: Mapping[str, int], account: AccountLimits, region: str) -> Answer:
     """Check that each zone has room for the stack's NAT gateways."""
     allowed = account.limits[NAT_GATEWAYS].allowed
     if allowed is None or account.limits[NAT_GATEWAYS].used is None:
-        return answer_unknown(NAT_GATEWAYS.name, account.limits[NAT_GATEWAYS].reason)
+        return build_unknown_answer(NAT_GATEWAYS.name, account.limits[NAT_GATEWAYS].reason)
     used = {zone: account.nat_gateways.get(zone, 0) for zone in zones}
     full = {zone: number for zone, number in used.items() if number + zones[zone] > allowed}
     if not full:
         return Answer(NAT_GATEWAYS.name, "yes")
     request = _format_quota_request(NAT_GATEWAYS, max(number + zones[zone] for zone, number in full.items()), region)
     have = join_with_and(f"{zone} already has {number}" for zone, number in full.items())
-    return answer_no(NAT_GATEWAYS.name, f"{have}, and the quota is {allowed:g}. Request an increase (`{request}`).")
+    return build_negative_answer(NAT_GATEWAYS.name, f"{have}, and the quota is {allowed:g}. Request an increase (`{request}`).")
 
 
 def _format_quota_request(limit: Limit, value: int, region: str) -> str:
@@ -176,22 +178,22 @@ def _format_quota_request(limit: Limit, value: int, region: str) -> str:
 def _check_service_linked_roles(facts: Facts, roles: frozenset[str], account: AccountLimits) -> Answer:
     """Check the service-linked roles. During `up`, AWS creates missing ones if the caller may create them."""
     if account.roles_unknown:
-        return answer_unknown(SERVICE_LINKED, account.roles_unknown)
+        return build_unknown_answer(SERVICE_LINKED, account.roles_unknown)
     missing = sorted(account.missing_roles)
     forbidden, reason = try_query(facts.region, lambda: _find_forbidden_roles(facts, roles))
     if forbidden is None:
         names = f"the account lacks {join_with_and(SERVICE_ROLES[service] for service in missing)}, and " if missing else ""
-        return answer_unknown(
+        return build_unknown_answer(
             SERVICE_LINKED, f"{names}your permission to create service-linked roles could not be checked: {reason}"
         )
     if refused := [service for service in missing if service in forbidden]:
         create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {service}" for service in refused)
         names = join_with_and(SERVICE_ROLES[service] for service in refused)
         fix = f"Ask an administrator to run `{create}`."
-        return answer_no(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
+        return build_negative_answer(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
     if forbidden:
         existing = f"the service-linked roles of {join_with_and(sorted(forbidden))} exist"
-        return answer_unknown(
+        return build_unknown_answer(
             SERVICE_LINKED, f"{existing}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require"
         )
     created = join_with_and(SERVICE_ROLES[service] for service in missing)

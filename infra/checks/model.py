@@ -1,4 +1,4 @@
-"""The result of a check."""
+"""The result of a check of the account."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,9 +18,9 @@ class Answer:
     """Problems that do not stop `pulumi up`, such as a quota below `maxSize`."""
 
 
-def answer_no(check: str, *sentences: str) -> Answer:
+def build_negative_answer(check: str, *sentences: str) -> Answer:
     return Answer(check, "no", sentences)
 
 
-def answer_unknown(check: str, *reasons: str) -> Answer:
+def build_unknown_answer(check: str, *reasons: str) -> Answer:
     return Answer(check, "unknown", reasons)

@@ -1,10 +1,10 @@
-"""Check of permissions: may the caller do everything that `up` and `destroy` need?"""
+"""Check of permissions: whether the caller may do everything that `up` and `destroy` need."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.checks.model import Answer, build_negative_answer, build_unknown_answer
 from infra.config.messages import join_with_and
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import Facts, FactsError
@@ -23,14 +23,14 @@ def check_permissions(settings: Settings, facts: Facts) -> Answer:
     if caller.is_root:
         return Answer(NAME, "yes", ("the root user has all permissions",))
     if caller.principal_arn is None:
-        return answer_unknown(NAME, f"the user or role behind {caller.arn} could not be found")
+        return build_unknown_answer(NAME, f"the user or role behind {caller.arn} could not be found")
     try:
         clients = query(facts.region, lambda: Clients(facts.region))
         results = _simulate_needs(clients, caller.principal_arn, list_needed_permissions(settings, facts))
     except Denied as denied:
-        return answer_unknown(NAME, f"{caller.arn} may not call {denied}")
+        return build_unknown_answer(NAME, f"{caller.arn} may not call {denied}")
     except FactsError as error:
-        return answer_unknown(NAME, str(error))
+        return build_unknown_answer(NAME, str(error))
     return evaluate_results(caller.principal_arn, results)
 
 
@@ -46,10 +46,12 @@ def evaluate_results(principal: str, results: Sequence[Simulated]) -> Answer:
     denied = sorted({result.action for result in results if result.decision == "denied"})
     doubtful = sorted({result.action for result in results if result.decision == "unknown"} - set(denied))
     if denied:
-        return answer_no(NAME, f"{principal} may not call {join_with_and(denied)}. Allow it, for example with {POLICIES}.")
+        return build_negative_answer(
+            NAME, f"{principal} may not call {join_with_and(denied)}. Allow it, for example with {POLICIES}."
+        )
     if doubtful:
         keys = sorted({key for result in results if result.decision == "unknown" for key in result.missing_keys})
-        return answer_unknown(
+        return build_unknown_answer(
             NAME,
             f"permission for {join_with_and(doubtful)} depends on {join_with_and(keys)}, which only the actual request contains",
         )

@@ -1,9 +1,9 @@
-"""Checks built from the rules in `infra.validation`, which also stop `pulumi up`: one per topic of rules."""
+"""Checks built from the rules in `infra.validation`, which also stop `pulumi up`: one check per topic of rules."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from infra.checks.model import Answer, answer_unknown
+from infra.checks.model import Answer, build_unknown_answer
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.facts.queries import Query
@@ -25,11 +25,11 @@ def check_topics(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
         if topic in (Topic.STACK_FILE, Topic.BUDGET):
             continue  # `check_budget` compares the budget with the bill, even without data from AWS
         if facts is None:
-            yield answer_unknown(topic, examined.not_queried or "AWS was not queried")
+            yield build_unknown_answer(topic, examined.not_queried or "AWS was not queried")
             continue
         unread = sorted(sentence for query in queries for sentence in facts.unchecked.get(query, ()))
         answer = _summarize_topic(topic, reported[topic])
-        yield answer_unknown(topic, *unread) if unread and answer.verdict == "yes" else answer
+        yield build_unknown_answer(topic, *unread) if unread and answer.verdict == "yes" else answer
 
 
 def check_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:
@@ -39,7 +39,7 @@ def check_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:
 
 
 def group_queries_by_topic(of_rules: Iterable[Rule]) -> dict[Topic, tuple[Query, ...]]:
-    """Return the topics of rules in their order, each with the queries that its rules depend on."""
+    """Return the topics of the rules in order, each with the queries on which its rules depend."""
     reads: dict[Topic, dict[Query, None]] = {}
     for rule in of_rules:
         reads.setdefault(rule.topic, {}).update(dict.fromkeys(rule.reads))
@@ -47,7 +47,7 @@ def group_queries_by_topic(of_rules: Iterable[Rule]) -> dict[Topic, tuple[Query,
 
 
 def group_operations_by_topic() -> dict[Topic, tuple[str, ...]]:
-    """Return the AWS operations that each check of an AWS stack depends on."""
+    """Return the AWS operations on which each check of an AWS stack depends."""
     queries = group_queries_by_topic(rule for rule in list_rules() if rule.targets & AWS)
     return {
         topic: tuple(dict.fromkeys(name for query in of_topic for name in query.operations))

@@ -1,4 +1,4 @@
-"""Table in docs/reference/plan-checks.md: the AWS operations that each check depends on."""
+"""Table in docs/reference/plan-checks.md: the AWS operations on which each check depends."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from infra.facts.account_limits import LIMITS
 
 
 def list_rows() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each check with the AWS operations that it depends on."""
+    """Yield each check with the AWS operations on which it depends."""
     yield from group_operations_by_topic().items()
     for limit in LIMITS:
         quota = () if limit.quota_is_in_summary else ("servicequotas:GetServiceQuota",)

@@ -26,7 +26,7 @@ from infra.naming import (
     Naming,
 )
 from infra.plan import eks_pools, image_repositories, monitoring
-from infra.plan.cluster_description import describe
+from infra.plan.cluster_description import describe_eks_cluster
 from infra.plan.eks_pools import PoolPlan
 from infra.plan.eks_versions import choose_support_type, choose_versions
 from infra.plan.placement import list_control_plane_zones
@@ -57,7 +57,7 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     )
     job_roles = _create_job_roles(settings, base, cluster)
     autoscaler_role = _create_autoscaler_role(settings, naming, account, cluster)
-    description = describe(settings, facts, plans)
+    description = describe_eks_cluster(settings, facts, plans)
     if settings.platform.image_repositories:
         ImageRepositories(naming.name("images"), naming, image_repositories.list_repository_names(settings.jobs))
     if settings.installs_platform and check is not None:
@@ -189,7 +189,7 @@ def _install_platform(
             each.spec.kind.claim,
             owned=each.spec.owned,
             storage_class=each.storage_class,
-            needs=[services.named(each.spec.kind.driver), *each.mounting],
+            needs=[services.find_addon(each.spec.kind.driver), *each.mounting],
         )
         for each in base.file_systems
     ]

@@ -110,7 +110,7 @@ def _create_file_systems(
 
 
 def create_placement_group(pool: str, zone: str, naming: Naming) -> Placement:
-    """Create a placement group. While a group contains a node, the group is bound to the node's zone, so a pool in
+    """Create a placement group. While a placement group contains a node, the group is bound to the node's zone, so a pool in
     another zone needs another group."""
     return Placement(naming.name(f"{pool}-{zone}-placement-group"), naming)
 

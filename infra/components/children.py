@@ -25,6 +25,7 @@ def build_child_args(
     tags: Mapping[str, str] | None = None,
     after: Sequence[pulumi.Resource] = (),
 ) -> Child:
-    """Return the arguments of a child that AWS shows as `name`. `kind` is the last part of its name in Pulumi."""
+    """Return the arguments of a child resource that AWS shows as `name`. `kind` is the last part of the child's name
+    in Pulumi."""
     options = pulumi.ResourceOptions(parent=parent, depends_on=list(after) or None)
     return {"resource_name": f"{name}-{kind}" if kind else name, "tags": naming.tags(tags, Name=name), "opts": options}

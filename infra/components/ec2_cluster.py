@@ -61,7 +61,7 @@ class Ec2Cluster(pulumi.ComponentResource):
                 args.security_group_id,
                 args.head_node_subnet_id,
                 self._build_user_data(HEAD_NODE, slots=head_node.slots, idle_slots=head_node.idle_slots),
-                # It belongs next to the workers only if it runs ranks.
+                # The head node belongs next to the workers only if it runs ranks.
                 placement_group if head_node.slots else None,
                 args.after,
             ),

@@ -46,8 +46,9 @@ class Ec2HeadNode(pulumi.ComponentResource):
         self._instance = aws.ec2.Instance(
             name,
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
-            # The provider reads user data back. If it came from the template, the next `pulumi up` would stop the instance and
-            # clear its user data: https://github.com/pulumi/pulumi-aws/issues/3449
+            # The provider reads the instance's user data back. If the user data came from the template, the next
+            # `pulumi up` would stop the instance and clear its user data:
+            # https://github.com/pulumi/pulumi-aws/issues/3449
             user_data_base64=args.user_data,
             user_data_replace_on_change=True,
             # The provider always sends this setting, so the template's setting has no effect.
@@ -71,7 +72,7 @@ class Ec2HeadNode(pulumi.ComponentResource):
             **build_child_args(self, args.naming, name), vpc_id=vpc_id, description=f"SSH to {args.naming.cluster}"
         )
         for cidr in self._spec.ssh_cidrs:
-            purpose = "SSH from an address that the stack names"
+            purpose = "SSH from an address in the stack's settings"
             create_ingress_rule(name, args.naming, group.id, cidr, port=SSH, description=purpose, opts=self._child)
         return group.id
 

@@ -57,7 +57,7 @@ class Ec2Workers(pulumi.ComponentResource):
             desired_capacity=spec.sizes.desired,
             max_size=spec.sizes.maximum,
             vpc_zone_identifiers=[args.subnet_id],
-            # No instance refresh, because it would interrupt jobs on running instances.
+            # There is no instance refresh, because it would interrupt jobs on running instances.
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
             # The provider puts the hooks before it sets the group's size, so no worker starts without the hook.
             initial_lifecycle_hooks=[

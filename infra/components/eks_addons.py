@@ -76,7 +76,7 @@ class EksAddonsArgs:
     cluster_name: pulumi.Input[str]
     addons: Sequence[Addon]
     versions: Mapping[str, str | None]
-    """Add-on -> version; None for AWS's default. Add-ons without an entry are not installed."""
+    """Maps each add-on to its version; None for AWS's default. Add-ons without an entry are not installed."""
     after: Sequence[pulumi.Resource] = ()
     """Resources that must exist before the add-ons. The IAM roles of the add-ons do not wait for these resources."""
 
@@ -135,5 +135,5 @@ class EksAddons(pulumi.ComponentResource):
     def addons(self) -> Sequence[pulumi.Resource]:
         return list(self._addons.values())
 
-    def named(self, name: str) -> pulumi.Resource:
+    def find_addon(self, name: str) -> pulumi.Resource:
         return self._addons[name]

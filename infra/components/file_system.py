@@ -1,4 +1,4 @@
-"""Base of the components of shared file systems: what nodes, jobs and outputs use of them."""
+"""Base of the components of shared file systems: the parts that nodes, jobs and outputs use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class FileSystemArgs:
     account: Account
     vpc_id: pulumi.Input[str]
     subnets: Mapping[str, Sequence[pulumi.Input[str]]]
-    """Zone -> private subnets."""
+    """Maps each zone to its private subnets."""
     nodes: pulumi.Input[str]
     """Security group of the nodes."""
 
@@ -34,15 +34,15 @@ class FileSystem(pulumi.ComponentResource):
     mount: Mount[pulumi.Input[str]]
     """How nodes mount it."""
     volume: Mapping[str, Any]
-    """How pods mount it: the source of a PersistentVolume, with mount options."""
+    """How pods mount the file system: the source of a PersistentVolume, with mount options."""
     storage_class: Mapping[str, Any] | None = None
     """StorageClass for volumes with a directory of their own, if the CSI driver supports that."""
     mount_policies: Mapping[str, pulumi.Input[str]] = MappingProxyType({})
-    """Policies that let a role mount it, keyed by name; empty if access to the network is enough."""
+    """Policies that let a role mount the file system, keyed by name; empty if network access is enough."""
     exports: Mapping[str, pulumi.Input[str]]
     """Outputs of the stack."""
     mounting: list[pulumi.Resource]
-    """Resources that must exist before a node mounts it, and until the last node and pod have unmounted it."""
+    """Resources that must exist before a node mounts the file system, and until the last node and pod have unmounted it."""
 
     def __init__(
         self, token: str, name: str, spec: FileSystemSpec, args: FileSystemArgs, opts: pulumi.ResourceOptions | None

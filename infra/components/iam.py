@@ -87,7 +87,7 @@ def build_statement(
     condition: Mapping[str, Mapping[str, object]] | None = None,
     effect: Literal["Allow", "Deny"] = "Allow",
 ) -> Statement:
-    """Return a statement. Policies of identities have no principal, trust policies no resource."""
+    """Return a statement. Identity policies have no principal, and trust policies have no resource."""
     elements = {"Principal": principal, "Action": action, "Resource": resource, "Condition": condition}
     return {"Sid": sid, "Effect": effect, **{name: value for name, value in elements.items() if value is not None}}
 
@@ -150,7 +150,7 @@ def _allow_key_administration(account: Account) -> Statement:
 def build_secrets_key_policy(account: Account) -> Policy:
     """Key policy for Kubernetes secrets. The principal that creates the cluster grants EKS permission to use the key.
 
-    EKS supports no condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
+    EKS does not support a condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
     return build_policy(
         _allow_key_administration(account),
@@ -219,7 +219,7 @@ def build_tls_only_bucket_policy(bucket_arn: str) -> Policy:
 
 def allow_node_key_exchange(bucket_arn: str) -> Policy:
     """Allow a node to write its public key under its own identity (role ID and instance ID) and to read the keys of
-    other nodes. Other nodes list all objects, so it may write only a few."""
+    other nodes. Other nodes list all objects, so a node may write only a few."""
     own = [f"{NODE_KEYS}/${{aws:userid}}/{name}" for name in NODE_UPLOADS]
     return build_policy(*_build_key_exchange_statements(bucket_arn, NODE_KEYS, own=own))
 
@@ -296,7 +296,7 @@ def allow_member_lookup() -> Policy:
 
 
 def allow_join_completion(account: Account, group: str) -> Policy:
-    """Allow completing the lifecycle action of a worker in this group after it has joined or failed to join.
+    """Allow completing a worker's lifecycle action in this group after the worker has joined or failed to join.
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
     """

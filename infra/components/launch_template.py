@@ -29,7 +29,7 @@ TaggedKind = Literal["instance", "volume", "network-interface"]
 
 @dataclass(frozen=True)
 class Ec2NodeArgs:
-    """What the head node and the workers of an EC2 cluster need."""
+    """Settings of the head node and the workers of an EC2 cluster."""
 
     naming: Naming
     role: InstanceRole
@@ -40,11 +40,11 @@ class Ec2NodeArgs:
     """Base64-encoded."""
     placement_group: pulumi.Input[str] | None
     after: Sequence[pulumi.Resource]
-    """Resources that the node needs to boot."""
+    """Resources that the node needs before it can boot."""
 
     @property
     def needs(self) -> list[pulumi.Resource]:
-        """Resources that must exist before the node, its permissions included."""
+        """Resources that must exist before the node, including its permissions."""
         return [*self.after, *self.role.permissions]
 
 

@@ -15,12 +15,12 @@ from infra.plan.subnet_cidrs import compute_zone_subnets
 
 @dataclass(frozen=True)
 class Subnets:
-    """What other components need of a network: the stack's own, or an existing VPC, which the stack does not change and
-    which must already provide the egress that nodes need."""
+    """A network as other components use it: the stack's own VPC, or an existing one, which the stack does not change
+    and which must already provide the egress that nodes need."""
 
     vpc_id: pulumi.Input[str]
     private_subnets: Mapping[str, Sequence[pulumi.Input[str]]]
-    """Zone -> subnets for nodes."""
+    """Maps each zone to the subnets for nodes."""
     public_subnets: Mapping[str, Sequence[pulumi.Input[str]]] = field(default_factory=dict)
     reachable_cidrs: Sequence[str] = (ANYWHERE,)
     """Addresses that nodes can reach: all addresses if the network has a route to the internet, otherwise only the VPC."""
@@ -104,7 +104,7 @@ class Network(pulumi.ComponentResource):
         )
 
     def _create_route_table(self, key: str, *subnets: aws.ec2.Subnet) -> aws.ec2.RouteTable:
-        """Create a route table. Each private subnet has its own, so that new NAT gateways change only routes."""
+        """Create a route table. Each private subnet has its own route table, so that new NAT gateways change only routes."""
         table = aws.ec2.RouteTable(
             **build_child_args(self, self._args.naming, f"{self._name}-{key}", "route-table"), vpc_id=self._vpc.id
         )

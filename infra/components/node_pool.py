@@ -94,8 +94,8 @@ class NodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             self._name,
             cluster_name=args.cluster.name,
-            # The version is an output of the control plane, so nodes are upgraded after the control plane. It is not set
-            # for a custom AMI, because EKS does not know the AMI's version.
+            # The version is an output of the control plane, so nodes are upgraded after the control plane. The
+            # version is not set for a custom AMI, because EKS does not know the AMI's version.
             version=None if custom_ami else args.cluster.version,
             ami_type=None if custom_ami else spec.ami_type,
             instance_types=None if spec.capacity == "CAPACITY_BLOCK" else [spec.instance_type],

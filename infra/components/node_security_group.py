@@ -1,4 +1,5 @@
-"""Security group of all nodes: ingress and egress. Also the rule of any group for addresses that a stack names."""
+"""Security group of all nodes: ingress and egress. Also contains the rule with which any group admits addresses from
+the stack's settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class NodeSecurityGroup(pulumi.ComponentResource):
             description=AMONG_NODES,
         )
         self.rules: list[pulumi.Resource] = [ingress]
-        """They must be created before the first node and deleted after the last one."""
+        """The rules must be created before the first node and deleted after the last one."""
         self._add_egress_rule("self", AMONG_NODES, to_group=self.id)
         for cidr in args.egress_cidrs:
             purpose = "Images, packages and AWS over NAT" if cidr == ANYWHERE else "Endpoints, file system and control plane"

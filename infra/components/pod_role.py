@@ -55,7 +55,7 @@ class PodRole(pulumi.ComponentResource):
         ]
         """Policies of the role. Without them, the pods have no permissions."""
         self.association: pulumi.Resource | None = None
-        """It must exist before a pod with the role starts. None if an add-on creates it."""
+        """The role must exist before a pod that uses it starts. None if an add-on creates the role."""
         if args.cluster_name is not None:
             self.association = aws.eks.PodIdentityAssociation(
                 **build_child_args(self, naming, name, "association"),

@@ -19,7 +19,7 @@ class PrivateEndpointsArgs:
     client_security_group_id: pulumi.Input[str]
     client_cidrs: Sequence[str]
     services: Mapping[str, str]
-    """Service, such as `ecr.api` -> full name of its endpoint service."""
+    """Maps each service, such as `ecr.api`, to the full name of its endpoint service."""
 
 
 class PrivateEndpoints(pulumi.ComponentResource):
@@ -48,7 +48,7 @@ class PrivateEndpoints(pulumi.ComponentResource):
         )
         options = pulumi.ResourceOptions(parent=self)
         for cidr in args.client_cidrs:
-            purpose = "AWS for a network that the stack names"
+            purpose = "AWS for a network in the stack's settings"
             create_ingress_rule(name, naming, group.id, cidr, port=HTTPS, description=purpose, opts=options)
         endpoints = (
             aws.ec2.VpcEndpoint(

@@ -111,7 +111,7 @@ class SharedStorage(FileSystem):
         return file_system.id
 
     def _allow_node_ingress(self, name: str, group: pulumi.Input[str]) -> None:
-        """Let nodes reach mount targets in a security group."""
+        """Let nodes reach mount targets in an existing security group."""
         self.mounting.append(
             self._create_security_group_rule(name, group, self._args.nodes, (NFS, NFS), "Nodes mount the file system")
         )

@@ -11,8 +11,8 @@ from infra.components.iam import Account, Policy, build_policy, build_statement
 def build_instance_trust_policy() -> Policy:
     """Trust policy of a role for EC2 instances.
 
-    The policy needs no condition on the source account: EC2 reports none, and only principals with iam:PassRole in this
-    account can attach the role to an instance.
+    The policy needs no condition on the source account: EC2 reports no source account, and only principals with
+    iam:PassRole in this account can attach the role to an instance.
     """
     return build_policy(build_statement("Service", "sts:AssumeRole", principal={"Service": "ec2.amazonaws.com"}))
 

@@ -57,7 +57,7 @@ def describe_wrong_value(
     if isinstance(value, Mapping | list | tuple):
         return f"is {format_value(value)}. Use {forms}."
     like = f", like {{kind: {value}}}" if value in kinds else ""
-    return f"{format_value(value)} is {_name_type(value)}. Use {forms}{like}."
+    return f"{format_value(value)} is {_get_type_name(value)}. Use {forms}{like}."
 
 
 def describe_out_of_range(value: object, bounds: Mapping[str, float]) -> str:
@@ -100,7 +100,7 @@ def _is_decimal(value: object) -> bool:
     return isinstance(value, str) and value.count(".") <= 1 and _is_number(value.replace(".", ""))
 
 
-def _name_type(value: object) -> str:
+def _get_type_name(value: object) -> str:
     if isinstance(value, bool):
         return "a boolean"
     return "text" if isinstance(value, str) else "a number"

@@ -26,10 +26,10 @@ MountPath = Annotated[str, AfterValidator(lambda path: path.rstrip("/") or path)
 """Mount path without a trailing slash: `/fsx/` becomes `/fsx`."""
 
 PublicKeys = Annotated[tuple[Annotated[str, AfterValidator(str.strip)], ...], Field(strict=False)]
-"""Lines of `.pub` files, without the trailing newline."""
+"""Public keys: lines of `.pub` files, without the trailing newline."""
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
-"""List in YAML, tuple in the frozen model."""
+"""A list in YAML, and a tuple in the frozen model."""
 
 
 def list_leaf_types(annotation: Any) -> list[Any]:

@@ -34,7 +34,7 @@ ModelType = TypeVar("ModelType", bound=BaseModel)
 Path = tuple[str | int, ...]
 
 ROUNDS = 4
-"""Maximum number of parsing attempts. Each can reveal more errors: a wrong `kind` hides all errors below it."""
+"""Maximum number of parsing attempts. Each attempt can reveal more errors: a wrong `kind` hides all errors below it."""
 
 
 FURTHER_KINDS = "furtherKinds"
@@ -51,7 +51,7 @@ class Parsed(NamedTuple, Generic[ModelType]):
     """A stack file or job as far as it could be parsed."""
 
     model: ModelType | None
-    """None if too little could be parsed. If there are problems, the model may contain placeholder values."""
+    """None if too little of the file could be parsed. If there are problems, the model may contain placeholder values."""
     problems: list[Problem]
     placeholders: frozenset[str]
     """Paths of placeholders. The results of rules about these paths are unreliable (`problems.is_unreliable`)."""
@@ -174,7 +174,7 @@ class Fault:
     def placeholder_paths(self) -> set[str]:
         """Paths whose value is unknown: this path and, for a typo, the path that the user probably meant."""
         meant = find_similar(str(self.path[-1]), self._list_valid_keys()) if self.kind == "extra_forbidden" else []
-        meant = [key for key in meant if key not in self.holder]  # if both keys are present, it is not a typo
+        meant = [key for key in meant if key not in self.holder]  # if both keys are present, the unknown key is not a typo
         return {format_path(self.path), *(format_path((*self.path[:-1], key)) for key in meant)}
 
     def repair(self, data: dict[str, Any]) -> None:

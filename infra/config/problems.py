@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 Severity = Literal["error", "warning"]
 STACK_FILE: Final = "stack file"
-"""Topic of problems that the stack file alone shows."""
+"""Topic of problems that can be found from the stack file alone."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ JUDGED_TOGETHER: tuple[frozenset[str], ...] = (
     frozenset({"vpcId", "subnetIds"}),
     frozenset({"instanceType", "efa", "amiId"}),
 )
-"""Sets of sibling settings that a rule compares: a wrong value of one can cause a problem with another."""
+"""Sets of sibling settings that a rule compares: a wrong value of one setting can cause a problem with another."""
 
 
 def is_unreliable(path: str, placeholders: Iterable[str]) -> bool:

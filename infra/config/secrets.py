@@ -23,7 +23,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a signed token", re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.")),
 )
 
-# AWS secret access keys are 40 characters of base64. Unlike them, hexadecimal hashes are not in mixed case.
+# AWS secret access keys are 40 characters of base64. Unlike these keys, hexadecimal hashes are not in mixed case.
 _AWS_SECRET = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}")
 
 _SECRET_WORD = re.compile(r"(?:^|-)(?:secret|token|pwd)$|(?<!by)(?<!com)(?<!sur)pass(?!ed|es|ing|ive|age|enger|thr|ion)")

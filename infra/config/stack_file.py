@@ -31,14 +31,14 @@ class RawStack:
     """Value of `aws:region`. Empty for an existing cluster. In AWS stacks, also empty if the key is missing, which is
     reported as a problem."""
     values: Mapping[str, object]
-    """Values of the keys in namespace `gpumpi`, without the namespace."""
+    """Maps each key in the namespace `gpumpi`, without that prefix, to its value."""
     problems: tuple[Problem, ...] = ()
     is_readable: bool = True
     """Whether the file could be read. If not, only the problem with reading the file is reported."""
 
     @property
     def target_kind(self) -> str:
-        """Value of `target.kind`; empty if it is missing or has another type than text."""
+        """Value of `target.kind`; empty if it is missing or is not text."""
         return _read_target_kind(self.values)
 
 

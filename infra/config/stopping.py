@@ -27,6 +27,7 @@ class Stopped(SystemExit):
 def stop_with_error(text: str) -> NoReturn:
     """Report an error, without a traceback, and end the program. Raises Stopped."""
     pulumi.log.error(text)
-    # Ending the program drops the requests that the SDK has queued. Without the filter, Python would warn about each one.
+    # Ending the program drops the requests that the SDK has queued. Without the filter, Python would warn about each
+    # dropped request.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)
     raise Stopped(text)

@@ -43,7 +43,7 @@ INSTANCE_FILTERS: Final = {
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
     "tenancy": "Shared",
-    "marketoption": "OnDemand",  # otherwise the result contains prices of Capacity Blocks too
+    "marketoption": "OnDemand",  # otherwise the result also contains prices of Capacity Blocks
 }
 """Filters for the on-demand price of an instance type, besides `regionCode` and `instanceType`."""
 

@@ -40,7 +40,7 @@ class Prices:
     date: str
     """Date of the query or, for a snapshot, of the newest source of its instance prices."""
     instances: Mapping[str, Price] = field(default_factory=dict)
-    """Instance type -> on-demand price per hour, Linux."""
+    """Maps each instance type to the on-demand price per hour for Linux."""
     items: Mapping[Item, Price] = field(default_factory=dict)
     spot: Mapping[tuple[str, str], Price] = field(default_factory=dict)
     """(Instance type, zone) -> current spot price per hour. The zone is empty in a snapshot."""

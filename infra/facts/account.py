@@ -40,7 +40,7 @@ def read_role_arn(clients: Clients, name: str) -> str:
 
 
 def find_principal_arn(clients: Clients, arn: str) -> str | None:
-    """Look up a role or user in IAM by the name in `arn`. Return its actual ARN, whose path may differ from `arn`.
+    """Look up a role or user in IAM by the name in `arn`. Return the actual ARN, whose path may differ from `arn`.
 
     Return None if the role or user does not exist.
     """
@@ -71,7 +71,7 @@ def list_required_quotas(settings: Settings) -> tuple[dict[str, Quota], list[str
 
 
 def uses_vcpu_quota(capacity: object) -> bool:
-    """True if launching such instances uses vCPU quota.
+    """True if launching instances of this kind uses vCPU quota.
 
     Reserved capacity uses quota when the reservation is created, not when instances are launched.
     """

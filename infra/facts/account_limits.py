@@ -88,7 +88,7 @@ SERVICE_ROLES: Final = {
     "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
     "fsx.amazonaws.com": "AWSServiceRoleForAmazonFSx",
 }
-"""Service -> its service-linked role."""
+"""Maps each service to its service-linked role."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class AccountLimits:
     own_addresses: int | None = 0
     """Elastic IPs of the stack; None if they could not be read."""
     nat_gateways: Mapping[str, int] = field(default_factory=dict)
-    """Zone -> number of NAT gateways that are not the stack's."""
+    """Maps each zone to the number of NAT gateways that are not the stack's."""
     missing_roles: frozenset[str] = frozenset()
     """Services whose service-linked role does not exist."""
     roles_unknown: str = ""

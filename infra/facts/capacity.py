@@ -49,7 +49,7 @@ class Wanted:
 
     @property
     def block_durations(self) -> tuple[int, ...]:
-        """Durations of Capacity Blocks to query: the requested one, or else the next longer and the next shorter."""
+        """Durations of Capacity Blocks to query: the requested one, or else the next longer and the next shorter one."""
         longer = [hours for hours in DURATIONS if hours >= self.hours][:1]
         shorter = [hours for hours in DURATIONS if hours < self.hours][-1:] if longer != [self.hours] else []
         return (*longer, *shorter)
@@ -68,7 +68,7 @@ class BlockOffering:
     end: datetime
     hours: Decimal
     fee: Decimal | None
-    """Price of the whole block; None if AWS reports none."""
+    """Price of the whole block; None if AWS reports no price."""
     asked_hours: int
     """Duration, in hours, in the query that returned this offering."""
     currency: str = "USD"
@@ -82,15 +82,15 @@ class RegionCapacity:
     zones: tuple[str, ...] = ()
     """Zones that offer the type."""
     zone_names: Mapping[str, str] = field(default_factory=dict)
-    """ID of a zone -> its name; read only for Spot."""
+    """Maps each zone ID to the name of the zone; read only for Spot."""
     reservations: tuple[CapacityReservation, ...] = ()
     blocks: tuple[BlockOffering, ...] = ()
     largest_block: int | None = None
     """Number of nodes in the largest block on offer, if all blocks have fewer nodes than requested."""
     spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
-    """Zone -> price per instance-hour."""
+    """Maps each zone to the price per instance-hour."""
     spot_scores: Mapping[str, int] = field(default_factory=dict)
-    """Zone -> placement score, 1 to 10."""
+    """Maps each zone to its placement score, 1 to 10."""
     refusals: tuple[str, ...] = ()
     """Queries that the Region rejected, with the reason."""
 
@@ -102,12 +102,12 @@ class Found:
     gpus: int
     """Number of GPUs of the instance type; 0 if it is unknown."""
     on_demand: Mapping[str, Decimal]
-    """Region -> on-demand price per hour."""
+    """Maps each Region to the on-demand price per hour."""
     price_source: str
 
 
 Progress = Callable[[int, int], None]
-"""Called with the number of Regions that have answered and the total number."""
+"""Called with the number of Regions that have answered, and with the total number of Regions."""
 
 
 def list_enabled_regions(home: str) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ def _convert_offering(region: str, described: Mapping[str, Any], asked_hours: in
 
 
 Scores = tuple[Mapping[str, int], str]
-"""Zone ID -> placement score in one Region, and the reason why the Region has none."""
+"""Maps each zone ID to the placement score in one Region, and the reason why the Region has none."""
 
 
 def _read_placement_scores(

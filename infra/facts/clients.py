@@ -1,4 +1,4 @@
-"""boto3 clients for plan-time reads: short timeouts, retries on throttling, and readable errors."""
+"""boto3 clients for reads at plan time: short timeouts, retries on throttling, and readable errors."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ READ_SECONDS = 20
 ATTEMPTS = 6
 """Maximum number of attempts per call. AWS throttles Describe calls in busy accounts, so adaptive retries back off."""
 PURCHASE_SECONDS = 120
-"""Read timeout of purchases: an answer that is late is better than none."""
+"""Read timeout of purchases: a late answer is better than none."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
 _BAD_CREDENTIALS = {
@@ -67,8 +67,8 @@ class Clients:
     """boto3 clients for one Region: one per service, created on first use."""
 
     def __init__(self, region: str, like: "Clients | None" = None) -> None:
-        """Use the session of `like`, so that credentials are resolved only once. Raises UnknownRegion if the text is no
-        Region name."""
+        """Reuse the session of the clients in `like`, so that credentials are resolved only once. Raises
+        UnknownRegion if the text is not a Region name."""
         if not regions.is_region_name(region):
             raise UnknownRegion(regions.describe_malformed_region(region))
         self.region = region
@@ -87,7 +87,7 @@ class Clients:
     def _record_response_date(self, http_response: Any, **_: Any) -> None:
         self._last_date = http_response.headers.get("Date") or self._last_date
 
-    def _client(self, service: str, attempts: int = ATTEMPTS, read_seconds: float = READ_SECONDS, region: str = "") -> Any:
+    def _get_client(self, service: str, attempts: int = ATTEMPTS, read_seconds: float = READ_SECONDS, region: str = "") -> Any:
         from botocore.config import Config
 
         config = Config(
@@ -106,31 +106,31 @@ class Clients:
                 self._clients[key] = client
             return self._clients[key]
 
-    sts: Any = cached_property(lambda self: self._client("sts", attempts=2))
+    sts: Any = cached_property(lambda self: self._get_client("sts", attempts=2))
     """The first call should fail fast without a network or valid credentials."""
-    ec2: Any = cached_property(lambda self: self._client("ec2"))
-    ec2_once: Any = cached_property(lambda self: self._client("ec2", attempts=1, read_seconds=PURCHASE_SECONDS))
+    ec2: Any = cached_property(lambda self: self._get_client("ec2"))
+    ec2_once: Any = cached_property(lambda self: self._get_client("ec2", attempts=1, read_seconds=PURCHASE_SECONDS))
     """Client that sends each request at most once, for purchases: they have no client token, so that a repeated request
     would buy again."""
-    autoscaling: Any = cached_property(lambda self: self._client("autoscaling"))
-    eks: Any = cached_property(lambda self: self._client("eks"))
-    ecr: Any = cached_property(lambda self: self._client("ecr"))
-    efs: Any = cached_property(lambda self: self._client("efs"))
-    fsx: Any = cached_property(lambda self: self._client("fsx"))
-    iam: Any = cached_property(lambda self: self._client("iam"))
-    kms: Any = cached_property(lambda self: self._client("kms"))
-    s3: Any = cached_property(lambda self: self._client("s3"))
-    logs: Any = cached_property(lambda self: self._client("logs"))
-    quotas: Any = cached_property(lambda self: self._client("service-quotas"))
+    autoscaling: Any = cached_property(lambda self: self._get_client("autoscaling"))
+    eks: Any = cached_property(lambda self: self._get_client("eks"))
+    ecr: Any = cached_property(lambda self: self._get_client("ecr"))
+    efs: Any = cached_property(lambda self: self._get_client("efs"))
+    fsx: Any = cached_property(lambda self: self._get_client("fsx"))
+    iam: Any = cached_property(lambda self: self._get_client("iam"))
+    kms: Any = cached_property(lambda self: self._get_client("kms"))
+    s3: Any = cached_property(lambda self: self._get_client("s3"))
+    logs: Any = cached_property(lambda self: self._get_client("logs"))
+    quotas: Any = cached_property(lambda self: self._get_client("service-quotas"))
 
     def create_pricing_client(self, region: str) -> Any:
         """Return a client of the Price List, which has endpoints in only a few Regions."""
-        return self._client("pricing", region=region)
+        return self._get_client("pricing", region=region)
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:
-    """Call AWS and return the result. Raises Denied if the caller lacks permission, UnknownRegion if the Region does not
-    exist, and FactsError on other errors."""
+    """Call AWS, and convert its errors into CommandErrors. Raises Denied if the caller lacks permission,
+    UnknownRegion if the Region does not exist, and FactsError on other errors."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
@@ -152,7 +152,7 @@ def query(region: str, call: Callable[[], Result]) -> Result:
         if region not in regions.list_sdk_regions():
             raise regions.build_unknown_region_error(region, code) from None
         if code in _BAD_CREDENTIALS:
-            raise FactsError(f"AWS rejects the credentials ({code}){_hint_disabled_region(region)}. {_LOG_IN}") from None
+            raise FactsError(f"AWS rejects the credentials ({code}){_build_disabled_region_hint(region)}. {_LOG_IN}") from None
         raise FactsError(f"AWS could not be queried: {error}") from None
     except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
         reason = _join_lines(str(error))
@@ -195,7 +195,7 @@ def _parse_denied_action(error: Any) -> str:
     return match[1] if match else str(error.operation_name)
 
 
-def _hint_disabled_region(region: str) -> str:
+def _build_disabled_region_hint(region: str) -> str:
     """Return a hint if the Region may be the reason: AWS accepts no credentials in a Region that the account has not
     enabled, or of another partition."""
     if region in _ENABLED_BY_DEFAULT:

@@ -14,8 +14,8 @@ SERVICE_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleFo
 
 
 def read_default_key(clients: Clients, partition: str, account: str) -> EbsKey | None:
-    """Return the account's default key for EBS if it is customer managed. Return None for AWS's own key, which always
-    works.
+    """Return the account's default key for EBS if it is customer managed. Return None for the AWS managed key, which
+    always works.
     """
     key_id: str = clients.ec2.get_ebs_default_kms_key_id()["KmsKeyId"]
     if key_id.endswith(OF_AWS):

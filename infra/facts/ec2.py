@@ -121,7 +121,8 @@ def _leaves_vpc(route: Any) -> bool:
 
 
 def list_vpc_endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
-    """Return the services with an available VPC endpoint: `ecr.api` stands for `com.amazonaws.us-west-2.ecr.api`."""
+    """Return the services that have an available VPC endpoint in the VPC: `ecr.api` stands for
+    `com.amazonaws.us-west-2.ecr.api`."""
     described = read_pages(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[build_filter("vpc-id", [vpc_id])])
     names = [endpoint["ServiceName"] for endpoint in described if endpoint["State"].lower() == "available"]
     return frozenset(name.partition(f".{clients.region}.")[2] for name in names)

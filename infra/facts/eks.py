@@ -19,9 +19,10 @@ Answer = TypeVar("Answer")
 PARALLEL = 4
 
 
-def read_today() -> date:
-    """Return the date to compare with the end of support for Kubernetes versions. Tests must not depend on the day they run,
-    so GPUMPI_TODAY replaces it, such as 2026-11-28. Raises SettingsError if the variable is not a date."""
+def get_current_date() -> date:
+    """Return the date to compare with the end of support for Kubernetes versions. Tests must not depend on the day on
+    which they run, so GPUMPI_TODAY, such as 2026-11-28, replaces the date. Raises SettingsError if the variable is
+    not a date."""
     fixed = os.environ.get("GPUMPI_TODAY")
     try:
         return date.fromisoformat(fixed) if fixed else datetime.now(UTC).date()
@@ -75,7 +76,7 @@ def _query_addon_versions(clients: Clients, kubernetes_version: str, addon: str)
 
 def has_leftover_logs(clients: Clients, log_group: str) -> bool:
     """Return whether EKS has recreated the log group of a deleted cluster. EKS delivers the last audit logs minutes after
-    the deletion. EKS sets neither a KMS key nor a retention period; this program, and most people, set one."""
+    the deletion. EKS sets neither a KMS key nor a retention period; this program, and most people, set both."""
     groups = read_pages(clients.logs, "describe_log_groups", "logGroups", logGroupNamePrefix=log_group)
     return any(group["logGroupName"] == log_group and not {"kmsKeyId", "retentionInDays"} & group.keys() for group in groups)
 

@@ -25,7 +25,7 @@ taints."""
 
 @dataclass(frozen=True)
 class Node:
-    """Properties of a node that the platform and jobs depend on."""
+    """Properties of a node on which the platform and jobs depend."""
 
     name: str
     labels: Mapping[str, str]
@@ -44,7 +44,7 @@ class Node:
 
     @property
     def repels_pods(self) -> bool:
-        """True if a taint keeps pods without tolerations off the node."""
+        """True if a taint keeps pods without tolerations away from the node."""
         return any(taint.effect in ("NoSchedule", "NoExecute") for taint in self.taints)
 
     def matches_selector(self, selector: Mapping[str, str]) -> bool:
@@ -134,7 +134,7 @@ def _connect_to_cluster(settings: Kubeconfig) -> kubeconfigs.ApiConnection:
         raise FactsError(f"target.kubeconfig.path: {file} does not exist. Set it to the cluster's kubeconfig")
     try:
         connection = kubeconfigs.load_connection(file, settings.context)
-        kubeconfigs.find_context_file(file, connection.context)  # Pulumi's provider reads only one file
+        kubeconfigs.find_context_file(file, connection.context)  # Pulumi's provider reads only one kubeconfig
     except kubeconfigs.Unusable as error:
         raise FactsError(f"target.kubeconfig: {error}") from None
     return connection
@@ -155,7 +155,7 @@ class _Api:
         return self._get_object(path, {"items"}, {"labelSelector": selector} if selector else {})["items"] or []
 
     def _get_object(self, path: str, needed: set[str], query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return the API server's parsed response. Raises FactsError if a needed field is missing."""
+        """Return the parsed response of the API server. Raises FactsError if a needed field is missing."""
         text = self._get(path, query or {})
         try:
             answer = json.loads(text)

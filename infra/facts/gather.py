@@ -46,13 +46,14 @@ class _Queries:
         self._unchecked: dict[Query, list[str]] = defaultdict(list)
         self._fields: dict[str, Future[Any]] = {}
 
-    def start_required(self, kind: Query, call: Callable[[], Answer], field: str = "") -> "Future[Answer]":
+    def start_required_query(self, kind: Query, call: Callable[[], Answer], field: str = "") -> "Future[Answer]":
         return self._start_query(field, self._run_required_query, kind, call)
 
-    def start_optional(
+    def start_optional_query(
         self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str = "", field: str = ""
     ) -> "Future[Answer]":
-        """Start a query whose failure leaves the default. `subject` names what it reads, if the query's own does not."""
+        """Start an optional query; if it fails, the field keeps its default. `subject` names what the query reads, if
+        the query's own subject does not."""
         return self._start_query(field, self._run_optional_query, kind, call, default, subject or kind.subject)
 
     def _start_query(self, field: str, run: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
@@ -66,11 +67,11 @@ class _Queries:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Field of `Facts` -> result of its query."""
+        """Maps each field of `Facts` to the result of its query."""
         return {field: value for field, future in self._fields.items() if (value := future.result()) is not None}
 
     @property
-    def unchecked(self) -> dict[Query, tuple[str, ...]]:
+    def unchecked_sentences(self) -> dict[Query, tuple[str, ...]]:
         return {kind: tuple(sorted(sentences)) for kind, sentences in self._unchecked.items()}
 
     def _run_required_query(self, kind: Query, call: Callable[[], Answer]) -> Answer:
@@ -103,38 +104,38 @@ def gather_facts(settings: Settings) -> Facts:
 
 def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> Facts:
     names, role, stack = settings.instance_types, account.parse_role_name(caller.arn), settings.stack
-    types = queries.start_required(Query.INSTANCE_TYPES, lambda: ec2.read_instance_types(clients, names), "instance_types")
-    offerings = queries.start_required(Query.INSTANCE_TYPES, lambda: ec2.list_zone_offerings(clients, names), "offerings")
-    stack_zones = queries.start_required(Query.OWN_NETWORK, lambda: ec2.list_stack_zones(clients, STACK_TAG, stack))
-    stack_vpcs = queries.start_required(Query.OWN_NETWORK, lambda: ec2.list_stack_vpcs(clients, STACK_TAG, stack))
-    existing = queries.start_required(
+    types = queries.start_required_query(Query.INSTANCE_TYPES, lambda: ec2.read_instance_types(clients, names), "instance_types")
+    offerings = queries.start_required_query(Query.INSTANCE_TYPES, lambda: ec2.list_zone_offerings(clients, names), "offerings")
+    stack_zones = queries.start_required_query(Query.OWN_NETWORK, lambda: ec2.list_stack_zones(clients, STACK_TAG, stack))
+    stack_vpcs = queries.start_required_query(Query.OWN_NETWORK, lambda: ec2.list_stack_vpcs(clients, STACK_TAG, stack))
+    existing = queries.start_required_query(
         Query.EKS_CLUSTER if settings.is_eks else Query.WORKERS, lambda: _read_existing(settings, clients)
     )
-    principal = queries.start_optional(
+    principal = queries.start_optional_query(
         Query.CALLER_ROLE, lambda: account.read_role_arn(clients, role) if role else caller.principal_arn, None
     )
-    versions = queries.start_optional(
+    versions = queries.start_optional_query(
         Query.KUBERNETES_VERSIONS,
         lambda: eks.read_kubernetes_versions(clients) if settings.is_eks else eks.Versions(),
         eks.Versions(),
     )
     _query_account(settings, clients, caller, queries)
     quotas_needed, without_quota = account.list_required_quotas(settings)
-    quotas = queries.start_optional(
+    quotas = queries.start_optional_query(
         Query.VCPU_QUOTAS, lambda: account.read_quota_values(clients, quotas_needed), None, field="quotas"
     )
     storage_facts = _StorageFacts(settings, clients, queries)
     admins = _query_named_resources(settings, clients, caller, queries)
 
     if any(name not in types.result() or not offerings.result().get(name) for name in names):
-        queries.start_required(Query.INSTANCE_TYPES, lambda: ec2.list_instance_type_names(clients), "type_names")
+        queries.start_required_query(Query.INSTANCE_TYPES, lambda: ec2.list_instance_type_names(clients), "type_names")
     for name in without_quota:
         queries.add_unchecked_sentence(Query.VCPU_QUOTAS, f"vCPU quota of {name}: not in AWS's list of quotas")
     limits, resources = quotas.result(), existing.result()
-    leftover_logs = queries.start_optional(
+    leftover_logs = queries.start_optional_query(
         Query.CONTROL_PLANE_LOGS, lambda: _has_leftover_logs(settings, clients, resources), default=False
     )
-    queries.start_required(Query.AMI, lambda: _select_ami(settings, clients, resources, types.result()), "ami")
+    queries.start_required_query(Query.AMI, lambda: _select_ami(settings, clients, resources, types.result()), "ami")
     for code in sorted(quotas_needed.keys() - limits.keys()) if limits is not None else ():
         queries.add_unchecked_sentence(Query.VCPU_QUOTAS, f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value")
     own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != resources.cluster_vpc_id)), None)
@@ -145,14 +146,14 @@ def _gather_with_queries(settings: Settings, clients: Clients, caller: Caller, q
         caller=replace(caller, principal_arn=principal.result()),
         kubernetes_versions=versions.result().offered,
         extended_support=versions.result().extended,
-        today=eks.read_today(),
+        today=eks.get_current_date(),
         existing=replace(resources, zones=stack_zones.result(), own_vpc=own_vpc, has_leftover_logs=leftover_logs.result()),
         admins={arn: principal for arn, principal in principals.items() if principal},
         **queries.values,
     )
     missing = {*_find_missing_resources(settings, facts), *(arn for arn, principal in principals.items() if principal is None)}
     facts = storage_facts.add_to_facts(replace(facts, not_found=frozenset(missing)))
-    return replace(facts, unchecked=queries.unchecked)
+    return replace(facts, unchecked=queries.unchecked_sentences)
 
 
 def _has_leftover_logs(settings: Settings, clients: Clients, existing: Existing) -> bool:
@@ -192,27 +193,31 @@ def list_platform_manifests(platform: CommonPlatformSettings) -> tuple[Pinned, .
 
 
 def _query_account(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> None:
-    """Query the parts of the account in this Region that the settings depend on."""
+    """Query the parts of the account in this Region on which the settings depend."""
     partition, mirror = caller.arn.split(":")[1], settings.platform.manifest_mirror
-    queries.start_required(Query.ZONES, lambda: ec2.list_zones(clients), "zones")
-    queries.start_required(Query.MANIFESTS, lambda: manifests.load_manifests(list_stack_manifests(settings), mirror), "manifests")
-    queries.start_optional(Query.VCPUS_IN_USE, lambda: account.count_vcpus_in_use(clients, settings.stack), None, field="in_use")
-    queries.start_optional(
+    queries.start_required_query(Query.ZONES, lambda: ec2.list_zones(clients), "zones")
+    queries.start_required_query(
+        Query.MANIFESTS, lambda: manifests.load_manifests(list_stack_manifests(settings), mirror), "manifests"
+    )
+    queries.start_optional_query(
+        Query.VCPUS_IN_USE, lambda: account.count_vcpus_in_use(clients, settings.stack), None, field="in_use"
+    )
+    queries.start_optional_query(
         Query.EBS_KEY, lambda: ebs_key.read_default_key(clients, partition, caller.account), None, field="ebs_key"
     )
     if settings.is_eks and (version := settings.eks.kubernetes_version) in LIVE_KUBERNETES_VERSIONS:
-        queries.start_optional(
+        queries.start_optional_query(
             Query.ADDON_VERSIONS, lambda: eks.read_addon_versions(clients, version), None, field="addon_versions"
         )
     if exceeds_default_quota(settings):
         read_quota = partial(account.read_quota_value, clients, "eks", NODE_GROUPS.code)
-        queries.start_optional(Query.NODE_GROUP_QUOTA, read_quota, None, field="node_groups_allowed")
+        queries.start_optional_query(Query.NODE_GROUP_QUOTA, read_quota, None, field="node_groups_allowed")
     if settings.network.has_interface_endpoints and not settings.network.is_existing:
-        queries.start_optional(
+        queries.start_optional_query(
             Query.ENDPOINT_SERVICES, lambda: ec2.list_endpoint_services(clients), None, field="endpoint_services"
         )
     if settings.budget.is_set:  # not an optional query: the bill reports each missing price
-        queries.start_required(Query.PRICES, lambda: price_list.read(Wanted.of(settings)), "prices")
+        queries.start_required_query(Query.PRICES, lambda: price_list.read(Wanted.from_settings(settings)), "prices")
 
 
 def _query_named_resources(
@@ -224,19 +229,23 @@ def _query_named_resources(
     image_ids = {pool.ami_id for pool in pools if pool.ami_id}
     reservation_ids = {pool.reservation_id for pool in pools if pool.reservation_id}
     if vpc_id:
-        queries.start_required(Query.VPC, lambda: ec2.read_vpc(clients, vpc_id), "vpc")
-        queries.start_optional(Query.ENDPOINTS, lambda: ec2.list_vpc_endpoints(clients, vpc_id), None, field="endpoints")
+        queries.start_required_query(Query.VPC, lambda: ec2.read_vpc(clients, vpc_id), "vpc")
+        queries.start_optional_query(Query.ENDPOINTS, lambda: ec2.list_vpc_endpoints(clients, vpc_id), None, field="endpoints")
     if subnet_ids:
-        queries.start_required(Query.SUBNETS, lambda: ec2.read_subnets(clients, subnet_ids), "subnets")
+        queries.start_required_query(Query.SUBNETS, lambda: ec2.read_subnets(clients, subnet_ids), "subnets")
     if groups:
-        queries.start_required(Query.PLACEMENT_GROUPS, lambda: ec2.read_placement_groups(clients, groups), "placement_groups")
+        queries.start_required_query(
+            Query.PLACEMENT_GROUPS, lambda: ec2.read_placement_groups(clients, groups), "placement_groups"
+        )
     if image_ids:
-        queries.start_required(Query.IMAGES, lambda: ec2.read_image_architectures(clients, image_ids), "images")
+        queries.start_required_query(Query.IMAGES, lambda: ec2.read_image_architectures(clients, image_ids), "images")
     if reservation_ids:
-        queries.start_required(Query.RESERVATIONS, lambda: ec2.read_reservations(clients, reservation_ids), "reservations")
+        queries.start_required_query(Query.RESERVATIONS, lambda: ec2.read_reservations(clients, reservation_ids), "reservations")
     in_account = re.compile(rf"arn:[a-z-]+:iam::{caller.account}:(role|user)/.+")
     return {
-        arn: queries.start_optional(Query.ADMINS, partial(account.find_principal_arn, clients, arn), arn, f"whether {arn} exists")
+        arn: queries.start_optional_query(
+            Query.ADMINS, partial(account.find_principal_arn, clients, arn), arn, f"whether {arn} exists"
+        )
         for arn in settings.target.admins
         if in_account.fullmatch(arn)
     }
@@ -256,7 +265,7 @@ _Mounts = tuple[efs.Admitted, frozenset[str]]
 
 
 class _StorageFacts:
-    """Queries about the file systems of a stack, and what the stack file names for new ones."""
+    """Queries about the file systems of a stack, and about what the stack file names for new ones."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
         storage, naming = settings.storage, Naming(settings.stack)
@@ -279,21 +288,23 @@ class _StorageFacts:
             file_system = fsx.read_file_system(clients, lustre_id) if lustre_id else None
             return replace(file_system, nodes_groups=read_node_security_groups()) if file_system else None
 
-        self._efs = queries.start_required(Query.FILE_SYSTEM, lambda: efs.read_file_system(clients, efs_id) if efs_id else None)
+        self._efs = queries.start_required_query(
+            Query.FILE_SYSTEM, lambda: efs.read_file_system(clients, efs_id) if efs_id else None
+        )
         if isinstance(storage.efs, ExistingEfs) and storage.efs.add_ingress_rule:
-            # Required: without the result, `up` would delete the rules that the stack has added to these groups.
-            self._mounts = queries.start_required(Query.MOUNT_TARGETS, read_mounts)
+            # This query is required: without its result, `up` would delete the rules that the stack has added to these groups.
+            self._mounts = queries.start_required_query(Query.MOUNT_TARGETS, read_mounts)
         else:
             subject = f"security groups of {efs_id}'s mount targets"
-            self._mounts = queries.start_optional(Query.MOUNT_TARGETS, read_mounts, None, subject)
-        self._lustre = queries.start_required(Query.LUSTRE, read_lustre)
-        self._own = queries.start_required(Query.LUSTRE, lambda: fsx.find_own_file_system(clients, own) if new else None)
+            self._mounts = queries.start_optional_query(Query.MOUNT_TARGETS, read_mounts, None, subject)
+        self._lustre = queries.start_required_query(Query.LUSTRE, read_lustre)
+        self._own = queries.start_required_query(Query.LUSTRE, lambda: fsx.find_own_file_system(clients, own) if new else None)
         if key:
             read_key_state = partial(fsx.read_key_state, clients, key)
-            queries.start_optional(Query.LUSTRE_KEY, read_key_state, None, f"key of FSx {key}", "lustre_key_state")
+            queries.start_optional_query(Query.LUSTRE_KEY, read_key_state, None, f"key of FSx {key}", "lustre_key_state")
         if bucket:
             read_region = partial(fsx.read_bucket_region, clients, bucket)
-            queries.start_optional(Query.BUCKET, lambda: read_region() or "", None, f"bucket {bucket}", "bucket_region")
+            queries.start_optional_query(Query.BUCKET, lambda: read_region() or "", None, f"bucket {bucket}", "bucket_region")
 
     def add_to_facts(self, facts: Facts) -> Facts:
         file_system, mounts, lustre = self._efs.result(), self._mounts.result(), self._lustre.result()

@@ -1,4 +1,4 @@
-"""Instance type properties that pools depend on: GPUs, EFA interfaces, slots. Parses EC2 responses; makes no calls."""
+"""Instance type properties on which pools depend: GPUs, EFA interfaces, slots. Parses EC2 responses; makes no calls."""
 
 import re
 from collections.abc import Mapping

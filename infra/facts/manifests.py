@@ -42,7 +42,7 @@ class Manifests:
     objects: Mapping[str, Objects]
     missing: Mapping[str, str]
 
-    def of(self, file: Pinned) -> Objects:
+    def get_objects(self, file: Pinned) -> Objects:
         return self.objects[file.path]
 
 

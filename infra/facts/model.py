@@ -82,7 +82,7 @@ class FileSystem:
     id: str
     state: str
     mount_targets: Mapping[str, str]
-    """Zone -> VPC of the mount target there. All mount targets are in one VPC."""
+    """Maps each zone to the VPC of the mount target there. All mount targets are in one VPC."""
     admitted: Mapping[str, Mapping[str, frozenset[str]]] | None = None
     """Zone -> security group of the mount target there -> sources from which the group allows clients (CIDRs, security
     groups and prefix lists). None if the security groups could not be read."""
@@ -92,7 +92,7 @@ class FileSystem:
 
 @dataclass(frozen=True, kw_only=True)
 class LustreFileSystem(FileSystem):
-    """An FSx for Lustre file system, whose servers are in one zone: from there, they serve nodes in all zones."""
+    """An FSx for Lustre file system, whose servers are in one zone: from that zone, they serve nodes in all zones."""
 
     subnet_id: str
     size_gib: int
@@ -110,7 +110,7 @@ class EbsKey:
 
     arn: str
     state: str
-    """Its state in KMS, such as `Enabled`; `NotFound` if it does not exist."""
+    """State of the key in KMS, such as `Enabled`; `NotFound` if it does not exist."""
     role: str
     """ARN of Auto Scaling's service-linked role, which launches the nodes."""
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class EndpointService:
     name: str
     """Full name, such as `com.amazonaws.us-west-2.ecr.api`. Its prefix depends on the partition and on the service."""
     zones: frozenset[str]
-    """Names of the zones in which it offers endpoints."""
+    """Names of the zones in which the service offers endpoints."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Ami:
     architecture: Architecture
     root_device: str
     source: str = ""
-    """Name of the AMI that it was built from; empty for AMIs that were not built from amis/."""
+    """Name of the AMI from which it was built; empty for AMIs that were not built from amis/."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class ExistingPool:
     """Names of all zones in which the pool's nodes may run."""
     subnet_ids: frozenset[str] = frozenset()
     instance_type: str | None = None
-    """None if only the launch template specifies the type."""
+    """Instance type; None if only the launch template specifies it."""
     placement: str | None = None
     """Value that `placementGroup: auto` resolved to when the pool was created; None if no tag records it."""
     failed: bool = False
@@ -191,7 +191,7 @@ class AddonVersions:
 
 @dataclass(frozen=True)
 class Existing:
-    """Existing resources of this stack. Planning keeps the choices that were made when the resources were created."""
+    """Existing resources of this stack. Planning keeps the choices that were made when these resources were created."""
 
     cluster_version: str | None = None
     zones: tuple[str, ...] = ()
@@ -212,9 +212,9 @@ class Existing:
     has_public_endpoint: bool = False
     """True if the Kubernetes API is reachable from outside the VPC."""
     addon_versions: Mapping[str, str] = field(default_factory=dict)
-    """Installed EKS add-on -> its version."""
+    """Maps each installed EKS add-on to its version."""
     has_leftover_logs: bool = False
-    """True if there is no cluster, but EKS has recreated the log group of a deleted cluster of this name."""
+    """True if there is no cluster, but EKS has recreated the log group of a deleted cluster with this name."""
 
 
 @dataclass(frozen=True)
@@ -244,13 +244,14 @@ class Facts:
     type_names: frozenset[str] = frozenset()
     """All instance types of the Region; empty unless the stack file names an unknown type."""
     offerings: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Instance type -> names of the zones that offer it."""
+    """Maps each instance type to the names of the zones that offer it."""
     quotas: Mapping[str, float] = field(default_factory=dict)
-    """EC2 service quota code -> maximum number of vCPUs."""
+    """Maps each EC2 service quota code to the maximum number of vCPUs."""
     kubernetes_versions: tuple[str, ...] = ()
     """Versions that EKS offers for new clusters, oldest first."""
     addon_versions: Mapping[str, AddonVersions] = field(default_factory=dict)
-    """EKS add-on -> versions that AWS offers for the stack's Kubernetes version; empty if they could not be read."""
+    """Maps each EKS add-on to the versions that AWS offers for the stack's Kubernetes version; empty if they could not
+    be read."""
     today: date | None = None
     """Date to compare with the end of support for Kubernetes versions; None skips that rule."""
     extended_support: frozenset[str] = frozenset()
@@ -259,18 +260,18 @@ class Facts:
     subnets: Mapping[str, Subnet] = field(default_factory=dict)
     reservations: Mapping[str, CapacityReservation] = field(default_factory=dict)
     placement_groups: Mapping[str, str] = field(default_factory=dict)
-    """Name of each existing placement group in the stack file -> the group's strategy."""
+    """Maps the name of each existing placement group in the stack file to the group's strategy."""
     efs: Mapping[str, FileSystem] = field(default_factory=dict)
-    """ID of each existing EFS file system in the stack file -> the file system."""
+    """Maps the ID of each existing EFS file system in the stack file to the file system."""
     lustre: Mapping[str, LustreFileSystem] = field(default_factory=dict)
-    """ID of each existing FSx for Lustre file system in the stack file -> the file system."""
+    """Maps the ID of each existing FSx for Lustre file system in the stack file to the file system."""
     bucket_region: str | None = None
     """Region of the data repository's bucket; empty if the bucket does not exist, None if it could not be read."""
     lustre_key_state: str | None = None
     """State of the KMS key in the settings of the Lustre file system; `NotFound` if the key does not exist, None if the
     state could not be read."""
     images: Mapping[str, Architecture] = field(default_factory=dict)
-    """ID of each existing AMI in the stack file -> the AMI's architecture."""
+    """Maps the ID of each existing AMI in the stack file to the AMI's architecture."""
     ami: Ami | None = None
     """AMI of the nodes of an EC2 cluster; None if not found."""
     existing: Existing = Existing()
@@ -279,8 +280,8 @@ class Facts:
     not_found: frozenset[str] = frozenset()
     """IDs, names and ARNs in the stack file that do not exist in AWS."""
     admins: Mapping[str, str] = field(default_factory=dict)
-    """ARN in `target.admins` -> ARN that IAM reports for the role or user with that name; only for principals in this
-    account."""
+    """Maps each ARN in `target.admins` to the ARN that IAM reports for the role or user with that name; only for
+    principals in this account."""
     node_groups_allowed: float = DEFAULT_NODE_GROUPS
     """Quota of managed node groups per cluster; queried only if the stack needs more than AWS's default."""
     endpoints: frozenset[str] | None = None
@@ -288,13 +289,13 @@ class Facts:
     endpoint_services: Mapping[str, EndpointService] | None = None
     """Services that offer interface endpoints, such as `ecr.api`; None if they are not needed or could not be read."""
     ebs_key: EbsKey | None = None
-    """The account's default key for EBS; None if it is AWS's own key or could not be read."""
+    """The account's default key for EBS; None if it is an AWS managed key or could not be read."""
     in_use: Mapping[str, int] = field(default_factory=dict)
-    """EC2 service quota code -> vCPUs used by reservations and by instances outside the stack."""
+    """Maps each EC2 service quota code to the vCPUs used by reservations and by instances outside the stack."""
     prices: Prices | None = None
     """Prices; queried only for stacks with a budget."""
     unchecked: Mapping[Query, tuple[str, ...]] = field(default_factory=dict)
-    """Query that failed -> one sentence for each value that could not be read, with the reason."""
+    """Maps each query that failed to one sentence for each value that could not be read, with the reason."""
 
     @property
     def unchecked_sentences(self) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Wanted:
     spot: frozenset[str]
 
     @classmethod
-    def of(cls, settings: Settings) -> "Wanted":
+    def from_settings(cls, settings: Settings) -> "Wanted":
         spot = frozenset(pool.instance_type for pool in settings.pools if isinstance(pool.capacity, Spot))
         return cls(settings.region, settings.instance_types, spot)
 
@@ -68,7 +68,7 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
     pricing, ec2 = clients.create_pricing_client(choose_price_list_region(region)), clients.ec2
     cache = _Kept(region, pricing.meta.endpoint_url, now)
 
-    def try_to_read(call: Callable[[], Result]) -> Result | None:
+    def try_read(call: Callable[[], Result]) -> Result | None:
         answer, reason = try_query(region, call)
         reasons.extend([reason] if reason else [])
         return answer
@@ -76,7 +76,7 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
     def read_cached(name: str, row: Callable[[], Price | None]) -> Price | None:
         price = cache.get(name) if cached else None
         if price is None:
-            price = try_to_read(row)
+            price = try_read(row)
             cache.put(name, price)
         return price
 
@@ -89,7 +89,7 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
             name: threads.submit(read_cached, name, partial(_read_item_price, pricing, region, row, now))
             for name, row in ITEMS.items()
         }
-        spot = threads.submit(try_to_read, lambda: _read_spot_prices(ec2, request.spot, now))
+        spot = threads.submit(try_read, lambda: _read_spot_prices(ec2, request.spot, now))
     cache.save()
     return Prices(
         region,

@@ -1,10 +1,10 @@
-"""Queries of AWS at plan time: which operations each calls, and how messages name what could not be read."""
+"""Queries of AWS at plan time: the operations that each query calls, and how messages name what could not be read."""
 
 from enum import Enum
 
 
 class Query(Enum):
-    """A query of `gather_facts`. Its value: the subject of messages, and the operations that the query calls."""
+    """A query of `gather_facts`. The value of each entry: the subject of messages, and the operations that the query calls."""
 
     INSTANCE_TYPES = "instance types", "ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings"
     ZONES = "zones", "ec2:DescribeAvailabilityZones"

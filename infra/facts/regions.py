@@ -10,7 +10,7 @@ from infra.facts.model import FactsError
 _NAME: Final = re.compile(r"[a-z]+(-[a-z]+)+-[0-9]+")
 _EXAMPLE: Final = "us-west-2"
 WRONG: Final = "aws:region is wrong"
-"""Reason why AWS was not queried, beside the error that names the Region."""
+"""Reason why AWS was not queried, in addition to the error that names the Region."""
 
 
 class UnknownRegion(FactsError):
@@ -35,19 +35,19 @@ def list_sdk_regions() -> frozenset[str]:
 
 
 def require_known_region(text: str) -> None:
-    """Raise UnknownRegion for a Region that the local AWS does not have: it has those that the SDK knows."""
+    """Raise UnknownRegion for a Region that the local AWS does not have: it has only those that the SDK knows."""
     if text not in list_sdk_regions():
         raise UnknownRegion(f"{format_value(text)} is not a known Region. Use one such as {_find_similar_region(text)}")
 
 
 def describe_malformed_region(text: str) -> str:
-    """Return the error for a text that is no Region name."""
+    """Return the error for a text that is not a Region name."""
     return f"{format_value(text)} is not a region name. Use one such as {_find_similar_region(text)}"
 
 
 def build_unknown_region_error(region: str, reason: str) -> UnknownRegion:
     """Return the error for a Region that the SDK does not know, and where AWS rejects requests."""
-    problem = f"{format_value(region)} is not a known Region, and AWS accepts no requests there ({reason})"
+    problem = f"{format_value(region)} is not a known Region, and AWS rejects requests to it ({reason})"
     return UnknownRegion(f"{problem}. Use one such as {_find_similar_region(region)}")
 
 

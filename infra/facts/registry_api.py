@@ -1,4 +1,4 @@
-"""Anonymous queries to container registries: does an image exist, and what is in its configuration?
+"""Anonymous queries to container registries: whether an image exists, and what its configuration contains.
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Public registries issue tokens to anonymous
 clients: https://distribution.github.io/distribution/spec/auth/token/.
@@ -38,10 +38,10 @@ class NotAnswered(Exception):
 def read_image_config(image: str, architecture: str, scheme: str = "https") -> Mapping[str, Any] | None:
     """Return the configuration of an image; None if it does not exist. Raises NotAnswered."""
     registry = _Registry(scheme, *_split_host_and_name(image))
-    manifest = registry.manifest(_parse_reference(image))
+    manifest = registry.read_manifest(_parse_reference(image))
     if manifest is not None and "manifests" in manifest:
         digest = _find_platform_digest(manifest["manifests"], architecture)
-        manifest = registry.manifest(digest) if digest else None
+        manifest = registry.read_manifest(digest) if digest else None
     if manifest is None:
         return None
     return registry.read_blob(str(manifest.get("config", {}).get("digest", ""))) or {}
@@ -77,7 +77,7 @@ class _Registry:
     def __init__(self, scheme: str, host: str, name: str) -> None:
         self._scheme, self._base, self._host, self._token = scheme, f"{scheme}://{host}/v2/{name}", host, ""
 
-    def manifest(self, reference: str) -> Mapping[str, Any] | None:
+    def read_manifest(self, reference: str) -> Mapping[str, Any] | None:
         return self._read_json(f"{self._base}/manifests/{reference}")
 
     def read_blob(self, digest: str) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Queries about security groups: who may reach a port, and which groups belong to a stack's nodes."""
+"""Queries about security groups: which sources may reach a port, and which groups belong to a stack's nodes."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

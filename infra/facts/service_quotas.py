@@ -1,4 +1,4 @@
-"""Service quotas that rules compare with: EC2 vCPUs by instance type, and EKS node groups per cluster."""
+"""Service quotas with which rules compare a stack's needs: EC2 vCPUs by instance type, and EKS node groups per cluster."""
 
 import re
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ _SPOT: Final = {
 
 
 _LETTERS: Final = {"gr": "g", "vt": "g", "im": "i", "is": "i"}
-"""Leading letters of instance types -> the family whose quota they count against."""
+"""Maps the leading letters of instance types to the family whose quota they count against."""
 
 
 def find_vcpu_quota(type_name: str, *, spot: bool) -> Quota | None:

@@ -1,4 +1,4 @@
-"""Running times of a stack's instances: from EC2 or, if EC2 no longer lists the instance, from scaling activities."""
+"""Running times of a stack's instances: from EC2 or, if EC2 no longer lists an instance, from scaling activities."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,12 +17,12 @@ EKS_GROUP_TAG: Final = "eks:nodegroup-name"
 _LAUNCHED: Final = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
 _TERMINATED: Final = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
 _ENDED: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
-"""Finds the time in `StateTransitionReason`, such as `User initiated (2026-11-23 13:00:00 GMT)`."""
+"""Matches the time in `StateTransitionReason`, such as `User initiated (2026-11-23 13:00:00 GMT)`."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Run of one instance, from its launch to its end."""
+    """The run of one instance, from its launch to its end."""
 
     instance: str
     pool: str

@@ -12,7 +12,7 @@ from infra.naming import TAKEN_OUT_ANNOTATION
 
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LONGEST_GRACE_SECONDS: Final = 7 * 86400
-"""Longest grace period for which a node stays out of service; users may set any number in a pod."""
+"""Longest grace period for which a node stays out of service: users can set any number in a pod."""
 
 Object = Mapping[str, Any]
 State = Literal["draining", "repairing", "verifying"]
@@ -27,7 +27,7 @@ class TakenOut:
     condition: str = ""
     reason: str = ""
     action: Action = "cordon"
-    """Repair that the node needs after its jobs have left."""
+    """Repair that the node needs once its jobs have left."""
     state: State = "draining"
     """draining: jobs leave the node. repairing: the node still has the fault. verifying: the fault is gone, and the
     node must stay healthy for a while."""
@@ -51,7 +51,7 @@ def read_node_name(node: Object) -> str:
 def read_annotation(node: Object) -> TakenOut | None:
     """Return the content of a node's annotation, or None if it has none.
 
-    If the annotation is damaged, the node counts as drained and as taken out of service long ago. The node stays out of
+    If the annotation is damaged, the node counts as drained and as out of service for a long time. The node stays out of
     service until it has no fault.
     """
     text = (node["metadata"].get("annotations") or {}).get(TAKEN_OUT_ANNOTATION)
@@ -59,7 +59,7 @@ def read_annotation(node: Object) -> TakenOut | None:
 
 
 def parse_annotation(text: str) -> TakenOut:
-    """Return the content of an annotation. The node itself can write it."""
+    """Return the content of an annotation. The node itself can write this annotation."""
     document = documents.load_json(text)
     if not _IS_TAKEN_OUT(document):
         return TakenOut(at=FIRST, state="repairing", drains=False)

@@ -1,6 +1,7 @@
-"""Limits how many nodes are taken out of service: a wrong rule, or a monitoring failure, must not empty a cluster.
+"""Limits how many nodes are taken out of service: a wrong rule, or a monitoring failure, must not take a whole
+cluster out of service.
 
-The limit is a share of the nodes per sliding window. A node that breaks repeatedly counts once. The limit is at least
+The limit is a share of the nodes per sliding window. A node that breaks repeatedly counts only once. The limit is at least
 one node, even in a small cluster: otherwise a single fault would stop the cluster's jobs for a whole window.
 """
 
@@ -13,10 +14,10 @@ SHARE: Final = Fraction(1, 5)
 WINDOW: Final = timedelta(hours=1)
 
 
-def compute_limit(nodes: int) -> int:
+def compute_cordon_limit(nodes: int) -> int:
     """Return how many of the cluster's nodes may be taken out of service within a window.
 
-    >>> [compute_limit(nodes) for nodes in (0, 1, 4, 10, 14, 15)]
+    >>> [compute_cordon_limit(nodes) for nodes in (0, 1, 4, 10, 14, 15)]
     [0, 1, 1, 2, 2, 3]
     """
     return min(nodes, max(1, int(SHARE * nodes)))
@@ -40,5 +41,5 @@ def select_nodes_to_take_out(
     present = set(nodes)
     waiting = [name for name in dict.fromkeys(faulty) if name in present and name not in taken_out]
     # Deleted nodes count as taken out, but not as nodes of the cluster: new nodes may have replaced them.
-    room = compute_limit(len(present)) - len(find_recently_taken_out(taken_out, now))
+    room = compute_cordon_limit(len(present)) - len(find_recently_taken_out(taken_out, now))
     return waiting[: max(0, room)]

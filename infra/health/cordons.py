@@ -92,7 +92,7 @@ def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], now: d
     by_time = []
     for node in nodes:
         if annotation.read_annotation(node) is not None or node["spec"].get("unschedulable"):
-            continue  # already taken out, or cordoned by a person
+            continue  # already taken out of service, or cordoned by a person
         if fault := _find_fault(node, silent, existing=existing):
             since, condition, reason, action = fault
             out = TakenOut(now, condition, reason, action, "draining", now, drains=not existing)
@@ -102,7 +102,7 @@ def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], now: d
 
 def _find_fault(node: Object, silent: Mapping[str, str], *, existing: bool) -> tuple[str, str, str, Action] | None:
     """Return the start time, condition, reason and repair of a fault that the controller must handle; None if the node has
-    no such fault. The silence of a node's kubelet is one until Kubernetes reports the node as not Ready."""
+    no such fault. A silent kubelet counts as such a fault until Kubernetes reports the node as not Ready."""
     conditions = {condition["type"]: condition for condition in node["status"].get("conditions", ())}
     for kind, condition in conditions.items():
         if kind not in faults.AGENT_CONDITIONS or condition["status"] != "False":

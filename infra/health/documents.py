@@ -1,6 +1,6 @@
-"""Checks of JSON documents that users, pods or nodes can write: a document that does not fit its shape is ignored.
+"""Checks of JSON documents that users, pods or nodes can write: a document without the expected structure is ignored.
 
-A check is a predicate of one value. `must_have_fields` accepts unknown keys, which a newer version may have written.
+Each check is a predicate of one value. `must_have_fields` accepts unknown keys, which a newer version may have written.
 """
 
 import json
@@ -18,8 +18,8 @@ LONGEST_SECONDS = 10**10
 
 
 def load_json(text: Any, most_characters: int = MOST_CHARACTERS) -> Any:
-    """Return a JSON document; None if it is damaged, too large, nested deeply, or has numbers or characters that cannot be
-    written.
+    """Return a JSON document; None if it is damaged, too large, nested deeply, or contains numbers or characters that
+    cannot be encoded.
 
     >>> [load_json(text) for text in ('{"a": [1, null]}', "{", "[" * 99 + "]" * 99, "NaN", r'"\\ud800"', None)]
     [{'a': [1, None]}, None, None, None, None, None]
@@ -44,7 +44,7 @@ def _is_storable(value: Any, depth: int) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether the value is text that can be encoded: JSON may contain half a surrogate pair."""
+    """Return whether the value is text that can be encoded: JSON may contain half of a surrogate pair."""
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
 
 

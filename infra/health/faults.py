@@ -22,7 +22,7 @@ Action = Literal["none", "cordon", "reboot", "replace"]
 GPU_CONDITION: Final = "AcceleratedHardwareReady"
 READY: Final = "Ready"
 SILENT: Final = "KubeletSilent"
-"""This project's own reason, for a node that Kubernetes still reports as Ready although the kubelet is silent."""
+"""Reason that only this project uses: Kubernetes still reports the node as Ready although the kubelet is silent."""
 AGENT_CONDITIONS: Final = (GPU_CONDITION, "NetworkingReady", "KernelReady", "StorageReady", "ContainerRuntimeReady")
 """Conditions that the agent writes. True means healthy. The agent resets a condition to True only when the agent
 restarts."""
@@ -49,9 +49,8 @@ class Decision:
     """Action that EKS's node auto repair takes if the node group has no override."""
 
     def for_existing_cluster(self) -> "Decision":
-        """Return the decision for an existing cluster: the controller takes nodes out of service, and people repair
-        them.
-        """
+        """Return the decision for an existing cluster: the controller takes nodes out of service, and administrators
+        repair them."""
         return Decision(
             self.owner if self.owner == "nobody" else "controller", "cordon" if self.takes_node_out else "none", "none"
         )
@@ -69,7 +68,7 @@ _GPU_REASONS: Final = {
     "NvidiaDeviceCountMismatch": Decision("controller", "replace", "none"),
     "FabricManagerNotRunning": Decision("controller", "reboot", "none"),
     "DCGMDiagnosticFailure": Decision("controller", "cordon", "none"),
-    # The agent could not talk to DCGM. This does not mean that a GPU is broken.
+    # The agent could not communicate with DCGM. This does not mean that a GPU is broken.
     "DCGMError": NOTHING,
 }
 _HEALTH_CODE: Final = re.compile(r"DCGMHealthCode\d+")

@@ -45,7 +45,7 @@ class Patch:
 @dataclass(frozen=True)
 class Plan:
     journal: Journal
-    """Must be stored before the first patch is applied."""
+    """The journal must be stored before the first patch is applied."""
     patches: tuple[Patch, ...]
 
 
@@ -78,7 +78,9 @@ def plan_round(
         patches.append(Patch(cordon.node, cordon.patch, f"taken out of service: {cordon.out.reason}"))
     cordoned = {cordon.node for cordon in verdict.cordons}
     for name, node in by_name.items():
-        if annotation.read_annotation(node) is None and name not in cordoned:  # it recovered before it was taken out of service
+        if (
+            annotation.read_annotation(node) is None and name not in cordoned
+        ):  # the node recovered before it was taken out of service
             journal.close_entries(entries, str(node["metadata"]["uid"]), now)
     return Plan({**after, "held": sorted(verdict.held)}, tuple(filter(None, patches)))
 

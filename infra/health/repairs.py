@@ -37,8 +37,8 @@ def parse_quantity(quantity: object) -> int:
 
 
 def find_problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
-    """Return the reason why a node must not accept jobs; empty if the node may. `gpus`: number of GPUs per node of the
-    pool. `is_silent`: whether the node's kubelet is silent.
+    """Return the reason why a node must not accept jobs; empty if the node may accept jobs. `gpus`: number of GPUs
+    per node of the pool. `is_silent`: whether the node's kubelet is silent.
     """
     if is_silent:
         return "the kubelet is silent"

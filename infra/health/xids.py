@@ -59,7 +59,7 @@ XIDS: Final = {
 }
 APPLICATION: Final = frozenset({13, 31, 43, 45, 94})
 """Xids that the application causes, or that harm only the application: the GPU stays usable."""
-UNKNOWN: Final = Xid("Xid that is not in the table", "none", sets_condition=False)
+UNKNOWN: Final = Xid("Stands for Xids that are not in the table", "none", sets_condition=False)
 
 
 def look_up_xid(number: int) -> Xid:

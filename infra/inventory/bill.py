@@ -1,4 +1,4 @@
-"""Bill of a planned stack: what each part costs per hour when idle, as configured and at its maximum.
+"""Bill of a planned stack: the hourly cost of each part when idle, as configured and at its maximum.
 
 Without facts, the bill assumes an account without resources. An unknown quantity or price is None, never zero.
 """
@@ -132,8 +132,8 @@ def compute_bill(settings: Settings, facts: Facts | None, prices: Prices) -> Bil
 
 
 def _merge_bills(bills: Sequence[Sequence[Line]]) -> Iterator[Line]:
-    """Yield the lines of the first bill. If the bills of accounts with other zones have another number, the number is
-    unknown."""
+    """Yield the lines of the first bill, which other bills may correct. If the bills for accounts with other zones
+    have a different number, the number is unknown."""
     for versions in zip(*bills, strict=True):
         is_known = all(line.counts == versions[0].counts for line in versions)
         yield versions[0] if is_known else replace(versions[0], counts=None, unknown="the number of zones")
@@ -167,7 +167,7 @@ class _Writer:
             for resource in self._inventory.list_by_type(token):
                 for charge in entry.charges(resource):
                     unit = replace(charge, counts=ALWAYS_ONE)
-                    charges[unit] = charges.get(unit, Counts.constant(0)).add(charge.counts)
+                    charges[unit] = charges.get(unit, Counts.from_constant(0)).add(charge.counts)
         for charge, counts in charges.items():
             yield self._build_charge_line(charge, counts)
         for cluster in self._inventory.list_by_type(CLUSTER):
@@ -222,7 +222,7 @@ class _Writer:
         heads = [read_launched_nodes(head, self._inventory) for head in self._inventory.list_by_type(HEAD_NODE)]
         in_reservation = sum(head.instance_type == pool.instance_type for head in heads)
         unused = Counts(*(max(0, reservation.total - elsewhere - number - in_reservation) for number in counts))
-        if unused != Counts.constant(0):
+        if unused != Counts.from_constant(0):
             usd, unknown = price.usd if price else None, f"the price of {pool.instance_type} in {self._settings.region}"
             yield Line(f"unused {pool.instance_type} in {reservation.id}", pool.name, unused, usd, price, unknown=unknown)
 

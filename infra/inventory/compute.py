@@ -3,7 +3,7 @@
 from typing import Final
 
 from infra.facts.account_limits import CLUSTERS, INTERFACES
-from infra.inventory.entry import Charge, Entry, KeyUse, count_one
+from infra.inventory.entry import Charge, Entry, KeyUse, count_as_one
 from infra.inventory.lookups import (
     create_describe_lookup,
     create_list_lookup,
@@ -67,7 +67,7 @@ ENTRIES: Final = {
         key_use=lambda cluster: KeyUse(("kms:CreateGrant", "kms:DescribeKey")),
         service_roles=lambda cluster, inventory: ("eks.amazonaws.com",),
         charges=lambda cluster: (Charge("EKS control plane", "control plane", "eks-cluster-hour"),),
-        units={CLUSTERS: count_one, INTERFACES: _count_interfaces},
+        units={CLUSTERS: count_as_one, INTERFACES: _count_interfaces},
         exists=lambda cluster, facts: facts.existing.cluster_version is not None,
         lookup=create_describe_lookup("eks", "describe_cluster", "cluster", "name"),
         replaced="all jobs are deleted",

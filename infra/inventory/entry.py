@@ -21,12 +21,12 @@ class Counts(NamedTuple):
     maximum: int
 
     @classmethod
-    def constant(cls, number: int) -> "Counts":
+    def from_constant(cls, number: int) -> "Counts":
         return cls(number, number, number)
 
     @classmethod
     def from_nodes(cls, nodes: Nodes) -> "Counts":
-        """System pods occupy the system nodes, so an idle cluster keeps the configured number."""
+        """System pods occupy the system nodes, so an idle cluster keeps the configured number of system nodes."""
         idle = nodes.desired if nodes.is_system else nodes.minimum
         return cls(idle, nodes.desired, max(nodes.maximum, nodes.desired) if nodes.is_system else nodes.maximum)
 
@@ -34,7 +34,7 @@ class Counts(NamedTuple):
         return Counts(*(own + added for own, added in zip(self, counts, strict=True)))
 
 
-ALWAYS_ONE: Final = Counts.constant(1)
+ALWAYS_ONE: Final = Counts.from_constant(1)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class KeyUse:
     """Service through which the request reaches KMS, such as `fsx`."""
 
 
-def count_one(resource: Resource) -> int:
+def count_as_one(resource: Resource) -> int:
     return 1
 
 
@@ -81,11 +81,11 @@ def may_exist(resource: Resource, facts: Facts) -> bool | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What the resources of one type cost, count against and are allowed by."""
+    """The cost, the quotas and the permissions of the resources of one type."""
 
     # Permissions, besides the actions in actions.yaml
     optional: Mapping[str, Callable[[Resource], bool]] = field(default_factory=dict)
-    """Action of a creation that depends on the inputs -> whether a resource needs it."""
+    """Maps an action of a creation that depends on the inputs to a function that returns whether a resource needs the action."""
     passes_roles_to: str = ""
     """Service to which the caller passes a role."""
     key_use: Callable[[Resource], KeyUse | None] = lambda resource: None
@@ -96,7 +96,7 @@ class Entry:
     """Charges other than those of nodes."""
     usage: Callable[[Resource], Iterable[UsageItem]] = lambda resource: ()
     units: Mapping[Limit, Callable[[Resource], int]] = field(default_factory=dict)
-    """Quota -> units of it that a resource needs, besides those of nodes."""
+    """Maps a quota to the units of it that a resource needs, in addition to those of nodes."""
     launches_nodes: bool = False
     """Whether `read_launched_nodes` returns the nodes of a resource, which are priced and counted."""
     exists: Callable[[Resource, Facts], bool | None] = may_exist
@@ -106,8 +106,8 @@ class Entry:
     """Finds what an interrupted create left behind. None if the resource only configures another one and is deleted with
     it: a second create has no further effect."""
     replaced: str = ""
-    """Effect of a replacement on jobs and their files."""
+    """Effect of a resource's replacement on jobs and their files."""
     deleted: str = ""
-    """Effect of a deletion on jobs and their files."""
+    """Effect of a resource's deletion on jobs and their files."""
     rolling: frozenset[str] = frozenset()
     """Inputs whose change replaces the nodes one by one."""

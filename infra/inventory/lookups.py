@@ -48,7 +48,7 @@ def create_tag_lookup(operation: str, key: str, id_key: str, filters_key: str = 
 
 
 def create_describe_lookup(service: str, operation: str, key: str, *arguments: str) -> Look:
-    """Return a lookup that describes a resource by the values that identify it. `key`: where the answer has its status.
+    """Return a lookup that describes a resource by the values that identify it. `key`: key of the status in the answer.
 
     Arguments, as in `create_list_lookup`, are `ARGUMENT=INPUT`, or `NAME` if both have the same name.
     """
@@ -64,8 +64,8 @@ def create_describe_lookup(service: str, operation: str, key: str, *arguments: s
 def create_list_lookup(
     service: str, operation: str, key: str, *keys: str, arguments: Sequence[str] = (), same: Sequence[str] | None = None
 ) -> Look:
-    """Return a lookup that lists resources, and finds those with the values of the inputs in `same`. Without `same`, the tags
-    have to be the same. `keys`: where a listed resource has its ID and, if it has one, its status.
+    """Return a lookup that lists resources, and finds those with the values of the inputs in `same`. Without `same`,
+    the tags must be equal. `keys`: keys of the ID and, if there is one, of the status in a listed resource.
     """
 
     def find_in_list(client: Client, inputs: Inputs) -> Iterator[Remnant]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from infra.facts.account_limits import ADDRESSES, GATEWAYS, INTERFACES, NAT_GATEWAYS, VPCS
-from infra.inventory.entry import Charge, Counts, Entry, UsageItem, count_one
+from infra.inventory.entry import Charge, Counts, Entry, UsageItem, count_as_one
 from infra.inventory.lookups import create_tag_lookup, find_route, find_route_table_association
 from infra.inventory.resources import Resource
 
@@ -26,7 +26,7 @@ def _count_interfaces(endpoint: Resource) -> int:
 def _list_endpoint_charges(endpoint: Resource) -> tuple[Charge, ...]:
     if not _is_interface_endpoint(endpoint):
         return ()
-    zones = Counts.constant(_count_interfaces(endpoint))
+    zones = Counts.from_constant(_count_interfaces(endpoint))
     return (Charge("VPC endpoints in zones", NETWORK, "vpc-endpoint-hour", zones),)
 
 
@@ -37,26 +37,26 @@ def _list_endpoint_usage(endpoint: Resource) -> tuple[UsageItem, ...]:
 
 ENTRIES: Final = {
     "aws:ec2/vpc:Vpc": Entry(
-        units={VPCS: count_one},
+        units={VPCS: count_as_one},
         exists=lambda vpc, facts: facts.existing.own_vpc is not None,
         lookup=create_tag_lookup("describe_vpcs", "Vpcs", "VpcId"),
     ),
     SUBNET: Entry(lookup=create_tag_lookup("describe_subnets", "Subnets", "SubnetId")),
     "aws:ec2/internetGateway:InternetGateway": Entry(
-        units={GATEWAYS: count_one},
+        units={GATEWAYS: count_as_one},
         exists=lambda gateway, facts: facts.existing.own_vpc is not None,
         lookup=create_tag_lookup("describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
     ),
     NAT_GATEWAY: Entry(
         charges=lambda gateway: (Charge("NAT gateways", NETWORK, "nat-gateway-hour"),),
         usage=lambda gateway: (UsageItem("traffic through NAT gateways", "GB", "nat-gateway-gb"),),
-        units={NAT_GATEWAYS: count_one},
+        units={NAT_GATEWAYS: count_as_one},
         lookup=create_tag_lookup("describe_nat_gateways", "NatGateways", "NatGatewayId"),
     ),
     NETWORK_ADDRESS: Entry(
         optional={"ec2:AssociateAddress": lambda address: "networkInterface" in address.inputs},
         charges=lambda address: (Charge("public IPv4 addresses", NETWORK, "public-ipv4-hour"),),
-        units={ADDRESSES: count_one},
+        units={ADDRESSES: count_as_one},
         lookup=create_tag_lookup("describe_addresses", "Addresses", "AllocationId"),
     ),
     "aws:ec2/routeTable:RouteTable": Entry(lookup=create_tag_lookup("describe_route_tables", "RouteTables", "RouteTableId")),

@@ -18,7 +18,7 @@ MARKETS: Final[Mapping[str, Market]] = {
     "SPOT": "spot",
     "CAPACITY_BLOCK": "capacity-block",
 }
-"""Capacity type of a node group -> market."""
+"""Maps the capacity type of a node group to a market."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Facts to list a stack's resources without AWS: what the stack file names exists, and every zone offers every type."""
+"""Facts for listing a stack's resources without AWS: everything that the stack file names exists, and every zone
+offers every type."""
 
 from collections.abc import Iterator
 from string import ascii_lowercase
@@ -46,7 +47,7 @@ def _build_lustre(file_system_id: str) -> LustreFileSystem:
 
 
 def _choose_zones(settings: Settings, fewest: int) -> list[str]:
-    """Return the zones that the stack file names, and more of them if there are too few."""
+    """Return the zones that the stack file names, and additional ones if there are too few."""
     lustre = settings.storage.new_lustre
     named = [*settings.network.zone_names, *(pool.zone for pool in settings.pools), lustre.zone if lustre else None]
     zones = list(dict.fromkeys(zone for zone in named if zone is not None))
@@ -56,7 +57,7 @@ def _choose_zones(settings: Settings, fewest: int) -> list[str]:
 
 
 def _build_subnets(settings: Settings, zones: list[str]) -> dict[str, Subnet]:
-    """Return the subnets of the existing VPC, each in a zone of its own."""
+    """Return the subnets of the existing VPC, each in a different zone."""
     network = settings.network
     pairs = zip(network.subnet_ids, zones, strict=False)
     return {subnet: Subnet(subnet, network.vpc_id or "", zone, "", 0, is_public=False) for subnet, zone in pairs}

@@ -43,8 +43,8 @@ ARNS: Final[Mapping[str, str]] = {
     r"ecr:.*": "arn:{partition}:ecr:{region}:{account}:repository/{cluster}/mpi",
     r".*": "*",
 }
-"""Pattern of actions -> a resource that the stack could have, on which the actions are simulated; the first match counts.
-AWS names the resources of the other services only when it creates them."""
+"""Maps each pattern of actions to a resource that the stack could have, on which the actions are simulated; the first
+match counts. AWS names the resources of the other services only when it creates them."""
 
 
 @dataclass(frozen=True)
@@ -134,5 +134,5 @@ def _list_key_permissions(inventory: Inventory, names: Mapping[str, str], contex
 
 
 def find_arn_template(action: str) -> str:
-    """Return the template of the ARN on which an action is simulated."""
+    """Return the ARN template of the resource on which an action is simulated."""
     return next(arn for pattern, arn in ARNS.items() if re.fullmatch(pattern, action))

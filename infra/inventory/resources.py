@@ -1,7 +1,7 @@
 """List the AWS resources of a stack, by running the program that creates them against a recording resource monitor.
 
-No engine, no provider and no network: the monitor answers each registration with the resource's inputs and a few
-plausible outputs.
+There is no engine, no provider and no network: the monitor answers each registration with the resource's inputs and a
+few plausible outputs.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Resource:
     id: str
     inputs: Mapping[str, Any]
     parents: tuple[str, ...]
-    """Types of its ancestors, from the outermost to the parent."""
+    """Types of the resource's ancestors, from the outermost to the parent."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Inventory:
 
 _LOCK: Final = Lock()
 _last: tuple[Settings, Facts, Inventory] | None = None
-"""Last result of `list_resources`, with the objects that it was listed for."""
+"""Last result of `list_resources`, with the objects for which it was computed."""
 
 
 def list_resources(settings: Settings, facts: Facts) -> Inventory:
@@ -64,7 +64,7 @@ def list_resources(settings: Settings, facts: Facts) -> Inventory:
 
 
 def _list_registered_resources(settings: Settings, facts: Facts) -> Inventory:
-    from infra.clusters import ec2, eks  # load the Pulumi SDK of AWS, which takes a second
+    from infra.clusters import ec2, eks  # imported here because Pulumi's AWS SDK takes a second to load
 
     def build_stack() -> None:
         if settings.is_eks:
@@ -102,10 +102,10 @@ def compute_outputs(token: str, name: str, inputs: Mapping[str, Any]) -> dict[st
 
 
 def _record_resources(stack: str, build: Callable[[], object]) -> list[Resource]:
-    """Run `build` and return what it registers. It may run while `pulumi up` runs.
+    """Run `build` and return what it registers. The recording may run while `pulumi up` runs.
 
-    Pulumi keeps its connection to the engine, the root resource and the pending registrations in context variables. So
-    this works on a copy of the context, with an event loop in a thread of its own.
+    Pulumi keeps its connection to the engine, the root resource and the pending registrations in context variables.
+    Therefore the program runs in a copy of the context, with an event loop in a separate thread.
     """
     resources: list[Resource] = []
     errors: list[BaseException] = []
@@ -148,7 +148,7 @@ async def _run_with_recorder(stack: str, build: Callable[[], object], resources:
 
 
 class _Monitor:
-    """Records registrations. Pulumi calls it in threads that have no context, so it must not use Pulumi's runtime."""
+    """Records registrations. Pulumi calls the monitor in threads that have no context, so it must not use Pulumi's runtime."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -170,7 +170,7 @@ class _Monitor:
         return Empty()
 
     def SupportsFeature(self, request: Any) -> Any:
-        """Support the same features as `pulumi.runtime.mocks`."""
+        """The monitor supports the same features as `pulumi.runtime.mocks`."""
         return SimpleNamespace(hasSupport=request.id != "outputValues")
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from infra.cost.items import Item
 from infra.facts.account_limits import INTERFACES
-from infra.inventory.entry import Charge, Entry, KeyUse, UsageItem, count_one
+from infra.inventory.entry import Charge, Entry, KeyUse, UsageItem, count_as_one
 from infra.inventory.lookups import (
     find_access_point,
     find_bucket,
@@ -27,7 +27,7 @@ LUSTRE_TIERS: Final[Mapping[int, Item]] = {
     500: "lustre-500-gb-month",
     1000: "lustre-1000-gb-month",
 }
-"""Throughput in MB/s per TiB -> price item of the capacity."""
+"""Maps the throughput in MB/s per TiB to the price item of the capacity."""
 
 
 def _list_lustre_charges(file_system: Resource) -> tuple[Charge, ...]:
@@ -63,14 +63,14 @@ ENTRIES: Final = {
         replaced="the shared files are deleted",
         deleted="the shared files are deleted",
     ),
-    "aws:efs/mountTarget:MountTarget": Entry(units={INTERFACES: count_one}, lookup=find_mount_target),
+    "aws:efs/mountTarget:MountTarget": Entry(units={INTERFACES: count_as_one}, lookup=find_mount_target),
     "aws:efs/backupPolicy:BackupPolicy": Entry(),
     "aws:efs/fileSystemPolicy:FileSystemPolicy": Entry(),
     "aws:fsx/lustreFileSystem:LustreFileSystem": Entry(
         key_use=lambda file_system: KeyUse(FILE_KEY_ACTIONS, "fsx") if file_system.inputs.get("kmsKeyId") else None,
         service_roles=lambda file_system, inventory: ("fsx.amazonaws.com",),
         charges=_list_lustre_charges,
-        units={INTERFACES: count_one},
+        units={INTERFACES: count_as_one},
         exists=lambda file_system, facts: facts.existing.lustre is not None,
         lookup=find_lustre_file_system,
         replaced="the files on FSx for Lustre are deleted",

@@ -1,4 +1,5 @@
-"""The table of AWS resource types that stacks create. This file has roles, keys, log groups and image repositories."""
+"""The table of AWS resource types that stacks create. This file contains the entries for roles, keys, log groups and
+image repositories."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,7 +7,7 @@ from typing import Final
 from infra.facts.account_limits import ROLES
 from infra.facts.model import Facts
 from infra.inventory import compute, network, storage
-from infra.inventory.entry import Charge, Entry, count_one
+from infra.inventory.entry import Charge, Entry, count_as_one
 from infra.inventory.lookups import (
     create_describe_lookup,
     create_list_lookup,
@@ -29,7 +30,7 @@ def _role_exists(role: Resource, facts: Facts) -> bool | None:
 
 ENTRIES: Final[Mapping[str, Entry]] = {
     "aws:iam/role:Role": Entry(
-        units={ROLES: count_one}, exists=_role_exists, lookup=create_describe_lookup("iam", "get_role", "", "RoleName=name")
+        units={ROLES: count_as_one}, exists=_role_exists, lookup=create_describe_lookup("iam", "get_role", "", "RoleName=name")
     ),
     "aws:iam/rolePolicy:RolePolicy": Entry(
         lookup=create_describe_lookup("iam", "get_role_policy", "", "RoleName=role", "PolicyName=name")
@@ -49,7 +50,8 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 }
 
 TABLE: Final[Mapping[str, Entry]] = {**network.ENTRIES, **storage.ENTRIES, **ENTRIES, **compute.ENTRIES}
-"""Resource type -> entry. `tests/program/test_every_stack.py` fails if a stack registers a type that is not covered."""
+"""Maps a resource type to its entry. `tests/program/test_every_stack.py` fails if a stack registers a type that is
+not covered."""
 
 KUBERNETES: Final = "kubernetes:"
 """Prefix of the types of Kubernetes objects. They cost nothing and need no AWS permission, and so do Pulumi's providers.

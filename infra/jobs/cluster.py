@@ -1,5 +1,5 @@
-"""Cluster description for jobs. `pulumi up` stores it in a ConfigMap in the cluster, so users need only a kubeconfig to
-submit jobs."""
+"""Cluster description for jobs. `pulumi up` stores the description in a ConfigMap in the cluster, so users need only
+a kubeconfig to submit jobs."""
 
 from typing import Annotated, Final, Literal
 
@@ -139,7 +139,7 @@ class ClusterDescription(_Described):
     image_pull_secrets: tuple[str, ...] = ()
     """Secrets that nodes use to pull images, unless the job lists its own."""
     cpu_request_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Multiplier for CPU requests; below 1 if small nodes stand in for larger nodes."""
+    """Multiplier for CPU requests; below 1 if small nodes are used in place of larger nodes."""
 
     def pool(self, name: str) -> PoolDescription | None:
         return next((pool for pool in self.pools if pool.name == name), None)

@@ -1,7 +1,7 @@
 """Containers of a job's pods. They comply with the Pod Security Standard `restricted`.
 
-`UserContainer` says what runs a user's command; everything that a job promises to its commands is added here, for every
-launcher and for `setup`. Helper containers exchange keys, unpack files and clean up.
+`UserContainer` describes the container of a user's command. Everything that such commands can rely on is added here,
+for every launcher and for `setup`. Helper containers exchange keys, unpack files and clean up.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -17,7 +17,7 @@ from infra.jobs.sizing import build_resources, format_mib
 from infra.jobs.volumes import build_container_mounts
 
 LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, LAUNCHER_MEMORY_MIB = 250, "2", 1024
-"""Enough for `mpirun` on hundreds of hosts. Load data in the ranks, not in the launcher."""
+"""Enough memory for `mpirun` on hundreds of hosts. Load data in the ranks, not in the launcher."""
 HELPER_CPU_MILLIS, HELPER_CPU_LIMIT, HELPER_MEMORY_MIB = 20, "200m", 64
 STARTED_SECONDS: Final = 300
 """Time limit for a worker to accept a connection, after which Kubernetes restarts it."""
@@ -47,7 +47,7 @@ class PodParts:
     """Additions to a pod, and to its container that runs the user's command."""
 
     script: str = ""
-    """Shell script that runs in the container before its own."""
+    """Shell script that runs in the container before the container's own script."""
     variables: tuple[Manifest, ...] = ()
     mounts: tuple[Manifest, ...] = ()
     volumes: tuple[Manifest, ...] = ()
@@ -77,7 +77,7 @@ class UserContainer:
     ports: tuple[Manifest, ...] = ()
 
     def build_manifest(self, placed: PlacedJob, additions: PodOverrides, parts: PodParts) -> Manifest:
-        """Return the container, with the user's additions to pods of its role, and with what the pod adds to it."""
+        """Return the container, with the user's additions to pods of its role, and with the pod's additions."""
         job = placed.job
         ports = [*self.ports, *(map(to_manifest, additions.ports) if self.role != "setup" else ())]
         secrets = [
@@ -98,7 +98,7 @@ class UserContainer:
 
 
 def build_role_parts(placed: PlacedJob, role: Role) -> PodParts:
-    """Return what all pods of a role have: what ranks need, and what the job controller reads."""
+    """Return the parts that all pods of a role have: those that ranks need, and those that the job controller reads."""
     parts = NO_PARTS
     if role == "worker":
         memory = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": format_mib(placed.size.shared_memory_mib)}}

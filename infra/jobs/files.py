@@ -1,5 +1,5 @@
-"""Files of a submitted job on its shared volume: the folder that `submit` sends, and copies of the logs. Short-lived pods
-read, write and remove them, and a ConfigMap records them."""
+"""Files of a submitted job on its shared volume: the folder that `submit` sends, and copies of the logs. Short-lived
+pods read, write and remove these files, and a ConfigMap records them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -93,8 +93,8 @@ def _build_helper_job(placed: PlacedJob, name: str, command: Sequence[str]) -> M
 def build_folder_record(placed: PlacedJob, id: str) -> Manifest:
     """Return the ConfigMap that records the job's folder.
 
-    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `parse_folder_record`
-    derives them again.
+    Users of the namespace can change this ConfigMap. Therefore the ConfigMap contains no manifest and no path, only the values
+    from which `parse_folder_record` derives them again.
     """
     job, (mount, *_) = placed.job, list_writable_shared_mounts(placed.job, placed.namespace)
     data = {"id": id, "volume": mount.name, "pool": job.pool, "image": job.image, "priority": job.priority or ""}

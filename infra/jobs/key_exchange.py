@@ -17,7 +17,7 @@ from infra.jobs.storage import build_bucket_name_source
 from infra.jobs.volumes import find_writable_path
 
 KEY_FILES: Final = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys"))
-"""Key in the Secret -> file in ~/.ssh. mpi-operator uses the same names, so one image works with both launchers."""
+"""Maps a key in the Secret to a file in ~/.ssh. mpi-operator uses the same names, so one image works with both launchers."""
 
 KEYS: Final = "/keys"
 """Directory where init containers store the keys of their pod."""
@@ -31,7 +31,7 @@ _WRITABLE: Final[Manifest] = {"name": _VOLUME, "mountPath": KEYS}
 
 def generate_key_pair() -> KeyPair:
     """Generate a key pair that only the pods of one job use."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s to import
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # imported here because it takes 0.1 s
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
     key = Ed25519PrivateKey.generate()
@@ -41,7 +41,8 @@ def generate_key_pair() -> KeyPair:
 
 
 def build_pod_parts(placed: PlacedJob, role: Role) -> PodParts:
-    """Return what gives a pod of a role its SSH keys in ~/.ssh: a volume, and the containers that write the keys to it."""
+    """Return the parts that give a pod of a role its SSH keys in ~/.ssh: a volume, and the containers that write the
+    keys to it."""
     job = placed.job
     mount = {"name": _VOLUME, "mountPath": f"{job.home}/.ssh", "readOnly": True}
     if job.key_exchange == "secret":
@@ -51,7 +52,7 @@ def build_pod_parts(placed: PlacedJob, role: Role) -> PodParts:
     volume = {"name": _VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": format_mib(1)}}
     if job.key_exchange == "volume":
         user = "launcher" if role == "launcher" else ""  # the names of launcher pods differ
-        command = build_shell_command("keys_on_volume.sh", _key_directory(placed), KEYS, user)
+        command = build_shell_command("keys_on_volume.sh", _get_key_directory(placed), KEYS, user)
         containers, script = (build_helper_container(placed, "keys", command, mounts=[_WRITABLE]),), read_source("keys_in_use.sh")
         return PodParts(script=script, mounts=(mount,), volumes=(volume,), init_containers=containers)
     return PodParts(mounts=(mount,), volumes=(volume,), init_containers=_build_bucket_containers(placed))
@@ -102,6 +103,6 @@ def build_secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
     }
 
 
-def _key_directory(placed: PlacedJob) -> str:
+def _get_key_directory(placed: PlacedJob) -> str:
     """Return the directory of the key pair on the job's volume. The directory exists only while the job runs."""
     return f"{find_writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.name}"

@@ -66,7 +66,7 @@ def build_launcher_variables(
 
 def build_rank_variables(implementation: MpiImplementation, pool: PoolDescription) -> Mapping[str, str]:
     """Return additional environment variables for the ranks, which the launcher must forward by name."""
-    common, transport = rank_environment.rank_variables(pool), pool.transport
+    common, transport = rank_environment.build_variables(pool), pool.transport
     match implementation:
         case "OpenMPI":  # Open MPI forwards its own variables
             return {**common, **(_UCX_WITHOUT_TCP if transport == "infiniband" else {})}
@@ -163,7 +163,7 @@ def build_launch_command(job: Job, namespace: str, slots: int, forwarded: Sequen
 
 def count_ranks(job: Job, slots: int) -> int:
     """Return the total number of ranks: `ranks` if set, otherwise all slots that the job may use. `perSocket` can
-    reduce this number."""
+    reduce the number of ranks."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
 

@@ -1,8 +1,8 @@
-"""Verdict of the smoke job's NCCL level, from each rank's NCCL log and from the result table of nccl-tests. Pure.
+"""Verdict of the smoke job's NCCL level, from each rank's NCCL log and from the result table of nccl-tests. Performs no I/O.
 
-Published thresholds of the bandwidth are listed by instance type, and some of them are out of reach for any machine. This
+Published bandwidth thresholds are listed by instance type, and some of them are out of reach for any machine. This
 module computes the minimum from the line rate, which EC2 reports as NetworkPerformance. tests/pure/test_nccl_floor.py
-compares the minimum with all published results that we know of.
+compares the minimum with all published results known to us.
 """
 
 import re
@@ -27,7 +27,7 @@ NO_PROGRAM: Final = (
 
 @dataclass(frozen=True)
 class NcclExpected:
-    """Results that NCCL must reach on a pool."""
+    """Results that NCCL must reach on a healthy pool."""
 
     workers: int
     ranks: int
@@ -78,7 +78,7 @@ def _find_run_failures(reports: Sequence[NetworkReport], expected: NcclExpected)
 
 
 def _check_network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
-    """Check NCCL's log: which network NCCL chose, and which network each channel to another node uses."""
+    """Check NCCL's log: the network that NCCL chose, and the network that each channel to another node uses."""
     if expected.workers < 2:
         return Check(NETWORK, NOT_RUN, "a single worker uses no network")
     efa = expected.network == "efa"

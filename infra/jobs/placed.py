@@ -15,7 +15,7 @@ from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, QUEUE_LABEL, build_job_l
 
 Manifest = dict[str, Any]
 Role = Literal["worker", "launcher", "setup"]
-"""What the pods that run the user's commands do. The container of such a pod has the role as its name."""
+"""Roles of the pods that run the user's commands. The container of such a pod is named after the role."""
 
 POLICY_VERSION: Final = 1
 DISRUPTIONS: Final = 100
@@ -49,8 +49,8 @@ def build_owner_reference(main: Manifest, uid: Any) -> Manifest:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where `submit` stores the files and logs of a job. Jobs of a stack have none: no client sends a folder, and the
-    pods stay until the job is removed."""
+    """Where `submit` stores the files and logs of a job. Jobs of a stack have no such storage: no client sends a
+    folder, and the pods stay until the job is removed."""
 
     workdir: str = ""
     """Folder in which the user's commands start."""
@@ -78,7 +78,7 @@ class Launcher(ABC):
 
     @abstractmethod
     def build(self, placed: "PlacedJob", generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
-        """Return the job's objects without `setup`. The first one is the main object, which owns the others."""
+        """Return the job's objects without `setup`. The first object is the main object, which owns the others."""
 
     @abstractmethod
     def list_longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
@@ -89,11 +89,11 @@ class Launcher(ABC):
         yield from ()
 
     def check_in_cluster(self, job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-        """Check what the launcher needs of the cluster."""
+        """Check what the launcher requires of the cluster."""
         yield from ()
 
     def check_size(self, placed: "PlacedJob") -> Iterator[Problem]:
-        """Check what the launcher needs of each worker."""
+        """Check what the launcher requires of each worker."""
         yield from ()
 
 
@@ -132,7 +132,8 @@ class PlacedJob:
 
     @property
     def suspend_fields(self) -> Manifest:
-        """Fields of the main object that hold the ranks until `setup` has succeeded, in a namespace without a queue."""
+        """Fields of the main object that keep the ranks from starting until `setup` has succeeded, in a namespace
+        without a queue."""
         return {"suspend": True} if self.job.setup and not self.namespace.queue else {}
 
     def labels(self, role: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from infra.config.models import Model, Names
 
 Raw = dict[str, object]
-"""Part of a Kubernetes object that the API server validates."""
+"""Base model for a part of a Kubernetes object that the API server validates."""
 
 VOLUME_KINDS: Final = ("config_map", "secret", "empty_dir", "projected", "downward_api", "ephemeral", "csi")
 """Kinds of volumes that Pod Security `restricted` allows, except PersistentVolumeClaims, which belong in the job's
@@ -64,7 +64,7 @@ class PodVolume(Model):
     empty_dir: Raw | None = Field(None, description="A folder that exists as long as the pod: `{}`, or `{sizeLimit: 50Gi}`.")
     projected: Raw | None = Field(None, description="Several ConfigMaps, Secrets and fields in one folder.")
     downward_api: Raw | None = Field(None, alias="downwardAPI", description="Fields of the pod as files.")
-    ephemeral: Raw | None = Field(None, description="A claim that exists as long as the pod, such as local NVMe.")
+    ephemeral: Raw | None = Field(None, description="A PersistentVolumeClaim that exists as long as the pod, such as local NVMe.")
     csi: Raw | None = Field(None, description="An ephemeral volume of a CSI driver.")
     host_path: Raw | None = Field(None, description="Always rejected, because Pod Security forbids it.")
 
@@ -79,7 +79,7 @@ class Affinity(Model):
 
     node_affinity: Raw | None = Field(None, description="Nodes that the pods require or prefer.")
     pod_affinity: Raw | None = Field(None, description="Pods to schedule these pods near.")
-    pod_anti_affinity: Raw | None = Field(None, description="Pods to schedule these pods away from.")
+    pod_anti_affinity: Raw | None = Field(None, description="Pods from which these pods are kept apart.")
 
 
 class PodOverrides(Model):

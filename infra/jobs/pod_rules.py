@@ -127,7 +127,7 @@ def check_env_from(job: Job) -> Iterator[Problem]:
 
 def check_working_dir(job: Job) -> Iterator[Problem]:
     if job.working_dir is not None and job.workdir is not None:
-        fix = "Remove one, or start the command with a cd into the other folder."
+        fix = "Remove one, or let the command start with `cd` to the other folder."
         yield Problem("workingDir", f"cannot be combined with workdir: ranks start in the folder that workdir sends. {fix}")
     elif job.working_dir is not None and not job.working_dir.startswith("/"):
         yield Problem("workingDir", f"{format_value(job.working_dir)} is not an absolute path. Use one such as /shared/code.")

@@ -11,7 +11,7 @@ from infra.jobs.volumes import build_pod_volumes
 from infra.naming import GROUP_ID, USER_ID, build_job_labels
 
 SAFE_TO_EVICT: Final = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-"""Keep the cluster autoscaler from evicting pods: a job that loses a pod loses its work."""
+"""Keep the cluster autoscaler from evicting pods: a job that loses a pod loses its progress since the last checkpoint."""
 
 LOST_NODE_SECONDS: Final = 30
 """How long a pod stays bound to a lost node. With Kubernetes' default, the job would wait five minutes."""
@@ -90,9 +90,9 @@ def _build_tolerations(pool: PoolDescription) -> list[Manifest]:
 def _select_overrides(placed: PlacedJob, role: Role) -> PodOverrides:
     """Return the additions to pods of a role.
 
-    `setup` has those of the launcher, and the workers' volumes, because it has the same volumes as the ranks. Jobs without
-    a launcher have only the workers' additions. `setup` may run on another pool than the workers, so their affinity does
-    not apply.
+    `setup` has the launcher's additions, and the workers' volumes, because it mounts the same volumes as the ranks. Jobs without
+    a launcher have only the workers' additions. `setup` may run on another pool than the workers, so their affinity does not
+    apply.
     """
     worker, launcher = placed.job.pod_overrides.worker or PodOverrides(), placed.job.pod_overrides.launcher or PodOverrides()
     if role != "setup":

@@ -17,7 +17,7 @@ so a shorter limit would restart healthy jobs."""
 PATTERN_LIMIT: Final = 200
 _REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 REPEATS_LIMIT: Final = 4
-"""Maximum number of unbounded repeats in a pattern. Python may try every way of dividing a line among the repeats."""
+"""Maximum number of unbounded repeats in a pattern. Python may try every way to divide a line among the repeats."""
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 _DURATION_PART: Final = re.compile(r"(\d+)([smh])")

@@ -26,7 +26,7 @@ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variable
 https://matplotlib.org/stable/install/environment_variables_faq.html"""
 
 _SOCKETS: Final[Mapping[str, str]] = {
-    # Keep NCCL's bootstrap and socket traffic off the interfaces of containers, Amazon's VPC CNI (eni*) and Pod
+    # Keep NCCL's bootstrap and socket traffic off the interfaces of containers, of Amazon's VPC CNI (eni*) and Pod
     # Identity (pod-id-link0). https://github.com/aws-samples/aws-do-eks/issues/54
     "NCCL_SOCKET_IFNAME": "^lo,docker,veth,eni,pod-id-link",
     # Pods are not permitted to bind memory to NUMA nodes. If NCCL detects this in some ranks but not in others, the
@@ -35,7 +35,7 @@ _SOCKETS: Final[Mapping[str, str]] = {
 }
 
 
-def rank_variables(pool: PoolDescription) -> dict[str, str]:
+def build_variables(pool: PoolDescription) -> dict[str, str]:
     """Return the variables of ranks on this pool. Users may override each of them in `env`."""
     return {**_SOCKETS, **_build_nccl_variables(pool), **CACHES}
 

@@ -43,8 +43,8 @@ def read_job(
     on_warning: OnWarning = ignore_warning,
     edit: Edit = dict,
 ) -> PlacedJob:
-    """Read a job from a file and edit it. The job's namespace is `namespace`, otherwise the namespace in the file,
-    otherwise `usual_namespace`.
+    """Read a job from a file and edit it. The job's namespace is `namespace`, or else the namespace in the file, or
+    else `usual_namespace`.
 
     Raises JobRefused if the job has errors, and OSError if the file cannot be read.
     """
@@ -65,7 +65,7 @@ def validate_job(
 ) -> PlacedJob:
     """Validate a job and place it in its cluster. Raises JobRefused with all errors."""
     placed = None
-    job, wrong_values, placeholders = parse_model(Job, add_name(values))
+    job, wrong_values, placeholders = parse_model(Job, add_job_name(values))
     problems = [*problems, *wrong_values]
     if job is not None:
         placed, more = examine_job(job, cluster)
@@ -81,7 +81,7 @@ def validate_job(
 
 def check_job_values(values: Mapping[str, object]) -> list[Problem]:
     """Return the problems found by checking keys and types, and by the rules that need no cluster."""
-    job, problems, placeholders = parse_model(Job, add_name(values))
+    job, problems, placeholders = parse_model(Job, add_job_name(values))
     if job is not None:
         problems = [
             *problems,
@@ -103,8 +103,8 @@ def read_job_values(path: Path) -> tuple[Mapping[str, object] | None, list[Probl
     return {str(key): value for key, value in content.items()}, problems
 
 
-def add_name(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with a name: the given name, or `generateName` followed by random characters."""
+def add_job_name(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the values with a name: the name from the file or the caller, or `generateName` followed by random characters."""
     start = values.get("generateName")
     if "name" in values or not isinstance(start, str):
         return dict(values)

@@ -37,7 +37,7 @@ def parse_millicores(text: str) -> int:
 
 def _parse_quantity(text: str) -> Decimal:
     """Raises ValueError."""
-    from kubernetes.utils import parse_quantity  # takes 0.5 s to import, and most commands parse no quantity
+    from kubernetes.utils import parse_quantity  # imported here because it takes 0.5 s, and most commands parse no quantity
 
     if not text.isascii() or any(character.isspace() or character == "_" for character in text):
         raise ValueError(text)
@@ -70,7 +70,7 @@ def check_quantity(path: str, value: str | None) -> Iterator[Problem]:
 
 
 def build_resources(cpu_millis: int, cpu_limit: str, exact: dict[str, str], cpu_factor: float) -> dict[str, dict[str, str]]:
-    """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger nodes."""
+    """Return requests and limits. Only the CPU request is scaled, for small nodes that are used in place of larger nodes."""
     request = max(1, int(cpu_millis * cpu_factor))
     return {"requests": {"cpu": f"{request}m", **exact}, "limits": {"cpu": cpu_limit, **exact}}
 
@@ -90,8 +90,7 @@ class WorkerSize:
     rdma_resource: str = ""
 
     def resources(self, cpu_factor: float) -> dict[str, dict[str, str]]:
-        """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger
-        nodes."""
+        """Return requests and limits. Only the CPU request is scaled, for small nodes that are used in place of larger nodes."""
         exact = {"memory": format_mib(self.memory_mib)}
         for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa), (self.rdma_resource, self.rdma)):
             if amount:
@@ -118,7 +117,7 @@ def compute_worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
         memory_mib=memory,
         cpu_millis=parse_millicores(requested.cpu) if requested.cpu else int(pool.cpu_millis * share),
         shared_memory_mib=memory // 2 if requested.shared_memory_mib is None else requested.shared_memory_mib,
-        # Not a share of the devices: one device of a shared device plugin gives access to all adapters.
+        # This is not a share of the devices: one device of a shared device plugin gives access to all adapters.
         rdma=(1 if pool.rdma_resource else 0) if requested.rdma is None else requested.rdma,
         rdma_resource=pool.rdma_resource,
     )

@@ -30,7 +30,8 @@ IMAGES: Final[dict[MpiImplementation, str]] = {
 
 def build_program() -> str:
     """Return the source of the program that every rank runs."""
-    ranks = read_source("smoke.py").replace("from __future__ import annotations\n", "")  # allowed only at the top of a file
+    # this import is allowed only at the top of a file
+    ranks = read_source("smoke.py").replace("from __future__ import annotations\n", "")
     return f"{inspect.getsource(smoke_verdict)}\nCUDA_PROGRAM = {read_source('cuda.py')!r}\n{ranks}"
 
 
@@ -66,7 +67,7 @@ def build_smoke_job(
     )
 
 
-def compute_expected(
+def compute_expected_results(
     job: Job,
     cluster: ClusterDescription,
     transport: Transport | None = None,
@@ -106,7 +107,7 @@ def build_nccl_job(job: Job, cluster: ClusterDescription) -> Job:
     return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": dict(NCCL_LOG)})
 
 
-def compute_nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:
+def compute_expected_nccl_results(job: Job, cluster: ClusterDescription) -> NcclExpected:
     """Return the results that NCCL must reach on this job's pool."""
     placed = place_job(job, cluster)
     pool, ranks = placed.pool, job.workers * placed.size.slots

@@ -1,4 +1,4 @@
-"""Verdict of the smoke job: checks, from the ranks' reports, where and how the ranks ran. Pure.
+"""Verdict of the smoke job: checks, from the ranks' reports, where and how the ranks ran. Performs no I/O.
 
 The same source runs inside the job (so that the job itself fails) and in the CLI. The source requires only Python 3.8.
 """
@@ -64,7 +64,7 @@ def build_check(name: str, failures: Sequence[str], detail: str) -> Check:
     return Check(name, FAILED, "; ".join(failures), tuple(failures)) if failures else Check(name, PASSED, detail)
 
 
-def checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
+def run_checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
     """Return the checks of the level. If no rank reported, report only that failure."""
     rows: dict[str, Callable[[Sequence[Report], Expected], Check]] = {
         "ranks": _check_ranks,
@@ -86,7 +86,7 @@ def checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
 
 def list_failures(reports: Sequence[Report], expected: Expected) -> list[str]:
     """Return one sentence per deviation from the expected results; an empty list if there are no deviations."""
-    return [sentence for check in checks(reports, expected) for sentence in check.failures]
+    return [sentence for check in run_checks(reports, expected) for sentence in check.failures]
 
 
 def _check_ranks(reports: Sequence[Report], expected: Expected) -> Check:
@@ -137,7 +137,7 @@ def _check_gpus(reports: Sequence[Report], expected: Expected) -> Check:
     for report in reports:
         host, files = report["host"], report["gpu_files"]
         if report["node"] in expected.emulated:
-            files = report["gpus"]  # the emulated device plugin assigns GPUs and adds no files
+            files = report["gpus"]  # the emulated device plugin assigns GPUs but adds no device files
         if files == expected.gpus:
             continue
         faults[host] = f"{host} sees {format_count(files, 'GPU')}, not {expected.gpus}"
@@ -184,7 +184,7 @@ def _check_sums(reports: Sequence[Report], expected: Expected) -> Check:
 
 def _check_transport(reports: Sequence[Report], expected: Expected) -> Check:
     if expected.workers < 2:
-        return Check("MPI transport", NOT_RUN, "a single worker sends no messages to others")
+        return Check("MPI transport", NOT_RUN, "a single worker has no other worker to send messages to")
     used = sorted({transport for report in reports for transport in report["transports"]})
     faults = []
     if not used:

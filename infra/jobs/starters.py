@@ -52,7 +52,7 @@ def count_prefix_words(command: Sequence[str]) -> int:
     (4, 0)
     """
     length = 0
-    while length < len(command) and _base_name(command[length]) in _PREFIXES:
+    while length < len(command) and _get_base_name(command[length]) in _PREFIXES:
         length += 1
         while length < len(command) and _OF_PREFIX.fullmatch(command[length]):
             length += 1
@@ -60,9 +60,9 @@ def count_prefix_words(command: Sequence[str]) -> int:
 
 
 def find_mpi_starter(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that a command starts with; None if it starts with another program."""
+    """Return the name of the MPI program with which a command starts; None if it is not an MPI program."""
     words = command[count_prefix_words(command) :]
-    return name if words and (name := _base_name(words[0])) in MPI_STARTERS else None
+    return name if words and (name := _get_base_name(words[0])) in MPI_STARTERS else None
 
 
 def split_command(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None:
@@ -78,13 +78,13 @@ def split_command(command: Sequence[str]) -> tuple[Starter, list[str], list[str]
     if first == len(words):
         return None
     start, starters = first, _PROGRAMS
-    if _PYTHON.fullmatch(_base_name(words[first])):
+    if _PYTHON.fullmatch(_get_base_name(words[first])):
         start = next((number for number, word in enumerate(words) if not word.startswith("-") and number > first), len(words))
         if words[start - 1] != "-m":
             return None
         starters = _MODULES
     for length in (1, 2):
-        name = " ".join(map(_base_name, words[start : start + length]))
+        name = " ".join(map(_get_base_name, words[start : start + length]))
         if name in starters:
             return starters[name], words[: start + length], words[start + length :]
     return None
@@ -113,7 +113,7 @@ def find_mpi_starter_in_shell(command: Sequence[str]) -> str | None:
 
 
 def find_any_mpi_starter(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that a command starts with, or that its `sh -c` script runs; None if there is
+    """Return the name of the MPI program with which a command starts, or which its `sh -c` script runs; None if there is
     no such program."""
     return find_mpi_starter(command) or find_mpi_starter_in_shell(command)
 
@@ -121,17 +121,17 @@ def find_any_mpi_starter(command: Sequence[str]) -> str | None:
 def _extract_shell_script(command: Sequence[str]) -> str:
     """Return the script of `sh -c`; empty for other commands."""
     words = command[count_prefix_words(command) :]
-    if not words or _base_name(words[0]) not in _SHELLS:
+    if not words or _get_base_name(words[0]) not in _SHELLS:
         return ""
     return next((text for option, text in pairwise(words) if _SHELL_OPTION.fullmatch(option)), "")
 
 
 def find_torch_starter(command: Sequence[str]) -> Starter | None:
-    """Return the PyTorch starter that a command starts with, or that its `sh -c` script runs; None if there is no such
+    """Return the PyTorch starter with which a command starts, or which its `sh -c` script runs; None if there is no such
     starter."""
     parts = split_command(command)
     return parts[0] if parts else find_torch_starter_in_shell(command)
 
 
-def _base_name(program: str) -> str:
+def _get_base_name(program: str) -> str:
     return program.rpartition("/")[2]

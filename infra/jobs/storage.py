@@ -1,4 +1,4 @@
-"""What `submit` stores for a job outside of its pods, and what the pods need for it.
+"""What `submit` stores for a job outside of its pods, and what the pods need to access it.
 
 The job's folder is on a volume, or in an archive in the stack's bucket. Logs are copied to a volume, or to CloudWatch.
 """
@@ -24,7 +24,7 @@ _UNPACK_MEMORY_MIB: Final = 256
 
 
 def build_pod_parts(placed: PlacedJob) -> PodParts:
-    """Return what pods with user's commands need for the job's folder and logs."""
+    """Return what pods that run the user's commands need for the job's folder and logs."""
     return _build_unpack_parts(placed) + _build_volume_log_parts(placed) + _build_cloudwatch_log_parts(placed)
 
 
@@ -39,13 +39,13 @@ def _build_volume_log_parts(placed: PlacedJob) -> PodParts:
 # --- CloudWatch --------------------------------------------------------------------------------------------------------
 
 
-def log_stream_prefix(namespace: str, job: str) -> str:
+def build_log_stream_prefix(namespace: str, job: str) -> str:
     """Return the prefix of the log streams of all runs of a job in CloudWatch Logs.
 
     A log stream is named `NAMESPACE/JOB/RUN/POD`. A pod's IAM role permits writes only to streams whose names contain the
     pod's own namespace and name.
 
-    >>> log_stream_prefix("mpi-jobs", "mnist")
+    >>> build_log_stream_prefix("mpi-jobs", "mnist")
     'mpi-jobs/mnist/'
     """
     return f"{namespace}/{job}/"
@@ -58,7 +58,7 @@ def _build_cloudwatch_log_parts(placed: PlacedJob) -> PodParts:
     values = {
         "GPUMPI_LOG_GROUP": placed.cluster.log_group,
         "GPUMPI_LOG_REGION": placed.cluster.region,
-        "GPUMPI_LOG_STREAM": f"{log_stream_prefix(placed.namespace.name, placed.name)}{run}/$(GPUMPI_LOG_POD)",
+        "GPUMPI_LOG_STREAM": f"{build_log_stream_prefix(placed.namespace.name, placed.name)}{run}/$(GPUMPI_LOG_POD)",
         "GPUMPI_LOG_BYTES": str(LOG_LIMIT_MIB << 20),
         "GPUMPI_LOG": PIPE,
         "GPUMPI_LOG_BLOCKS": "unlimited",
@@ -71,7 +71,7 @@ def _build_cloudwatch_log_parts(placed: PlacedJob) -> PodParts:
 # --- archive in the bucket ---------------------------------------------------------------------------------------------
 
 
-def archive_prefix(namespace: str, digest: str) -> str:
+def build_archive_prefix(namespace: str, digest: str) -> str:
     """Return the key prefix of all archives of the folder with this digest."""
     return f"{WORKDIR_KEYS}/{namespace}/{digest}/"
 

@@ -114,7 +114,7 @@ def check_hosts(job: Job) -> Iterator[Problem]:
     if job.hosts is None:
         return
     if not job.hosts:
-        yield Problem("hosts", "is empty. List worker indexes, starting at 0, or remove it.")
+        yield Problem("hosts", "is empty. List worker indexes, starting at 0, or remove the setting.")
     for index, number in enumerate(job.hosts):
         if not 0 <= number < max(1, job.workers):
             fitting = f"0 to {job.workers - 1}" if job.workers > 1 else "0"

@@ -17,12 +17,12 @@ SYSTEM_FOLDERS = frozenset(
 """A volume mounted at one of these paths would hide files that programs, the container runtime or the kernel need. On
 Ubuntu, the SSM agent is in /snap."""
 OUR_FOLDERS: Final = ("/gpumpi", "/keys")
-"""Folders that pods of jobs mount (`infra.jobs.storage`, `infra.jobs.key_exchange`)."""
+"""Folders that the pods of jobs mount (`infra.jobs.storage`, `infra.jobs.key_exchange`)."""
 _SOFTWARE = re.compile(
     r"/opt(/(amazon|aws|cni|conda|containerd|dlami|gdrcopy|gpumpi|hpcx|intel|mpi|nccl-tests|nvidia|ucx|venv"
     r"|(cuda|mpich|openmpi)[^/]*)(/.*)?)?"
 )
-"""/opt and the folders in /opt that AMIs, AWS's and NVIDIA's images, and the provisioners in amis/ install into."""
+"""/opt, and the folders in /opt where AMIs, images of AWS and NVIDIA, and the provisioners in amis/ install software."""
 _PLAIN = re.compile(r"(/[A-Za-z0-9_.-]+)+/?")
 
 
@@ -62,14 +62,14 @@ def find_mount_path(mount: Mount, namespace: NamespaceDescription) -> str:
 def build_pod_volumes(job: Job, namespace: NamespaceDescription) -> list[dict[str, Any]]:
     """Return the volumes of a pod."""
     claims = dict.fromkeys(_find_claim_name(mount, namespace) for mount in list_mounts(job, namespace))
-    return [{"name": _volume_name(claim), "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    return [{"name": _build_volume_name(claim), "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
 
 
 def build_container_mounts(job: Job, namespace: NamespaceDescription) -> list[dict[str, Any]]:
     """Return the mounts of a container."""
     return [
         {
-            "name": _volume_name(_find_claim_name(mount, namespace)),
+            "name": _build_volume_name(_find_claim_name(mount, namespace)),
             "mountPath": find_mount_path(mount, namespace),
             **({"readOnly": True} if mount.read_only else {}),
         }
@@ -81,7 +81,7 @@ def _find_claim_name(mount: Mount, namespace: NamespaceDescription) -> str:
     return next((volume.claim for volume in namespace.volumes if volume.name == mount.name), mount.name)
 
 
-def _volume_name(claim: str) -> str:
+def _build_volume_name(claim: str) -> str:
     return f"{PROJECT}-{claim}"[:63].rstrip("-.").replace(".", "-")
 
 
@@ -104,8 +104,8 @@ def find_path_problem(path: str) -> str | None:
 
 
 def find_home_problem(path: str, home: str) -> str | None:
-    """Return why a mount path breaks logins to a home directory: the volume would hide the home, or the SSH server's
-    files in it. None if it does not."""
+    """Return why a mount path breaks logins to a home directory: the volume would hide the home directory, or the SSH
+    server's files in it. None if the mount path does not break logins."""
     if contains_path(path, home):
         return f"would hide the home directory {home}"
     if path.startswith(f"{home}/.ssh"):  # also .sshd_config

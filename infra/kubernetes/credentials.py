@@ -14,11 +14,11 @@ _PUBLIC: Final = ("apiVersion", "command", "installHint", "interactiveMode", "na
 """Keys whose values may be shown."""
 _SECRET_OPTION: Final = re.compile(r"-.*(?:secret|token|passw|key|credential)", re.IGNORECASE)
 SHORTEST_SECRET: Final = 4
-"""Shorter values are part of ordinary words."""
+"""Minimum length of a value to hide: shorter values are part of ordinary words."""
 
 
 def find_credential_problem(cluster: Body, user: Body) -> str | None:
-    """Return what is wrong with the form of a cluster's and a user's credentials, without their values."""
+    """Return what is wrong with the structure of a cluster's and a user's credentials, without their values."""
     problems = (
         *_find_file_problems({**user, **cluster}),
         *_find_text_problems({**user, **cluster}),
@@ -63,7 +63,7 @@ def _find_plugin_problems(user: Body) -> Iterator[str]:
             yield f"exec.{key} is missing or is not text"
     arguments, variables = plugin.get("args") or [], plugin.get("env") or []
     if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
-        yield "exec.args is not a list of texts"
+        yield "exec.args is not a list of strings"
     if not isinstance(variables, list) or not all(map(_is_environment_variable, variables)):
         yield "exec.env is not a list with the name and the value of variables"
 
@@ -79,7 +79,7 @@ def _find_provider_problems(user: Body) -> Iterator[str]:
     if not isinstance(provider, Mapping) or not isinstance(provider.get("name"), str) or not isinstance(config, Mapping):
         yield "auth-provider has no name or no valid config"
     elif not all(isinstance(value, str) for value in config.values()):
-        yield "auth-provider.config has a value that is not text. Write it in quotes"
+        yield "auth-provider.config has a value that is not text. Write the value in quotes"
     elif provider["name"] == "oidc" and not config.get("id-token"):
         yield "auth-provider oidc has no id-token. Log in with the program that wrote the kubeconfig"
 

@@ -14,7 +14,7 @@ URL_SECONDS: Final = 60
 
 def create_token(cluster: str, region: str) -> str:
     """Return a token: a presigned request to STS for the caller's identity. Signing needs no network."""
-    import boto3.session  # slow to load, and not needed without a platform
+    import boto3.session  # imported here because it is slow to load, and not needed without a platform
     from botocore.signers import RequestSigner
 
     session = boto3.session.Session(region_name=region)

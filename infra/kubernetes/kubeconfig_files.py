@@ -15,7 +15,7 @@ from infra.config import yaml_text
 from infra.config.messages import format_value, join_with_and, join_with_or, suggest_correction
 
 _KINDS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
-"""List in a kubeconfig -> key of the body of its entries."""
+"""Maps a list in a kubeconfig to the key of the body of its entries."""
 PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 """Values of clusters and users that are paths, relative to the file that contains them."""
 
@@ -23,7 +23,7 @@ Body = Mapping[str, Any]
 
 
 class Unusable(Exception):
-    """The kubeconfig cannot be used. The message tells users why. It contains no value of the kubeconfig except names and
+    """The kubeconfig cannot be used. The message tells the user why. It contains no value of the kubeconfig except names and
     the server's address, because the other values may be secrets."""
 
 
@@ -37,15 +37,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Merged:
-    """Content of all kubeconfig files. Of entries with the same name, the first counts."""
+    """Content of all kubeconfig files. If several entries have the same name, the first one counts."""
 
     files: str
     current: str = ""
     """Name of the current context; empty if no file sets one."""
     entries: Mapping[str, dict[str, Entry]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
 
-    def context(self, name: str | None) -> str:
-        """Return the name of a context, by default of the current one. Raises Unusable if it does not exist."""
+    def resolve_context(self, name: str | None) -> str:
+        """Return the name of a context, by default of the current one. Raises Unusable if the context does not exist."""
         names = list(self.entries["contexts"])
         if name is not None and name not in names:
             has = f"It has {join_with_or(names)}" if names else "It has no contexts"
@@ -73,7 +73,7 @@ class Merged:
             parts[kind] = name, self.entries[kind][name]
         return parts
 
-    def only(self, context: str) -> dict[str, Any]:
+    def extract_context(self, context: str) -> dict[str, Any]:
         """Return a kubeconfig with only this context and its parts, and with absolute paths. Raises Unusable."""
         parts = self.find_parts(context)
         lists: dict[str, Any] = {kind: [] for kind in _KINDS}
@@ -83,7 +83,7 @@ class Merged:
 
 
 def _make_paths_absolute(entry: Entry) -> dict[str, Any]:
-    """Return a cluster, user or context. Relative paths are relative to the folder of its file."""
+    """Return a cluster, user or context. Relative paths are relative to the folder of the file."""
     body, folder = dict(entry.body), entry.file.absolute().parent
     for key in PATHS:
         if body.get(key):
@@ -95,8 +95,8 @@ def _make_paths_absolute(entry: Entry) -> dict[str, Any]:
 
 
 def list_kubeconfig_paths(kubeconfig: Path | None) -> list[Path]:
-    """Return the kubeconfig files that kubectl would use, including missing ones: the given file, otherwise those in
-    KUBECONFIG, otherwise ~/.kube/config."""
+    """Return the kubeconfig files that kubectl would use, including missing ones: the given file, or else those in
+    KUBECONFIG, or else ~/.kube/config."""
     if kubeconfig:
         return [kubeconfig]
     listed = [_expand_home(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
@@ -139,7 +139,7 @@ def _is_missing(path: Path) -> bool:
 
 
 def read_kubeconfig(path: Path) -> dict[str, Any]:
-    """Return the content of one kubeconfig; an empty file has none. Raises Unusable."""
+    """Return the content of one kubeconfig; an empty file has no content. Raises Unusable."""
     try:
         content, _ = yaml_text.read_document(path)
     except OSError as error:
@@ -156,7 +156,7 @@ def read_kubeconfig(path: Path) -> dict[str, Any]:
 
 
 def _find_format_problem(content: object) -> str | None:
-    """Return what is wrong with the form of a kubeconfig."""
+    """Return what is wrong with the structure of a kubeconfig."""
     if not isinstance(content, dict):
         return "it is not a mapping with clusters, contexts and users"
     if content.get("kind", "Config") != "Config":

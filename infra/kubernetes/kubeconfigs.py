@@ -37,7 +37,7 @@ class ApiConnection:
 
     @property
     def has_credentials(self) -> bool:
-        """True if there is a token or client certificate. Only the API server can tell whether the credential is
+        """True if the user has a token or client certificate. Only the API server can tell whether the credential is
         valid."""
         configuration = self.client.configuration
         return bool(configuration.api_key or configuration.cert_file)
@@ -95,7 +95,7 @@ class ApiConnection:
         except (OSError, websocket.WebSocketException) as lost:
             raise NoAnswer(_find_root_cause(lost)) from None
 
-    def unready(self) -> list[str]:
+    def list_failing_checks(self) -> list[str]:
         """Return the failing readiness checks of the API server, such as `etcd`. Raises NoAnswer.
 
         https://kubernetes.io/docs/reference/using-api/health-checks/
@@ -117,8 +117,8 @@ def load_connection(kubeconfig: Path | None, context: str | None) -> ApiConnecti
     import urllib3
 
     merged = kubeconfig_files.read_kubeconfigs(kubeconfig)
-    name = merged.context(context)
-    content = merged.only(name)
+    name = merged.resolve_context(context)
+    content = merged.extract_context(name)
     cluster: dict[str, Any] = content["clusters"][0]["cluster"]
     user: dict[str, Any] = content["users"][0]["user"] if content["users"] else {}
     if error := find_credential_problem(cluster, user):
@@ -161,7 +161,7 @@ def find_context_file(kubeconfig: Path | None, context: str) -> str:
     if len(paths) == 1:
         return str(paths[0])
     merged = kubeconfig_files.read_kubeconfigs(kubeconfig)
-    defining = {str(entry.file) for _, entry in merged.find_parts(merged.context(context)).values()}
+    defining = {str(entry.file) for _, entry in merged.find_parts(merged.resolve_context(context)).values()}
     if len(defining) > 1:
         fix = "Write them into one file: kubectl config view --flatten --minify"
         raise Unusable(f"context {format_value(context)} uses a cluster or user of another file in KUBECONFIG. {fix}")
@@ -216,7 +216,7 @@ def _collect_errors() -> Iterator[list[str]]:
     root.handlers[:] = [handler]
     try:
         yield errors
-    except Exception as error:  # the package raises any error for invalid values
+    except Exception as error:  # the package can raise any exception for invalid values
         errors.append(" ".join(str(error).split()) or type(error).__name__)
     finally:
         root.handlers[:] = previous

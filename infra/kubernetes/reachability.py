@@ -45,7 +45,7 @@ Check = Callable[[ApiServer], None]
 """Raises Stopped if this program cannot use the API server."""
 
 
-def assume_usable(server: ApiServer) -> None:
+def skip_connection_check(server: ApiServer) -> None:
     """Check nothing. For tests, which have no API server."""
 
 
@@ -110,7 +110,7 @@ def _create_connection(server: ApiServer) -> http.client.HTTPSConnection:
 
 
 def _report_problem(sentence: str) -> None:
-    if pulumi.runtime.is_dry_run():  # `up` itself may open the endpoint to this machine or grant the access
+    if pulumi.runtime.is_dry_run():  # `up` itself may open the endpoint to this machine or grant access to it
         pulumi.log.warn(sentence)
     else:
         stop_with_error(sentence)

@@ -25,11 +25,15 @@ _NAMED: Final = {
     "NvidiaDeviceCountMismatch": "The driver sees fewer GPUs than the instance type has.",
     "FabricManagerNotRunning": "NVIDIA's fabric manager is not running, so the node's GPUs cannot use NVSwitch.",
     "DCGMDiagnosticFailure": "NVIDIA's diagnostics of a GPU failed.",
-    "DCGMError": "The agent could not talk to DCGM. This does not mean that a GPU is broken, but GPU faults go unnoticed.",
+    "DCGMError": "The agent could not communicate with DCGM. This does not mean that a GPU is broken, but GPU faults go "
+    "unnoticed.",
     HEALTH_CODE: "DCGM's health check of a GPU failed. The code is in the node's condition.",
 }
 _CONDITIONS: Final = {
-    faults.READY: ("NodeNotReady", "The kubelet has not reported for 50 seconds: it, the network or the instance has failed."),
+    faults.READY: (
+        "NodeNotReady",
+        "The kubelet has not reported for 50 seconds: the kubelet, the network or the instance has failed.",
+    ),
     "NetworkingReady": ("NodeNetworkingNotReady", "An interface, a route or the VPC CNI of the node does not work."),
     "KernelReady": ("NodeKernelNotReady", "The node's kernel has a fault, or can start no more processes."),
     "StorageReady": ("NodeStorageNotReady", "A disk of the node does not answer, or I/O takes too long."),
@@ -85,7 +89,7 @@ def _build_false_condition_expr(condition: str) -> str:
 
 def _build_recent_faults_expr(match: str) -> str:
     """Return a PromQL expression for faults that the agent counted in the last 10 minutes. The first report creates the
-    series, which Prometheus does not count as an increase. So the expression compares the counter with its value 10
+    series, which Prometheus does not count as an increase. Therefore the expression compares the counter with its value 10
     minutes ago, if there is one.
     """
     now = f"sum by (node) (problem_condition_count{{{match}}})"
@@ -99,7 +103,7 @@ def _choose_severity(decision: Decision) -> Severity:
 
 def _choose_fix(decision: Decision) -> str:
     if not decision.takes_node_out:
-        return "Look at the log of the agent on this node: `kubectl logs -n kube-system -l k8s-app=dcgm-server`."
+        return "Read the log of the agent on this node: `kubectl logs -n kube-system -l k8s-app=dcgm-server`."
     if decision.action == "cordon":
         return (
             "Cordon the node with `kubectl cordon NODE`, let its jobs end, run NVIDIA's diagnostics, and replace it if they fail."
@@ -119,7 +123,7 @@ def _build_catch_all_alert() -> Alert:
         summary=f"Node {{{{ $labels.node }}}}: a GPU is not ready{_LAST_XID}",
         meaning="The condition AcceleratedHardwareReady is False, for a reason that this program does not know, or the agent's "
         "metrics cannot be read.",
-        fix="Look the Xid up in the alerts above, if the summary names one; otherwise read the reason with "
+        fix="If the summary names an Xid, look it up in the alerts above; otherwise read the reason with "
         "`scripts/cluster health NODE`. Cordon the node until you know whether its GPUs work.",
     )
 
@@ -130,7 +134,7 @@ def _build_application_alert() -> Alert:
         expr=_build_recent_faults_expr(r'reason=~"NvidiaXID\\d+Warning"'),
         summary="Node {{ $labels.node }}: an Xid caused by the application",
         meaning="The driver reported an Xid that harms only the application, such as 13, 31, 43, 45 or 94. The GPU is fine.",
-        fix="Look at the log of the job on this node. If the same node reports it for several jobs, run NVIDIA's diagnostics.",
+        fix="Read the log of the job on this node. If the same node reports the Xid for several jobs, run NVIDIA's diagnostics.",
         severity="info",
     )
 

@@ -77,7 +77,7 @@ class Monitored:
     gpus: bool = True
     """Whether a pool has NVIDIA GPUs."""
     hourly_prices: Mapping[str, str] = field(default_factory=dict)
-    """Pool -> USD per node and hour; pools without a known price are missing."""
+    """Maps each pool to its price in USD per node and hour; pools without a known price are missing."""
     remote_write: RemoteWrite | None = None
     webhook_secret: str | None = None
     """The user's Secret with the URL to which Alertmanager sends alerts."""

@@ -62,7 +62,7 @@ AUTOSCALER: Final = Part(
     "Deployment",
     KUBE_SYSTEM,
     "cluster-autoscaler",
-    "Pools do not grow for waiting jobs, and idle nodes keep costing money.",
+    "The autoscaler adds no nodes for waiting jobs, and idle nodes keep costing money.",
 )
 NVIDIA_DEVICE_PLUGIN: Final = Part(
     "NvidiaDevicePluginDown",
@@ -70,7 +70,7 @@ NVIDIA_DEVICE_PLUGIN: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "nvidia-device-plugin-daemonset",
-    "Nodes without it offer no GPUs: running jobs continue, but no new ones start there.",
+    "Nodes without the plugin offer no GPUs: running jobs continue, but no new ones start there.",
 )
 EFA_DEVICE_PLUGIN: Final = Part(
     "EfaDevicePluginDown",
@@ -78,7 +78,7 @@ EFA_DEVICE_PLUGIN: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "aws-efa-k8s-device-plugin-daemonset",
-    "Nodes without it offer no EFA: running jobs continue, but no new ones start there.",
+    "Nodes without the plugin offer no EFA: running jobs continue, but no new ones start there.",
 )
 CSI_DRIVERS: Final = {
     EFS: Part(
@@ -87,8 +87,8 @@ CSI_DRIVERS: Final = {
         "DaemonSet",
         KUBE_SYSTEM,
         "efs-csi-node",
-        "Pods on nodes without it wait for the shared volume. Mounted volumes depend on its mount helper, which may stop with "
-        "it.",
+        "Pods on nodes without the driver wait for the shared volume. Mounted volumes depend on the driver's mount "
+        "helper, which may stop together with the driver.",
         ours=False,
     ),
     LUSTRE: Part(
@@ -97,7 +97,7 @@ CSI_DRIVERS: Final = {
         "DaemonSet",
         KUBE_SYSTEM,
         "fsx-csi-node",
-        "Pods on nodes without it wait for the Lustre volume. Mounted volumes stay.",
+        "Pods on nodes without the driver wait for the Lustre volume. Mounted volumes stay mounted.",
         ours=False,
     ),
 }
@@ -107,7 +107,7 @@ NODE_MONITORING: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "eks-node-monitoring-agent",
-    "On nodes without it, faults go unnoticed, and node conditions are out of date.",
+    "On nodes without the agent, faults go unnoticed, and node conditions are out of date.",
     ours=False,
 )
 PARTS: Final = (
@@ -131,7 +131,8 @@ def list_monitoring_alerts(cluster: Monitored) -> Iterator[Alert]:
         expr=f'absent(up{{job="{states}"}} == 1)',
         summary="kube-state-metrics cannot be read",
         meaning="Prometheus has no metrics of nodes and pods: alerts about faults and parts of the platform cannot fire.",
-        fix="Find out why its pod does not run: `kubectl describe pod -n gpumpi-monitoring -l app=kube-state-metrics`.",
+        fix="Find out why the pod of kube-state-metrics does not run: `kubectl describe pod -n gpumpi-monitoring -l "
+        "app=kube-state-metrics`.",
         severity="critical",
         hold="5m",
     )
@@ -152,7 +153,8 @@ def list_monitoring_alerts(cluster: Monitored) -> Iterator[Alert]:
             expr="rate(prometheus_remote_storage_samples_failed_total[5m]) > 0",
             summary="Samples do not reach {{ $labels.url }}",
             meaning=(
-                "The receiver of `platform.remoteWrite` rejects samples. They are missing there, but Prometheus in the cluster "
+                "The receiver of `platform.remoteWrite` rejects samples. The samples are missing at the receiver, but "
+                "Prometheus in the cluster "
                 "still has them."
             ),
             fix="Read the reason in the log: `kubectl logs -n gpumpi-monitoring deploy/prometheus`. Usually the token has "

@@ -79,7 +79,7 @@ def list_targets(cluster: Monitored) -> Iterator[Target]:
 
 def _list_scrape_configs(cluster: Monitored) -> Iterator[dict[str, Any]]:
     for target in list_targets(cluster):
-        # These two exporters label metrics with the pods that the metrics describe.
+        # Two of the exporters label metrics with the pods that the metrics describe.
         described = {"honor_labels": True} if target in (KUBE_STATE_METRICS, DCGM_EXPORTER) else {}
         yield {**_build_pod_scrape_config(target), **described}
     if cluster.queue:

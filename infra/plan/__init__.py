@@ -1,1 +1,1 @@
-"""Turn settings and facts into specs for the components: all decisions are made here. Pure."""
+"""Turn settings and facts into specs for the components: all decisions are made here. Performs no I/O."""

@@ -43,7 +43,7 @@ https://github.com/aws/aws-cdk/pull/16139"""
 
 
 def select_essential_services(settings: Settings, services: Iterable[str]) -> list[str]:
-    """Return those of the given services whose endpoints are essential: nodes need them to join, or jobs need them to
+    """Return the given services whose endpoints are essential: nodes need the endpoints to join, or jobs need them to
     run or to keep their logs."""
     logs = {"logs"} if settings.is_eks and settings.platform.keeps_logs_in_cloudwatch else set()
     return [service for service in services if service not in NOT_ESSENTIAL - logs]
@@ -62,7 +62,7 @@ def list_required_endpoints(settings: Settings) -> tuple[str, ...]:
 
 
 def find_endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:
-    """Return the full name of the endpoint service for each wanted service that the Region offers."""
+    """Return the full name of the endpoint service for each requested service that the Region offers."""
     services = list_required_endpoints(settings)
     if facts.endpoint_services is None:
         return {service: f"com.amazonaws.{facts.region}.{service}" for service in services}

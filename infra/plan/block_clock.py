@@ -15,7 +15,7 @@ _NOT_STARTED: Final = ("scheduled", "payment-pending", "pending", "assessing", "
 
 
 def plan_block_schedule(pool: Pool, facts: Facts) -> BlockSchedule | None:
-    """Return when the pool grows and shrinks; None without a Capacity Block, or if both times are in the past."""
+    """Return when the pool grows and shrinks; None if there is no Capacity Block, or if both times are in the past."""
     block = facts.reservations.get(pool.reservation_id or "")
     if not isinstance(pool.capacity, CapacityBlock) or block is None or block.end is None:
         return None

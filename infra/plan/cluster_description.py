@@ -1,5 +1,5 @@
-"""Description of a cluster for jobs: of an EKS cluster from settings and pools, of an existing one from settings and its
-nodes. Pure."""
+"""Description of a cluster for jobs: for an EKS cluster, from settings and pools; for an existing cluster, from
+settings and its nodes. Performs no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
@@ -20,7 +20,7 @@ MINIMUM_SHARE: Final = 0.5
 less."""
 
 
-def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
+def describe_eks_cluster(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
     """Describe an EKS cluster."""
     platform = settings.platform
     markets = {pool.name: pool.capacity.kind for pool in settings.pools}
@@ -103,7 +103,8 @@ def _describe_pool(plan: PoolPlan, transport: TransportChoice, market: str) -> P
 
 
 def list_system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> tuple[Node, ...]:
-    """Return the nodes for operators and launchers: those without taints, because these pods have no tolerations."""
+    """Return the nodes for operators and launchers: those without taints, because the pods of operators and launchers
+    have no tolerations."""
     return tuple(node for node in facts.find_nodes(settings.target.system.node_selector) if not node.repels_pods)
 
 

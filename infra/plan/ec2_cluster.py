@@ -12,7 +12,7 @@ from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Spot, Target
 from infra.settings.stack import Settings
 
 BASE_SECONDS: Final = 900
-"""Enough for types with little memory: most EC2 instances boot within two minutes."""
+"""Enough time for types with little memory: most EC2 instances boot within two minutes."""
 SECONDS_PER_TIB: Final = 300
 """Large instances boot more slowly, because firmware and kernel initialize their memory. AWS publishes no figures: NOT
 VERIFIED (2026-11-23). With this value, a p5.48xlarge (2 TiB) gets 25 minutes. AWS ParallelCluster allows 30 minutes for

@@ -25,7 +25,7 @@ def plan_efa_interfaces(instance_type: InstanceType) -> tuple[Interface, ...]:
     its EFA interface as device 1, every other card as device 0.
 
     The number of EFA interfaces is capped at AWS's limit (i7ie.48xlarge and i8ge.48xlarge have two cards, but a limit
-    of one EFA interface). hpc6id.32xlarge gets one of its two EFA interfaces, because the primary interface takes the
+    of one EFA interface). hpc6id.32xlarge gets one of its two EFA interfaces, because the primary interface uses the
     only slot of card 0. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"""
     with_efa = [card for card in instance_type.network_cards if _supports_efa(card, instance_type)]
     interfaces = [Interface(card.index, 1 if card.index == 0 else 0, "efa-only") for card in with_efa]

@@ -36,10 +36,10 @@ from infra.settings.targets import SystemPool
 
 SYSTEM_ROOT_VOLUME_GIB = 50
 HUGE_PAGES_MIB = HUGE_PAGES * 2
-"""Memory that huge pages of 2 MiB take on each node with EFA."""
+"""Memory that 2 MiB huge pages occupy on each node with EFA."""
 
 USABLE_DISK = 0.85
-"""Share of a node's disk that pods can use. The kubelet keeps 10 % free, and images use part of the rest."""
+"""Share of a node's disk that pods can use. The kubelet keeps 10% free, and images use part of the rest."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _build_pool_spec(pool: Pool, instance: InstanceType, settings: Settings, fac
 def _list_repair_overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride, ...]:
     """Return the faults that EKS must not repair.
 
-    The job controller moves all jobs off a node with a broken GPU at once, and the autoscaler then removes the node. If
+    The job controller moves all jobs off a node with a broken GPU immediately, and the autoscaler then removes the node. If
     nothing would remove the node, EKS repairs it after its usual wait.
     """
     platform = settings.platform
@@ -158,7 +158,7 @@ def _list_node_resources(instance: InstanceType, interfaces: Sequence[Interface]
 
 
 def _compute_disk_size(instance: InstanceType, root_volume_gib: int, *, striped: bool = False) -> str:
-    """Return the size of the disk that pods write to: the striped local disks if there are any, otherwise the root
+    """Return the size of the disk to which pods write: the striped local disks if there are any, otherwise the root
     volume.
     """
     if striped and instance.instance_store_gb:
@@ -189,7 +189,7 @@ def _choose_capacity_type(capacity: Capacity) -> CapacityType:
 
 
 def find_reservation(capacity: Capacity) -> ReservationTarget | None:
-    """Return the capacity reservation that a pool's nodes are launched into, if any."""
+    """Return the capacity reservation into which a pool's nodes are launched, if any."""
     match capacity:
         case TargetedOdcr():
             return ReservationTarget(capacity.reservation_id, capacity.resource_group_arn)

@@ -1,4 +1,4 @@
-"""EKS add-ons of a stack and their versions, and the upgrade policy of its Kubernetes version. Pure."""
+"""EKS add-ons of a stack and their versions, and the upgrade policy of its Kubernetes version. Performs no I/O."""
 
 from typing import Literal
 
@@ -16,9 +16,9 @@ def list_addons(settings: Settings) -> tuple[str, ...]:
 
 
 def choose_versions(settings: Settings, facts: Facts) -> dict[str, str | None]:
-    """Return add-on -> version: from the settings, else the installed version, else AWS's default.
+    """Return a mapping from add-on to version: from the settings, or else the installed version, or else AWS's default.
 
-    An add-on moves to the default if AWS does not offer its installed version for the stack's Kubernetes version. None: AWS
+    An add-on changes to the default if AWS does not offer its installed version for the stack's Kubernetes version. None: AWS
     installs its default, and an existing add-on keeps its version.
     """
     return {
@@ -40,8 +40,9 @@ def _choose_addon_version(settings: Settings, facts: Facts, name: str) -> str | 
 def choose_support_type(settings: Settings, facts: Facts) -> SupportType:
     """Return the upgrade policy, which takes effect when standard support for the Kubernetes version ends.
 
-    New clusters get STANDARD: they must not enter extended support unnoticed, because extended support costs six times as
-    much. An existing cluster keeps its policy. EKS accepts STANDARD only for versions in standard support.
+    New clusters get STANDARD: they must not enter extended support unnoticed, because the control plane costs six
+    times as much in extended support. An existing cluster keeps its policy. EKS accepts STANDARD only for versions in
+    standard support.
 
     https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html
     """

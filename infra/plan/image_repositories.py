@@ -1,4 +1,4 @@
-"""The repository to which short image names refer, and the ECR repositories that a stack creates. Pure."""
+"""The repository to which short image names refer, and the ECR repositories that a stack creates. Performs no I/O."""
 
 from collections.abc import Iterable
 from typing import Final

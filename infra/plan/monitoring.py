@@ -1,4 +1,4 @@
-"""Decide which parts of a cluster are monitored by Prometheus. Pure."""
+"""Decide which parts of a cluster are monitored by Prometheus. Performs no I/O."""
 
 from infra.cost import prices
 from infra.jobs.cluster import ClusterDescription
@@ -8,7 +8,8 @@ from infra.settings.platform import CommonPlatformSettings, PlatformSettings
 
 
 def plan_monitoring(settings: CommonPlatformSettings, description: ClusterDescription) -> Monitored | None:
-    """Return what Prometheus monitors; None without monitoring. Only EKS clusters have PlatformSettings."""
+    """Return the features of the cluster that Prometheus monitors; None without monitoring. Only EKS clusters have
+    PlatformSettings."""
     if not settings.monitoring:
         return None
     eks = settings if isinstance(settings, PlatformSettings) else None

@@ -1,4 +1,5 @@
-"""What a node of an EKS cluster offers to pods: their number, and CPU and memory that job pods can request. Pure.
+"""What a node of an EKS cluster offers to pods: the maximum number of pods, and the CPU and memory that job pods can
+request. Performs no I/O.
 
 The VPC CNI gives each pod an address from an interface on the default network card. Interfaces on other cards are for
 EFA. The estimates of CPU and memory are deliberately low, because a job that requests more than a node has would wait
@@ -13,7 +14,7 @@ from infra.facts.instance_types import InstanceType
 from infra.plan.efa_interfaces import Interface
 
 WITHOUT_ADDRESS: Final = 2
-"""Pods on the host network that EKS counts: vpc-cni and kube-proxy."""
+"""Pods on the host network that EKS includes in the count: vpc-cni and kube-proxy."""
 USUAL: Final = 110
 """Default limit of the kubelet. In practice, nodes never run more than 110 pods, and adding a limit to the user data
 would replace the nodes of existing pools. So nodes with enough addresses for 110 pods get no limit.
@@ -27,7 +28,7 @@ EVICTION_MIB: Final = 100
 https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go"""
 KUBELET_MIB, KUBELET_MIB_PER_POD = 255, 11
 KUBELET_CPU_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
-"""Shares that the kubelet reserves of the first, second, third and fourth CPU."""
+"""Shares of the first, second, third and fourth CPU that the kubelet reserves."""
 KUBELET_CPU_SHARE_OF_OTHERS: Final = 0.0025
 
 AGENTS_MIB: Final = 1024

@@ -1,6 +1,6 @@
-"""Zones of the VPC, the control plane and the pools; sizes and placement groups of the pools. Pure.
+"""Zones of the VPC, the control plane and the pools; sizes and placement groups of the pools. Performs no I/O.
 
-Explicit settings take precedence, then what the stack already uses, then what AWS offers now.
+Explicit settings take precedence, then come the values that the stack already uses, then those that AWS offers now.
 """
 
 from infra.facts.instance_types import InstanceType
@@ -25,10 +25,10 @@ def list_vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def _choose_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Choose existing zones first, then zones that pools are bound to, then zones that offer the most of the stack's
+    """Choose existing zones first, then zones to which pools are bound, then zones that offer the most of the stack's
     instance types.
 
-    Among existing zones, those of the control plane come first, because the control plane cannot leave them.
+    Among existing zones, those of the control plane come first, because the control plane cannot move to other zones.
     """
     count = settings.network.zone_count
     limit = count or MAXIMUM_ZONES
@@ -57,7 +57,7 @@ def _rank_zones(settings: Settings, facts: Facts, zones: list[str]) -> list[str]
 
 
 def list_control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones that the cluster was created in. EKS can neither add nor remove zones later.
+    """Return the zones in which the cluster was created. EKS can neither add nor remove zones later.
 
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
     """
@@ -74,7 +74,7 @@ def list_system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 def group_subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
     """Return the subnets of an existing VPC. In each zone, subnets in use come first, so that reordering or adding
-    subnets moves no nodes."""
+    subnets does not move nodes."""
     used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
     subnets = sorted((facts.subnets[key] for key in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
     zones = list_vpc_zones(settings, facts)
@@ -97,7 +97,7 @@ def choose_nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def find_bound_zone(pool: Pool, facts: Facts) -> str | None:
-    """Return the zone that a pool is bound to: the zone in the settings, the existing pool's zone, or the reservation's
+    """Return the zone to which a pool is bound: the zone in the settings, the existing pool's zone, or the reservation's
     zone."""
     if pool.zone is not None:
         return pool.zone

@@ -35,7 +35,7 @@ class BlockSchedule:
     """None if the block has started."""
     drain: str
     nodes: int
-    """Size from the start of the block."""
+    """Size of the pool from the start of the block."""
     minimum: int
     """Minimum size of the pool, which draining sets to 0."""
 
@@ -80,7 +80,7 @@ class NodePoolSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
-    # recorded for the next `pulumi up`
+    # recorded, so that the next `pulumi up` makes the same decision
     placement: str | None = None
     """Value to which `placementGroup: auto` resolved; None for other settings."""
     # updates and repair
@@ -132,7 +132,7 @@ class InstanceSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadNodeSpec(InstanceSpec):
-    """Spec of an EC2 cluster's head node. It has no slots if it only launches jobs."""
+    """Spec of an EC2 cluster's head node. The head node has no slots if it only launches jobs."""
 
     idle_slots: int
     """Number of slots while the cluster has no workers."""
@@ -147,7 +147,7 @@ class WorkersSpec(InstanceSpec):
     gpus: int
     sizes: Sizes
     join_seconds: int
-    """Time limit from launch to join, after which the group replaces a worker."""
+    """Time limit from launch to join, after which the Auto Scaling group replaces a worker."""
     placement: str | None = None
     """Value to which `placementGroup: auto` resolved; None for other settings."""
 
@@ -174,7 +174,7 @@ class FileSystemSpec:
     kind: StorageKind
     mount_path: str
     owned: tuple[str, ...] = ()
-    """Directories that must belong to the user of job images, because only root can write to them at first."""
+    """Directories that the user of job images must own, because only root can write to them at first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,6 +228,6 @@ class NewLustreSpec(FileSystemSpec):
     creates_key: bool
     """Whether the stack creates the key that encrypts the file system."""
     key_arn: str | None
-    """ARN of the user's key. If there is no key, AWS encrypts the file system with its own."""
+    """ARN of the user's key. If there is no key, AWS encrypts the file system with an AWS managed key."""
     linked: LinkedBucket | None
     protect: bool

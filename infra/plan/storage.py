@@ -1,4 +1,4 @@
-"""Decisions about shared file systems: location, encryption key, and the security groups that admit nodes. Pure."""
+"""Decisions about shared file systems: location, encryption key, and the security groups that admit nodes. Performs no I/O."""
 
 from collections.abc import Iterator, Mapping
 
@@ -76,7 +76,7 @@ def _plan_lustre(lustre: NewLustre, settings: Settings, facts: Facts) -> NewLust
 
 
 def _choose_zone(lustre: NewLustre, settings: Settings, facts: Facts) -> str:
-    """Return the file system's current zone, otherwise the zone in the settings, otherwise the zone of the first pool.
+    """Return the file system's current zone, or else the zone in the settings, or else the zone of the first pool.
 
     A change of zone would replace the file system and delete its data.
     """

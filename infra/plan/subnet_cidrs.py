@@ -1,7 +1,7 @@
 """CIDRs of subnets in a new VPC. Pure arithmetic.
 
-A zone's subnets depend only on the zone's letter and the VPC's CIDR, so adding, removing or reordering zones moves no
-subnet."""
+A zone's subnets depend only on the zone's letter and the VPC's CIDR, so adding, removing or reordering zones does not
+move any subnet."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network

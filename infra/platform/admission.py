@@ -1,4 +1,4 @@
-"""Kueue's configuration, and quotas derived from the pools. Pure."""
+"""Kueue's configuration, and quotas derived from the pools. Performs no I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ resources, even if it is 0."""
 PODS_READY_MINUTES: Final = 30
 """Time limit from admission until all pods are ready. A new GPU node takes 10 to 20 minutes, including image pulls."""
 RECOVERY_MINUTES: Final = 30
-"""Time limit until a replaced pod of a running job is ready: the pod's node may have to be replaced too."""
+"""Time limit until the replacement of a running job's pod is ready: the pod's node may have to be replaced too."""
 BACKOFF_SECONDS: Final = 60
 MAXIMUM_BACKOFF_SECONDS: Final = 3600
 
@@ -39,10 +39,10 @@ FEATURE_GATES: Final = {
 }
 
 STRICT_FEATURE_GATES: Final = {
-    # For a waiting job, always try the flavors starting with the first flavor. Otherwise Kueue continues after the
-    # flavor that it tried last. The job's status message would then alternate between the resource that the job waits
-    # for and the fact that a launcher does not fit on GPU nodes. In a `BestEffortFIFO` queue, this setting would stop
-    # jobs from overtaking others.
+    # For a waiting job, always try the flavors from the first one on. Otherwise Kueue continues after the flavor that
+    # it tried last. The job's status message would then alternate between two reasons: the missing resource, and that
+    # a launcher does not fit on GPU nodes. In a `BestEffortFIFO` queue, this setting would stop jobs from overtaking
+    # others.
     "FlavorFungibility": False,
 }
 
@@ -83,7 +83,7 @@ def build_kueue_config(*, mpi_jobs: bool, start_attempts: int, strict: bool) -> 
             "recoveryTimeout": f"{RECOVERY_MINUTES}m",
             "blockAdmission": False,
             "requeuingStrategy": {
-                # Requeue a job behind the waiting jobs, so that a job without capacity does not block them.
+                # Requeue a job after the waiting jobs, so that a job without capacity does not block them.
                 "timestamp": "Eviction",
                 "backoffBaseSeconds": BACKOFF_SECONDS,
                 "backoffMaxSeconds": MAXIMUM_BACKOFF_SECONDS,
@@ -132,7 +132,7 @@ def compute_quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[s
 
 
 def format_cpu(millis: int) -> str:
-    """Format a CPU quantity in the form that Kueue writes back. Any other form would appear as drift."""
+    """Format a CPU quantity in the form that Kueue writes back. Any other form would appear as drift in `pulumi refresh`."""
     return f"{millis}m" if millis % 1000 else str(millis // 1000)
 
 
@@ -153,7 +153,7 @@ def build_cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: fl
     """Return one queue for all pools. A job's node selector decides which pool it uses."""
     flavors = []
     covered = [*COVERED, *sorted({pool.rdma_resource for pool in pools if pool.rdma_resource})]
-    # Kueue takes the first flavor that fits. So pods without GPUs run on GPU nodes only if they fit nowhere else.
+    # Kueue assigns the first flavor that fits. Therefore pods without GPUs run on GPU nodes only if they fit nowhere else.
     for pool in sorted(pools, key=lambda pool: pool.gpus > 0):
         amounts = compute_quota(pool, cpu_request_factor)
         resources = [{"name": name, "nominalQuota": amounts.get(name, "0")} for name in covered]
@@ -161,7 +161,7 @@ def build_cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: fl
     return {
         "namespaceSelector": {"matchLabels": {JOBS_LABEL: "true"}},
         "queueingStrategy": "StrictFIFO" if strict else "BestEffortFIFO",
-        # An MPI job that loses a rank loses its work, so priorities only order the queue and never preempt running
+        # An MPI job that loses a rank loses its progress, so priorities only order the queue and never preempt running
         # jobs.
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
         "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],

@@ -77,7 +77,7 @@ def _build_flags(cluster: str, idle_minutes: int) -> list[str]:
         # have an endpoint for EC2.
         "--aws-use-static-instance-list=false",
         "--expander=least-waste",
-        "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running job pods are marked unsafe to evict
+        "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running job pods are marked as not safe to evict
         f"--scale-down-unneeded-time={idle_minutes}m",
         f"--scale-down-delay-after-add={idle_minutes}m",
         f"--max-node-provision-time={NODE_MINUTES}m",

@@ -41,7 +41,7 @@ class MpiOperator(pulumi.ComponentResource):
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:MpiOperator", name, None, opts)
-        upstream = site.manifests.of(MPI_OPERATOR_MANIFEST)
+        upstream = site.manifests.get_objects(MPI_OPERATOR_MANIFEST)
         (namespace,) = objects.select_by_kind(upstream, "Namespace")
         namespace["metadata"].setdefault("labels", {}).update(site.build_pod_security_labels("restricted"))
         namespace_resource = objects.register_object(name, namespace, site.options(self))

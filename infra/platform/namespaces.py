@@ -28,7 +28,7 @@ SMALL_MEMORY: Final = "256Mi"
 OBJECT_LIMITS: Final = {
     # Records of ended jobs stay for 90 days. The job controller's memory was measured with 10,000 records.
     **dict.fromkeys(("configmaps", "pods"), 20_000),
-    # A job has one or two objects of each of these kinds. Ended jobs count until they are deleted.
+    # A job has one or two objects of each of these kinds. Ended jobs count against the quota until they are deleted.
     **dict.fromkeys(("secrets", "services", "jobs.batch", "statefulsets.apps"), 10_000),
     # Jobs do not need these kinds, but users can create them.
     **dict.fromkeys(
@@ -41,7 +41,8 @@ OBJECT_LIMITS: Final = {
         1000,
     ),
 }
-"""Kind -> objects in a job namespace. A script of one user cannot fill the API server's database, which all teams share.
+"""Maps each kind to the maximum number of objects in a job namespace. A script of one user cannot fill the API server's
+database, which all teams share.
 
 Custom resources have no limit: Kubernetes counts a new kind only up to five minutes after its definition was installed, and
 would reject its objects until then."""

@@ -1,4 +1,4 @@
-"""Network policies that close the namespaces of the platform's own pods to ingress."""
+"""Network policies that block ingress to the namespaces of the platform's own pods."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

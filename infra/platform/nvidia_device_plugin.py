@@ -19,12 +19,12 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
       system, which the NVIDIA runtime prepares.
 
     No resource waits for the DaemonSet: on a node without a working driver, its pod restarts until the driver works.
-    Such a node must not block an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
+    Such a node must not block an `up`. `status` and the checks before an `up` report nodes that offer no GPUs.
     """
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NvidiaDevicePlugin", name, None, opts)
-        (daemon_set,) = objects.select_by_kind(site.manifests.of(NVIDIA_MANIFEST), "DaemonSet")
+        (daemon_set,) = objects.select_by_kind(site.manifests.get_objects(NVIDIA_MANIFEST), "DaemonSet")
         daemon_set["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
         self._adapt_pod(daemon_set["spec"]["template"]["spec"], site)
         objects.register_object(name, daemon_set, site.options(self))

@@ -40,7 +40,7 @@ class OwnedDirectories(pulumi.ComponentResource):
             spec=_build_chown_job(site, own, volume),
             opts=pulumi.ResourceOptions.merge(
                 site.options(self, claim),
-                pulumi.ResourceOptions(delete_before_replace=True),  # the replacement has the same name
+                pulumi.ResourceOptions(delete_before_replace=True),  # the replacement gets the same name
             ),
         )
         self.register_outputs({})

@@ -94,7 +94,7 @@ def build_operator_spec(site: Site) -> OperatorSpec:
 def _list_crds(manifests: Manifests) -> Iterator[Object]:
     """Yield Kueue's custom resource definitions."""
     for file in KUEUE_CRDS:
-        (definition,) = select_by_kind(manifests.of(file), "CustomResourceDefinition")
+        (definition,) = select_by_kind(manifests.get_objects(file), "CustomResourceDefinition")
         if definition["spec"]["names"]["plural"] in CONVERTED:
             client = {"service": {"namespace": QUEUE_NAMESPACE, "name": WEBHOOK_SERVICE, "path": "/convert"}}
             webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
@@ -109,7 +109,7 @@ def _list_webhooks(manifests: Manifests) -> Iterator[Object]:
     namespaces.
     """
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        (config,) = select_by_kind(manifests.of(KUEUE_WEBHOOKS), kind)
+        (config,) = select_by_kind(manifests.get_objects(KUEUE_WEBHOOKS), kind)
         config["metadata"]["name"] = f"kueue-{config['metadata']['name']}"
         config["webhooks"] = [hook for hook in config["webhooks"] if _parse_webhook_kind(hook) in KINDS_OF_JOBS | KINDS_OF_KUEUE]
         for hook in config["webhooks"]:
@@ -119,7 +119,7 @@ def _list_webhooks(manifests: Manifests) -> Iterator[Object]:
 
 
 def _parse_webhook_kind(webhook: Mapping[str, Any]) -> str:
-    """Return the kind that a webhook is for: `vmpijob.kb.io` -> `mpijob`."""
+    """Return the kind to which a webhook applies: `vmpijob.kb.io` -> `mpijob`."""
     name: str = webhook["name"]
     return name.removesuffix(".kb.io")[1:]
 
@@ -127,7 +127,7 @@ def _parse_webhook_kind(webhook: Mapping[str, Any]) -> str:
 def _build_roles(manifests: Manifests) -> list[Object]:
     """Return upstream's role without the kinds that the queue does not manage, and the roles for clients of the metrics
     and for Kueue's own lease and certificate."""
-    (manager,) = select_by_kind(manifests.of(KUEUE_ROLE), "ClusterRole")
+    (manager,) = select_by_kind(manifests.get_objects(KUEUE_ROLE), "ClusterRole")
     manager["metadata"]["name"] = "kueue-manager-role"
     manager["rules"] = [rule for rule in manager["rules"] if not GROUPS_NOT_MANAGED.intersection(rule["apiGroups"])]
     everything = ["get", "list", "watch", "create", "update", "patch", "delete"]

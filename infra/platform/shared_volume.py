@@ -1,4 +1,4 @@
-"""Volumes of all jobs: in each job namespace one volume for each shared file system of the cluster."""
+"""Volumes of all jobs: in each job namespace, one volume for each shared file system of the cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Volume:
     storage_class: Mapping[str, Any] | None = None
     """StorageClass that creates a separate directory for each claim, if the driver supports that."""
     needs: Sequence[pulumi.Resource] = ()
-    """Resources that mounts depend on: CSI driver, file system, security group rules. Pulumi deletes the volumes first."""
+    """Resources on which mounts depend: CSI driver, file system, security group rules. Pulumi deletes the volumes first."""
 
 
 def build_nfs_volume(server: str, path: str) -> Volume:
@@ -113,7 +113,7 @@ class SharedVolume(pulumi.ComponentResource):
         volume, site = self._volume, self._site
         recreated = pulumi.ResourceOptions(
             replacement_trigger=namespace_resource.metadata.apply(lambda metadata: metadata.uid),
-            delete_before_replace=True,  # the replacement has the same name
+            delete_before_replace=True,  # the replacement gets the same name
         )
         return kubernetes.core.v1.PersistentVolume(
             f"{self._name}-{namespace}-volume",

@@ -1,4 +1,4 @@
-"""The target cluster, as all parts of the platform see it."""
+"""The target cluster, as all parts of the platform use it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -15,7 +15,7 @@ from infra.platform import objects
 from infra.platform.site import Site
 
 RELEASED: Final = [f'metadata.labels["{QUEUE_LABEL}"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
-"""Properties that the job controller changes after `setup`, and when the job has ended."""
+"""Properties that the job controller changes after `setup` and after the end of the job."""
 
 
 class StackJobs(pulumi.ComponentResource):
@@ -66,15 +66,15 @@ class StackJobs(pulumi.ComponentResource):
 
 
 def compute_digest(manifests: Sequence[Manifest]) -> str:
-    """Return a digest of the job's objects, except its Secret, whose keys are new in every run of this program. When the
+    """Return a digest of the job's objects, except its Secret, whose keys differ in every run of this program. When the
     digest changes, Pulumi replaces the job."""
     compared = [manifest for manifest in manifests if manifest["kind"] != "Secret"]
     return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _list_ignored_properties(manifest: Manifest, *, is_held: bool) -> list[str] | None:
-    """Return the properties that Pulumi ignores when it compares an object. Changes to them take effect when the object
-    is replaced."""
+    """Return the properties that Pulumi ignores when it compares an object. Changes to these properties take effect
+    when the object is replaced."""
     if manifest["kind"] == "Secret":
         # Every run of this program generates new keys. In Pulumi's state, the keys are in `data`, because the
         # Kubernetes provider converts `stringData`.

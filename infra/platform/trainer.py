@@ -1,5 +1,5 @@
 """Kubeflow Trainer, which runs TrainJobs from runtimes such as `torch-distributed`, and JobSet, which runs their pods.
-Pure."""
+Performs no I/O."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ POD_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 
 
 def build_trainer_spec(manifests: Manifests) -> OperatorSpec:
-    (webhooks,) = select_by_kind(manifests.of(versions.TRAINER_WEBHOOKS), "ValidatingWebhookConfiguration")
+    (webhooks,) = select_by_kind(manifests.get_objects(versions.TRAINER_WEBHOOKS), "ValidatingWebhookConfiguration")
     webhooks["metadata"]["name"] = WEBHOOKS_NAME
     return OperatorSpec(
         component="Trainer",
@@ -51,14 +51,16 @@ def build_trainer_spec(manifests: Manifests) -> OperatorSpec:
             "clientConnection": {"qps": 50, "burst": 100},
         },
         definitions=[
-            crd for file in versions.TRAINER_DEFINITIONS for crd in select_by_kind(manifests.of(file), "CustomResourceDefinition")
+            crd
+            for file in versions.TRAINER_DEFINITIONS
+            for crd in select_by_kind(manifests.get_objects(file), "CustomResourceDefinition")
         ],
-        roles=select_by_kind(manifests.of(versions.TRAINER_ROLE), "ClusterRole"),
+        roles=select_by_kind(manifests.get_objects(versions.TRAINER_ROLE), "ClusterRole"),
         webhooks=[webhooks],
         objects=[
             runtime
             for file in versions.TRAINER_RUNTIMES
-            for runtime in select_by_kind(manifests.of(file), "ClusterTrainingRuntime")
+            for runtime in select_by_kind(manifests.get_objects(file), "ClusterTrainingRuntime")
         ],
     )
 
@@ -79,7 +81,7 @@ def build_jobset_spec(manifests: Manifests) -> OperatorSpec:
             "leaderElection": {"leaderElect": True},
             "internalCertManagement": {"enable": True},
         },
-        definitions=select_by_kind(manifests.of(versions.JOBSET_DEFINITION), "CustomResourceDefinition"),
+        definitions=select_by_kind(manifests.get_objects(versions.JOBSET_DEFINITION), "CustomResourceDefinition"),
         roles=_build_jobset_roles(manifests),
         webhooks=_list_jobset_webhooks(manifests),
     )
@@ -92,7 +94,7 @@ def _build_jobset_roles(manifests: Manifests) -> list[Object]:
         (versions.JOBSET_AUTHORIZATION, "ClusterRole"),
         (versions.JOBSET_LEADER, "Role"),
     ):
-        (role,) = select_by_kind(manifests.of(file), kind)
+        (role,) = select_by_kind(manifests.get_objects(file), kind)
         namespace = {"namespace": JOBSET_NAMESPACE} if kind == "Role" else {}
         roles.append({**role, "metadata": {"name": f"{JOBSET_PREFIX}{role['metadata']['name']}", **namespace}})
     return roles
@@ -102,7 +104,7 @@ def _list_jobset_webhooks(manifests: Manifests) -> list[Object]:
     """Return the webhooks. The webhooks for pods apply only to pods of JobSets, as in upstream's patches."""
     configurations: list[Object] = []
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        (configuration,) = select_by_kind(manifests.of(versions.JOBSET_WEBHOOKS), kind)
+        (configuration,) = select_by_kind(manifests.get_objects(versions.JOBSET_WEBHOOKS), kind)
         configuration["metadata"]["name"] = f"{JOBSET_PREFIX}{configuration['metadata']['name']}"
         for webhook in configuration["webhooks"]:
             if webhook["rules"][0]["resources"] == ["pods"]:

@@ -53,7 +53,7 @@ class OperatorSpec:
     """CPU in millicores, memory, and memory limit."""
     metrics_port: int | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Annotations whose change restarts the operator, besides that of its configuration."""
+    """Annotations whose changes restart the operator, in addition to the annotation of its configuration."""
     deployment: str = "deployment"
     """Last part of the name of the Deployment's Pulumi resource."""
 
@@ -75,7 +75,7 @@ class WebhookOperator(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """`after` contains the resources that the operator's pod needs, besides nodes."""
+        """`after` contains the resources that the operator's pod needs, in addition to nodes."""
         super().__init__(f"{COMPONENT}:{spec.component}", name, None, opts)
         self._name, self._spec, self._site = name, spec, site
         self._namespace = kubernetes.core.v1.Namespace(

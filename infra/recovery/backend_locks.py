@@ -1,4 +1,4 @@
-"""Locks of a stack in Pulumi's backend: who took them, when, and whether that operation may still run.
+"""Locks of a stack in Pulumi's backend: who acquired them, when, and whether that operation may still run.
 
 Path and content of a lock: https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/backend/diy/lock.go
 """
@@ -35,7 +35,7 @@ class BackendLock:
         return f"{self.user}@{self.host} (process {self.pid})"
 
     def may_be_in_use(self, now: datetime) -> bool:
-        """Return whether the operation may still run. A process of another host cannot be checked, only the lock's age."""
+        """Return whether the operation may still run. For a process on another host, only the lock's age can be checked."""
         if self.host == socket.gethostname():
             return is_pulumi_running(self.pid)
         return now - self.taken < LONGEST_OPERATION
@@ -51,7 +51,7 @@ def is_pulumi_running(pid: int) -> bool:
         return False
     try:
         name, _, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").partition("(")[2].rpartition(") ")
-    except OSError:  # not Linux, or /proc hides the processes of other users
+    except OSError:  # the machine does not run Linux, or /proc hides the processes of other users
         return True
     return "pulumi" in name and rest[0] not in "ZX"
 

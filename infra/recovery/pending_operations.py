@@ -72,17 +72,17 @@ def list_pending_operations(state: State) -> list[Operation]:
 
 
 def _add_resource_id(update: Operation, id: str | None) -> Operation:
-    """Add the resource's ID to an update. Pulumi records the update before it copies the ID from the old resource:
+    """Add the resource's ID to the record of an update. Pulumi records the update before it copies the ID from the old resource:
     https://github.com/pulumi/pulumi/blob/master/pkg/resource/deploy/step.go (UpdateStep.Apply)
     """
     return update if id is None or update.resource.get("id") else Operation(update.kind, {**update.resource, "id": id})
 
 
 def find_remnants(creation: Operation, state: State, client: Client, report: Report) -> list[Remnant]:
-    """Return the resources that an interrupted create left in AWS and that the state lacks. There are several if the
-    create was started several times.
+    """Return the resources that an interrupted create left in AWS and that the state lacks. There are several
+    resources if the create was started several times.
 
-    Wait while AWS is still working on them. Raise Unknown if the outcome cannot be determined.
+    Wait while AWS is still working on these resources. Raise Unknown if the outcome cannot be determined.
     """
     if creation.type.startswith(KUBERNETES):
         return [derive_kubernetes_remnant(creation)]

@@ -194,7 +194,7 @@ def _find_region(state: State) -> str:
 
 
 def repair_backend(url: str, project: str, stack: str) -> None:
-    """Mend a backend in a folder, whose files a killed engine can leave truncated: restore the state file from its backup,
+    """Repair a backend in a folder: a killed engine can leave its files truncated: restore the state file from its backup,
     and delete truncated attributes files. Do nothing for other backends."""
     folder = find_backend_folder(url)
     if folder is None:

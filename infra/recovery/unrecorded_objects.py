@@ -39,7 +39,7 @@ def find_failed_update_periods(history: Iterable[Mapping[str, Any]]) -> list[Per
 
 def list_planned_creates(preview: Mapping[str, Any], state: State) -> list[Operation]:
     """Return the creates of named Kubernetes objects in the output of `pulumi preview --json`, in the form of
-    interrupted operations. Skip objects whose parent or provider is not in the state: Pulumi never requested those."""
+    interrupted operations. Skip objects whose parent or provider is not in the state. Pulumi never requested those."""
     resources = [resource for resource in state["deployment"]["resources"] if not resource.get("delete")]
     ids = {resource["urn"]: str(resource.get("id", "")) for resource in resources}
     return list(_iterate_planned_creates(preview, ids))

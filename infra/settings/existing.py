@@ -19,7 +19,7 @@ class Kubeconfig(Model):
 
     path: str | None = Field(
         None,
-        description="Path of the kubeconfig, absolute or starting with `~/`; by default the file in KUBECONFIG, else "
+        description="Path of the kubeconfig, absolute or starting with `~/`; by default the file in KUBECONFIG, or else "
         "`~/.kube/config`. Change: in place; a kubeconfig of another cluster moves the stack to that cluster.",
     )
     context: str | None = Field(
@@ -86,7 +86,7 @@ class NoVolume(Model):
 
 
 class Nfs(Model):
-    """An NFS export. Nodes need the NFS client (package nfs-common)."""
+    """An NFS export. NFS export; nodes need the NFS client (package nfs-common)."""
 
     kind: Literal["nfs"]
     server: str = Field(
@@ -144,7 +144,7 @@ class ExistingSettings(Model):
 
     @property
     def installs_platform(self) -> bool:
-        """True: the platform is all that such a stack installs."""
+        """Always true: the platform is all that a stack of this kind installs."""
         return True
 
     @property

@@ -20,7 +20,7 @@ class NetworkSettings(Model):
     zones: int | Names | None = Field(
         None,
         description="Number of zones (2 to 4; by default 3, or fewer if the region has fewer), or their names. "
-        "Change: adding a zone moves nothing; zones of the control plane and the system nodes cannot be removed.",
+        "Change: adding a zone moves no nodes; zones of the control plane and the system nodes cannot be removed.",
     )
     nat_gateways: Literal["none", "one", "perZone"] | None = Field(
         None,
@@ -36,7 +36,7 @@ class NetworkSettings(Model):
     subnet_ids: Names = Field(
         (),
         description="Private subnets of `vpcId`, in at least two zones. "
-        "Change: reordering or adding subnets moves nothing; removing one replaces the resources in it. The last subnet in a "
+        "Change: reordering or adding subnets moves no nodes; removing one replaces the resources in it. The last subnet in a "
         "zone of the control plane cannot be removed.",
     )
 

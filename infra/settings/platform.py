@@ -18,7 +18,7 @@ class JobNamespace(Model):
     pod_security: PodSecurity = Field(
         "restricted",
         description="Pod Security Standard that Kubernetes enforces in the namespace. `baseline` also admits pods that run as "
-        "root, as most public manifests do. Change: in place; running pods stay.",
+        "root, as most public manifests do. Change: in place; running pods are not affected.",
     )
 
 
@@ -68,7 +68,7 @@ class CommonPlatformSettings(Model):
     queue: bool = Field(
         True,
         description="Kueue: a job starts only when all of its workers fit. Change: in place, and the stack's jobs run again; "
-        "with false, pods start as they fit, and two large jobs can block each other forever.",
+        "with false, pods start whenever they fit, and two large jobs can block each other forever.",
     )
     queue_order: Literal["strict", "bestEffort"] = Field(
         "strict",
@@ -113,8 +113,8 @@ class CommonPlatformSettings(Model):
     )
     cpu_request_factor: float = Field(
         1.0,
-        description="Multiplier for the CPU requests of the platform and jobs; below 1 only where small nodes stand in for large "
-        "ones. Change: restarts the platform's pods; affects jobs submitted later; the stack's jobs run again.",
+        description="Multiplier for the CPU requests of the platform and jobs; below 1 only where small nodes are used in "
+        "place of large ones. Change: restarts the platform's pods; affects jobs submitted later; the stack's jobs run again.",
     )
 
     @property
@@ -165,7 +165,7 @@ class PlatformSettings(CommonPlatformSettings):
     image_repositories: bool = Field(
         False,
         description="ECR repositories for job images, named `gpumpi-STACK/IMAGE`: one for each image that this project builds "
-        "and for each short image name in the stack's jobs. Short image names refer to them. "
+        "and for each short image name in the stack's jobs. Short image names refer to these repositories. "
         "Change: in place. ECR deletes only empty repositories: `false` and `pulumi destroy` fail until you delete the images, "
         "for example with `aws ecr delete-repository --force`.",
     )

@@ -95,7 +95,7 @@ class Pool(Model):
 
     @property
     def reservation_id(self) -> str | None:
-        """ID of the capacity reservation that the pool's instances run in."""
+        """ID of the capacity reservation in which the pool's instances run."""
         return self.capacity.reservation_id if isinstance(self.capacity, TargetedOdcr | CapacityBlock) else None
 
     @property

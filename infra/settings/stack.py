@@ -61,7 +61,7 @@ class Settings(Model):
     pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(
         (),
         description="Node pools for jobs, with GPUs or without. "
-        "Change: reordering or adding pools moves nothing; removing one terminates its nodes.",
+        "Change: reordering or adding pools does not affect nodes; removing one terminates its nodes.",
     )
     platform: PlatformSettings = Field(
         PlatformSettings(), description="Software that runs in the cluster alongside jobs. Change: see the individual fields."
@@ -71,7 +71,7 @@ class Settings(Model):
     cost_center: str | None = Field(
         None,
         description="Value of the `cost-center` tag on all resources; the stack's name by default. "
-        "Change: in place; running nodes keep their tags, and volumes and interfaces those from their pool's creation.",
+        "Change: in place; running nodes keep their tags; volumes and interfaces keep the tags from their pool's creation.",
     )
     tags: dict[str, str] = Field({}, description="Additional tags for all resources. Change: same as for `costCenter`.")
 

@@ -1,4 +1,4 @@
-"""`gpumpi:storage`: the shared file systems. Each is new or, with `fileSystemId`, an existing one."""
+"""`gpumpi:storage`: the shared file systems. Each file system is new or, with `fileSystemId`, an existing one."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
@@ -27,14 +27,16 @@ class FileSystem(Model):
 
     @property
     def summary(self) -> str:
-        """Return its ID, or `new` with its size if the size is fixed."""
+        """Return the file system's ID, or `new` with its size if the size is fixed."""
         return "new"
 
 
 class NewFileSystem(FileSystem):
     """A file system that the stack creates."""
 
-    wrong_variant = "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it."
+    wrong_variant = (
+        "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove this setting."
+    )
 
 
 class ExistingFileSystem(FileSystem):
@@ -89,12 +91,12 @@ class DataRepository(Model):
 
     path: str = Field(
         examples=["s3://my-data-sets/imagenet"],
-        description="Bucket and optional prefix, as `s3://bucket/prefix`. Change: replaces the link; files and objects stay.",
+        description="Bucket and optional prefix, as `s3://bucket/prefix`. Change: replaces the link; files and objects are kept.",
     )
     directory: MountPath = Field(
         "/data",
         description="Directory of the file system that is linked to the bucket; jobs see it below `mountPath`. "
-        "Change: replaces the link; files and objects stay.",
+        "Change: replaces the link; files and objects are kept.",
     )
     auto_import: FileEvents = Field(
         ("NEW", "CHANGED", "DELETED"),

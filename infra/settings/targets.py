@@ -80,7 +80,8 @@ class EksTarget(Model):
     addon_versions: dict[str, str] = Field(
         {},
         description="Versions of EKS add-ons, by add-on name. By default, AWS's default for the Kubernetes version, chosen at "
-        "creation and then kept. Change: updates the add-on in place; an add-on that is removed from here keeps its version.",
+        "creation and then kept. Change: updates the add-on in place; an add-on that you remove from this list keeps its "
+        "version.",
     )
     deletion_protection: bool = Field(
         False, description="While true, EKS refuses to delete the cluster. Change: in place; set false before `pulumi destroy`."
@@ -93,7 +94,7 @@ class EksTarget(Model):
 
     @property
     def private_cidrs(self) -> tuple[str, ...]:
-        """Networks connected to the VPC that reach the cluster."""
+        """Networks, connected to the VPC, from which the cluster can be reached."""
         return self.endpoint_access.private_cidrs
 
 
@@ -148,7 +149,7 @@ class Ec2Target(Model):
         LOGIN_USER, description="Login user that runs jobs. Change: replaces the head node; workers launched later use it."
     )
     ssh: Ssh = Field(
-        Ssh(), description="SSH users, and the addresses that they may log in from. Change: see the individual fields."
+        Ssh(), description="SSH users, and the addresses from which they may log in. Change: see the individual fields."
     )
     log_retention_days: int = Field(90, description="Retention of flow logs in days. Change: in place.")
 

@@ -30,7 +30,7 @@ def check_public_endpoint(settings: Settings) -> Iterator[Problem]:
             f"{path}.publicCidrs", "required because public is true. List the CIDRs to allow, such as [203.0.113.0/24]."
         )
     if access.public is False and access.public_cidrs:
-        yield Problem(f"{path}.public", "is false, but publicCidrs is not empty. Remove one of the two settings.")
+        yield Problem(f"{path}.public", "is false, but publicCidrs is not empty. Remove one of these two settings.")
 
 
 @register_rule(target=EKS)
@@ -60,7 +60,7 @@ _UNUSABLE = {
     IPv4Network("224.0.0.0/4"): "multicast (RFC 5771)",
     IPv4Network("240.0.0.0/4"): "future use (RFC 1112)",
 }
-"""Addresses that no other machine can have, even in a private network."""
+"""Addresses that cannot belong to another machine, even in a private network."""
 _RESERVED = {
     **_UNUSABLE,
     IPv4Network("100.64.0.0/10"): "carrier-grade NAT (RFC 6598)",
@@ -83,7 +83,7 @@ def _check_cidr_is_public(where: str, network: IPv4Network) -> Iterator[Problem]
             yield Problem(where, f"{format_value(str(network))} is reserved for {purpose}, and EKS refuses it. {fix}")
     inside = [str(block) for block in (*_PRIVATE, *_RESERVED) if block != network and block.subnet_of(network)]
     if network.prefixlen and inside:
-        yield Problem(where, f"{format_value(str(network))} includes {inside[0]}, which is reserved, and EKS refuses it. {fix}")
+        yield Problem(where, f"{format_value(str(network))} includes {inside[0]}, which is reserved and which EKS rejects. {fix}")
 
 
 @register_rule(target=EKS)
@@ -102,7 +102,8 @@ def check_private_cidrs(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, network)
         elif any(network.overlaps(block) for block in _UNUSABLE) and network.prefixlen > 0:
             yield Problem(
-                where, f"{format_value(text)} contains addresses that no other machine can have. Use one such as 10.8.0.0/16."
+                where,
+                f"{format_value(text)} contains addresses that cannot belong to another machine. Use one such as 10.8.0.0/16.",
             )
         elif network.prefixlen > 0 and network.is_global:
             fix = "Internet addresses belong in publicCidrs."
@@ -117,10 +118,10 @@ def check_private_cidrs(settings: Settings) -> Iterator[Problem]:
 
 @register_rule(target=EKS)
 def check_api_is_reachable(settings: Settings) -> Iterator[Problem]:
-    """Check that someone can use the cluster: EKS admits only the nodes to a private endpoint."""
+    """Check that at least one network can reach the cluster: EKS admits only the nodes to a private endpoint."""
     access, install = settings.eks.endpoint_access, settings.platform.install
     if access.is_public or access.public_cidrs or access.private_cidrs or install is None:
-        return  # if None, another rule warns
+        return  # if public is None, another rule warns
     path, reason = "target.endpointAccess.privateCidrs", "the Kubernetes API has no public endpoint"
     if install:
         fix = "List the CIDR of the machine that runs `pulumi up`, such as [10.8.0.0/16]."

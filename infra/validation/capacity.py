@@ -54,7 +54,7 @@ def check_reserved_placement_groups(settings: Settings) -> Iterator[Problem]:
 
 
 def _reject_placement_group(path: str, pool: Pool) -> Problem:
-    fix = "Remove it: the reservation decides where the instances run."
+    fix = "Remove it: the reservation determines where the instances run."
     return Problem(
         f"{path}.placementGroup", f"{format_value(pool.own_placement_group)} cannot hold the reserved instances. {fix}"
     )
@@ -184,10 +184,10 @@ def _check_first_nodes(
 
 def _reject_first_nodes(where: str, first: int, reservation: CapacityReservation, head_nodes: int) -> Problem:
     state = f"{reservation.id} is {reservation.state}"
-    if head_nodes:  # the head node is created with the cluster
-        fix = "Create the cluster once it is active, or choose another type: the head node then only launches jobs."
+    if head_nodes:  # the head node is created together with the cluster
+        fix = "Create the cluster once the reservation is active, or choose another type: the head node then only launches jobs."
         return Problem("target.headNodeType", f"{format_value(reservation.instance_type)} cannot start while {state}. {fix}")
-    return Problem(where, f"{first} nodes cannot start while {state}. Use 0 until it is active.")
+    return Problem(where, f"{first} nodes cannot start while {state}. Use 0 until the reservation is active.")
 
 
 # --- "When upgrading managed node groups with Capacity Blocks, make sure that the desired size of the node group is set to
@@ -196,8 +196,8 @@ def _reject_first_nodes(where: str, first: int, reservation: CapacityReservation
 
 @register_rule(Topic.RESERVATIONS, target=EKS, reads=(Query.EKS_CLUSTER, Query.RESERVATIONS), applies=_has_reservation)
 def check_block_upgrades(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Refuse to upgrade a node group that has nodes: EKS would terminate nodes in the Capacity Block and could not
-    launch replacements."""
+    """Reject an upgrade of a node group that has nodes in a Capacity Block: EKS would terminate nodes in the Capacity
+    Block and could not launch replacements."""
     running = [
         (path, pool, existing)
         for path, pool in list_pools_with_paths(settings)

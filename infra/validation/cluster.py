@@ -55,7 +55,9 @@ def check_standard_support(settings: Settings, today: date) -> Iterator[Problem]
             _WHERE, f"{_describe_ended_support(version)}, and AWS bills the cluster for extended support. {newer} to upgrade."
         )
     else:
-        effect = "Then AWS upgrades the control plane or bills extended support, depending on the cluster's upgrade policy"
+        effect = (
+            "After that date, AWS upgrades the control plane or bills extended support, depending on the cluster's upgrade policy"
+        )
         yield create_warning(_WHERE, f"EKS's standard support for {version} ends on {end}. {effect}. {newer}.")
 
 
@@ -98,7 +100,10 @@ def _describe_older_version(version: str, now: str) -> str:
     older = f"{format_value(version)} is older than the version of the cluster"
     if parse_minor_version(version) < parse_minor_version(now) - 1:
         return f'{older}, and EKS rolls back at most one minor version. Use "{now}".'
-    rollback = "EKS rolls back only within 7 days of an upgrade, and `pulumi up` does not do it, because node groups go first"
+    rollback = (
+        "EKS rolls back only within 7 days of an upgrade, and `pulumi up` does not roll back, because node groups "
+        "must be rolled back first"
+    )
     return f'{older}. {rollback}. Use "{now}", or roll back with the AWS CLI (docs/guides/upgrade.md).'
 
 

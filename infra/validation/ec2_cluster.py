@@ -81,7 +81,7 @@ def _is_public_key(text: str) -> bool:
     """True if the text is exactly one valid line of a `.pub` file. The user data script writes the text to
     authorized_keys."""
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to import, and only needed here
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to import, and needed only here
 
     if len(text.splitlines()) != 1:
         return False
@@ -103,7 +103,7 @@ def check_ssh_cidrs(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, block)
         if text in cidrs[:index]:
             yield Problem(where, f"{format_value(text)} is listed twice. Remove one.")
-    yield from check_not_open_to_internet(path, cidrs, "List your own addresses, or remove it and use Session Manager.")
+    yield from check_not_open_to_internet(path, cidrs, "List your own addresses, or remove this CIDR and use Session Manager.")
     yield from check_no_example_addresses(path, cidrs)
     if not cidrs:
         return
@@ -141,11 +141,15 @@ def check_ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if facts.ami is None:
         ami_id = target.ami_id or facts.existing.ami_id
         if ami_id:
-            fix = "Share it, use another, or remove the setting." if target.ami_id else "Use another AMI."
+            fix = (
+                "Share the AMI with this account, use another AMI, or remove the setting."
+                if target.ami_id
+                else "Use another AMI."
+            )
             yield Problem(where, f"{format_value(ami_id)} was not found in {format_account(facts)}. {fix}")
         elif head:
             tags = f"{AMI_TAG}=ec2 and {OPENMPI_TAG}={target.openmpi}"
-            fix = "Build one (docs/guides/amis.md), or set your own."
+            fix = "Build an AMI (docs/guides/amis.md), or set your own."
             yield Problem(
                 where, f"is missing, and {format_account(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}"
             )

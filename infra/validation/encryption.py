@@ -14,7 +14,7 @@ from infra.validation.registry import Topic, register_rule
 WHERE: Final = "account"
 
 Verdict = bool | None
-"""Whether the policy allows a request; None if this depends on values that are unknown before the request."""
+"""Whether a key policy allows a request; None if this depends on values that are unknown before the request."""
 
 OPERATIONS: Final = (
     *("CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"),

@@ -1,5 +1,4 @@
-"""Rules for stacks on an existing cluster. Some check the stack file alone, others compare it with the cluster's
-state."""
+"""Rules for stacks on an existing cluster. Some rules check the stack file alone; others compare it with the cluster's state."""
 
 import ipaddress
 import re
@@ -85,7 +84,9 @@ def check_infiniband(settings: ExistingSettings) -> Iterator[Problem]:
             fix = "Set platform.transport: infiniband, or remove it."
             yield create_warning(where, f"has no effect, because platform.transport is tcp. {fix}")
     if is_infiniband and not any(pool.rdma_resource or pool.gpus_per_node for pool in settings.pools):
-        yield Problem("platform.transport", "is infiniband, but no pool has an rdmaResource. Add one to a pool, or use tcp.")
+        yield Problem(
+            "platform.transport", "is infiniband, but no pool has an rdmaResource. Add an rdmaResource to a pool, or use tcp."
+        )
 
 
 @register_rule(target=EXISTING)
@@ -142,7 +143,9 @@ def check_system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> Itera
         return
     selected = facts.find_nodes(selector)
     if not facts.nodes:
-        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join nodes to it (docs/guides/on-premises.md).")
+        yield Problem(
+            where, f"the cluster at {facts.server} has no nodes. Join nodes to the cluster (docs/guides/on-premises.md)."
+        )
     elif not selected:
         yield Problem(where, f"no node has {_describe_labels(selector)}. Label a node, or remove the key.")
     else:
@@ -190,7 +193,7 @@ def check_gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Prob
         if without := [node.name for node in nodes if expected and _offers_no_gpus(node, settings)]:
             fix = "Check the driver there with `nvidia-smi`, or remove the label."
             yield Problem(
-                where, f"is {expected}, but {_join_names(without)} offers no GPU: the device plugin there finds none. {fix}"
+                where, f"is {expected}, but {_join_names(without)} offers no GPUs: the device plugin there finds none. {fix}"
             )
         elif fewer := [node for node in nodes if node.gpus and node.gpus < expected]:
             offers = f"{fewer[0].name} offers {fewer[0].gpus}"
@@ -253,5 +256,5 @@ def _describe_labels(selector: Mapping[str, str]) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join the first three names, and count the others."""
+    """Join the first three names, and give the number of the others."""
     return join_with_and(names) if len(names) <= 3 else f"{', '.join(names[:3])} and {len(names) - 3} more"

@@ -1,4 +1,4 @@
-"""Rules for a stack's jobs. They are the rules of `scripts/cluster submit`, but run before Pulumi creates anything."""
+"""Rules for a stack's jobs. These are the rules of `scripts/cluster submit`, but they run before Pulumi creates anything."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.validation import check_job
-from infra.plan.cluster_description import describe
+from infra.plan.cluster_description import describe_eks_cluster
 from infra.plan.eks_pools import plan_pools
 from infra.settings.stack import Settings
 from infra.validation.registry import EKS, KUBERNETES, AnyStack, Topic, register_rule
@@ -36,7 +36,7 @@ def check_job_names(settings: AnyStack) -> Iterator[Problem]:
 def check_jobs_fit(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the pools can run the jobs. Skip this check if the pools cannot be planned."""
     try:
-        cluster = describe(settings, facts, plan_pools(settings, facts))
+        cluster = describe_eks_cluster(settings, facts, plan_pools(settings, facts))
     except LookupError:
         return
     yield from check_jobs(settings, cluster)

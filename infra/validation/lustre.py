@@ -76,7 +76,7 @@ def check_data_repository(settings: Settings) -> Iterator[Problem]:
 
 @register_rule(target=EKS)
 def check_eks_nodes_support_lustre(settings: Settings) -> Iterator[Problem]:
-    """Check that nodes can mount the file system. System nodes always have EKS's AMI, also if pools have another."""
+    """Check that nodes can mount the file system. System nodes always have EKS's AMI, even if pools have another AMI."""
     version = settings.eks.kubernetes_version
     if not _uses_lustre(settings) or version not in WITHOUT_LUSTRE_CLIENT:
         return

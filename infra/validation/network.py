@@ -127,7 +127,7 @@ def check_endpoint_services(settings: Settings, facts: Facts) -> Iterator[Proble
             _ENDPOINTS, f"{facts.region} has no interface endpoint for {join_with_and(needed)}. {_NAT}, or use another Region."
         )
     elif absent:
-        effect = "Nodes join and run jobs, but Session Manager or container logs do not work."
+        effect = "Nodes can join and run jobs, but Session Manager or container logs do not work."
         yield create_warning(_ENDPOINTS, f"{facts.region} has no interface endpoint for {join_with_and(absent)}. {effect}")
     yield from _check_endpoint_zones(settings, facts, [service for service in services if service not in absent])
 

@@ -1,5 +1,5 @@
-"""Rules for instance types: that they exist, have the devices that pools need, and are offered in their zones; and that
-nodes can do their work."""
+"""Rules for instance types: types must exist, have the devices that pools need, and be offered in the pools' zones,
+and nodes must be large enough for their pods."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -58,7 +58,7 @@ def find_similar_types(name: str, choices: Collection[str]) -> list[str]:
 
 
 def _build_distance_key(parts: re.Match[str], candidate: re.Match[str]) -> tuple[float, bool, float]:
-    """Sort key: generation first (the newer generation on a tie), then variant (`p5e`, `p5en`), then size."""
+    """Sort key: the closest generation first (the newer one on a tie), then variant (`p5e`, `p5en`), then size."""
     generation = int(candidate[2]) - int(parts[2])
     return (
         abs(generation) + 0.5 * (generation < 0),
@@ -170,7 +170,7 @@ def check_workers_fit(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _compute_required_vcpus(instance: InstanceType, millis: int) -> int:
-    """Return the number of vCPUs with which such a system node has room for the CPU request."""
+    """Return the number of vCPUs that a system node needs to have room for the CPU request."""
     fits = (
         number
         for number in (1, 2, 4)
@@ -180,7 +180,8 @@ def _compute_required_vcpus(instance: InstanceType, millis: int) -> int:
 
 
 def _compute_required_gib(instance: InstanceType, memory_mib: int, pages_mib: int = 0, *, is_system: bool = False) -> int:
-    """Return the memory with which such a node has room for the request: a power of 2, as the sizes of a family have."""
+    """Return the memory that a system node needs to have room for the request: a power of 2, like the sizes of an
+    instance family."""
     gib = 1
     while (
         compute_allocatable(replace(instance, memory_mib=gib * 1024), huge_pages_mib=pages_mib, is_system=is_system).memory_mib
@@ -192,14 +193,22 @@ def _compute_required_gib(instance: InstanceType, memory_mib: int, pages_mib: in
 
 @register_rule(Topic.TYPES, target=EKS, reads=(Query.INSTANCE_TYPES,))
 def check_architectures(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Warn about arm64 nodes of EKS clusters. For EC2 clusters, the AMI of the other architecture is an error."""
+    """Warn about arm64 nodes of EKS clusters. For EC2 clusters, an AMI of the other architecture is an error."""
     system = facts.instance_types.get(settings.target.head_type)
     if system and system.architecture == "arm64":
-        runs = "Launchers run there with the job's image, so every MPI job needs an image that also contains arm64 programs."
-        yield _warn_about_arm64(settings.target.head_path, system, f"{runs} Use a type such as m7i.large, unless your images do.")
+        runs = (
+            "Launchers run on the system nodes with the job's image, so every MPI job needs an image that also "
+            "contains arm64 programs."
+        )
+        yield _warn_about_arm64(
+            settings.target.head_path, system, f"{runs} Use a type such as m7i.large, unless your images contain arm64 programs."
+        )
     for path, _, instance_type in list_pools_with_types(settings, facts):
         if instance_type.architecture == "arm64":
-            fix = "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."
+            fix = (
+                "Jobs on such a pool need images that also contain arm64 programs, because a job's launcher may run on "
+                "another pool."
+            )
             yield _warn_about_arm64(f"{path}.instanceType", instance_type, fix)
 
 

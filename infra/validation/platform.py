@@ -116,10 +116,16 @@ def check_monitoring(settings: AnyStack) -> Iterator[Problem]:
             fix = "Use the name shown by `kubectl get secrets`, such as metrics-receiver."
             yield Problem(f"platform.{name}", f"{format_value(secret)} is not a valid Secret name. {fix}")
     if token is not None and receiver is None:
-        yield Problem("platform.remoteWriteLogin", "has no effect without platform.remoteWrite. Set it, or remove the key.")
+        yield Problem(
+            "platform.remoteWriteLogin",
+            "has no effect without platform.remoteWrite. Set platform.remoteWrite, or remove the key.",
+        )
     for name, value in (("remoteWrite", receiver), ("alertReceiver", webhook)):
         if value is not None and not platform.monitoring:
-            yield Problem(f"platform.{name}", "has no effect without platform.monitoring. Set it to true, or remove the key.")
+            yield Problem(
+                f"platform.{name}",
+                "has no effect without platform.monitoring. Set platform.monitoring to true, or remove the key.",
+            )
 
 
 def _check_alert_receiver(text: str) -> Iterator[Problem]:

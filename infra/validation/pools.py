@@ -99,7 +99,7 @@ def check_placement_is_current(settings: Settings, facts: Facts) -> Iterator[Pro
     program resolves `auto` only once, because a resize must not restart nodes."""
     for path, pool in list_pools_with_paths(settings):
         if pool.max_size > 1 and resolve_placement(pool, facts) == APART:
-            decided = f"{pool.name} was created with maxSize 1, so auto keeps its nodes out of a cluster placement group"
+            decided = f"{pool.name} was created with maxSize 1, so auto does not put its nodes into a cluster placement group"
             fix = "Set your own cluster placement group (rolls the nodes), or rename the pool (replaces it)."
             yield create_warning(f"{path}.placementGroup", f"{decided}, and EFA between nodes is slower. {fix}")
 

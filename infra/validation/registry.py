@@ -1,7 +1,8 @@
 """Registry of the rules that a stack must satisfy.
 
-A rule is a function in a module of this package that is decorated with `rule` and yields problems. Its parameters say
-what it needs: `settings`, `facts` (what AWS or the cluster reports) and `today`. Every run reports all problems at once.
+A rule is a function in a module of this package that is decorated with `rule` and yields problems. A rule's
+parameters state what the rule needs: `settings`, `facts` (what AWS or the cluster reports) and `today`. Every run
+reports all problems at once.
 """
 
 import pkgutil
@@ -61,12 +62,12 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """A function that yields problems, and the stacks that it is for."""
+    """A function that yields problems, and the stacks to which the rule applies."""
 
     check: Callable[..., Iterator[Problem]]
     topic: Topic
     targets: frozenset[str]
-    """Values of `target.kind` of the stacks that the rule is for."""
+    """Values of `target.kind` of the stacks to which the rule applies."""
     reads: tuple[Query, ...]
     """Queries of AWS whose results the rule depends on."""
     applies: Callable[[Any], bool]
@@ -77,7 +78,7 @@ class Rule:
         return frozenset(signature(self.check).parameters)
 
     @property
-    def order(self) -> tuple[object, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """Sort key: rules about the stack file alone, for all AWS stacks, come first."""
         module, line = self.check.__module__, self.check.__code__.co_firstlineno
         return "facts" in self.parameters, list(Topic).index(self.topic), self.targets != AWS, module, line
@@ -108,7 +109,7 @@ def list_rules() -> tuple[Rule, ...]:
     package = __name__.rpartition(".")[0]
     for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
         import_module(module.name)
-    return tuple(sorted(_RULES, key=lambda each: each.order))
+    return tuple(sorted(_RULES, key=lambda each: each.sort_key))
 
 
 def select_rules(settings: AnyStack) -> Iterator[Rule]:
@@ -140,8 +141,8 @@ def run_rules(settings: AnyStack, facts: Facts | ClusterFacts | None = None, tod
 
 
 def _may_repeat_malformed_value(problem: Problem, malformed: set[str], settings: AnyStack) -> bool:
-    """Return whether a problem may only repeat that a value is malformed. On existing clusters, that is also a problem
-    with a node selector that contains a malformed label."""
+    """Return whether a problem may only repeat that a value is malformed. On existing clusters, such a problem can
+    also concern a node selector that contains a malformed label."""
     if settings.target.kind in EXISTING:
         return any(is_below(path, problem.path) for path in malformed)
     return problem.path in malformed

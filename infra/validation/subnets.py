@@ -120,7 +120,8 @@ def _describe_address_shortage(settings: Settings, facts: Facts, zone: str, free
 
 
 def _count_maximum_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
-    """Return pool -> maximum number of nodes in a zone. In an existing VPC, count only nodes that do not exist yet."""
+    """Return a mapping from pools to their maximum number of nodes in a zone. In an existing VPC, count only nodes
+    that do not exist yet."""
     nodes: Counter[str] = Counter()
     if settings.is_eks:
         nodes[settings.eks.system.name] = settings.eks.system.max_size

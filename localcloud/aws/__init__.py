@@ -1,4 +1,4 @@
-"""Local AWS emulator: moto's backends, extended with the AWS behavior that clusters need and moto lacks.
+"""Local AWS emulator: moto's backends, extended with AWS behavior that clusters need but moto lacks.
 
 Run it as a separate process with `python -m localcloud.aws`, or in your own process:
 

@@ -12,14 +12,14 @@ ACCOUNT = "123456789012"
 USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ADMINISTRATOR_ACCESS = "arn:aws:iam::aws:policy/AdministratorAccess"
-"""Managed policy that is attached to the default user. Detach it to test what other policies permit."""
+"""Managed policy that is attached to the default user. Detach the policy to test what other policies permit."""
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _key = Key.create()
 
 
 def default_access_key() -> Key:
-    """Return the access key of the default user. It is random in each process that does not call `use`."""
+    """Return the access key of the default user. The key is random in each process that does not call `use`."""
     return _key
 
 
@@ -38,7 +38,8 @@ def extend_moto() -> None:
 
 
 def _make_secret_keys_unpredictable() -> None:
-    """Replace moto's generator of secret keys. It also generates resource IDs, from which its state can be computed."""
+    """Replace moto's generator of secret keys. The same generator also produces resource IDs, from which its state
+    can be computed."""
     from moto.iam import models
 
     models.random_alphanumeric = lambda length: secrets.token_urlsafe(length)[:length]  # type: ignore[attr-defined]
@@ -65,7 +66,7 @@ def _add_default_user() -> None:
             self.attach_user_policy(ADMINISTRATOR_ACCESS, USER_NAME)
             if not quotas.is_new_account():
                 for service in service_linked_roles.NAMES:
-                    service_linked_roles.create(self, service)
+                    service_linked_roles.create_role(self, service)
 
     models.IAMBackend.__init__ = init_with_default_user  # type: ignore[method-assign]
 
@@ -106,7 +107,7 @@ def _speed_up_account_lookup() -> None:
 def _parse_managed_policies_once() -> None:
     """Parse moto's 1,600 managed policies only once, which saves 0.25 s per account.
 
-    Accounts differ only in the attachment counts of these policies.
+    The managed policies of two accounts differ only in their attachment counts.
     """
     from moto.iam.models import IAMBackend
 

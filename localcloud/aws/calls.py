@@ -24,7 +24,7 @@ def is_read(operation: str) -> bool:
     return operation.startswith(_READS)
 
 
-def record(service: str, operation: str, seconds: float, failed: bool) -> None:
+def record_call(service: str, operation: str, seconds: float, failed: bool) -> None:
     with _lock:
         count = _counts.setdefault((service, operation), Count())
         count.calls += 1
@@ -32,20 +32,20 @@ def record(service: str, operation: str, seconds: float, failed: bool) -> None:
         count.seconds += seconds
 
 
-def clear() -> None:
+def clear_counts() -> None:
     with _lock:
         _counts.clear()
 
 
-def counts() -> dict[tuple[str, str], Count]:
+def get_counts() -> dict[tuple[str, str], Count]:
     with _lock:
         return {key: Count(count.calls, count.errors, count.seconds) for key, count in sorted(_counts.items())}
 
 
 def count_writes() -> dict[str, int]:
-    """Return `service.Operation` -> number of calls, for operations that are not read-only."""
-    return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if not is_read(name)}
+    """Return a mapping from `service.Operation` to the number of calls, for operations that are not read-only."""
+    return {f"{service}.{name}": count.calls for (service, name), count in get_counts().items() if not is_read(name)}
 
 
 def count_reads() -> dict[str, int]:
-    return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if is_read(name)}
+    return {f"{service}.{name}": count.calls for (service, name), count in get_counts().items() if is_read(name)}

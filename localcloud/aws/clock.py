@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from localcloud.aws import durations, patching
 
 
-def system() -> datetime:
+def read_system_clock() -> datetime:
     """Return the time of the machine's clock. Tests replace this function."""
     return datetime.now(UTC)
 
@@ -21,7 +21,7 @@ _watchers: list[Callable[[datetime], None]] = []
 
 def now() -> datetime:
     """Return the date and time of the local AWS, in UTC."""
-    return system() + _ahead
+    return read_system_clock() + _ahead
 
 
 def advance(by: timedelta) -> datetime:
@@ -30,7 +30,7 @@ def advance(by: timedelta) -> datetime:
         raise ValueError(f"the calendar can only be advanced (got {by.total_seconds():g} s)")
     global _ahead
     _ahead += by
-    durations.settle()
+    durations.complete_due_transitions()
     return now()
 
 
@@ -42,8 +42,8 @@ def on_tick(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
 
 
 def on_tick_first(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
-    """Register a function that is called before the functions of `watch`. Those may launch instances, and launches
-    depend on the states that this function updates."""
+    """Register a function that is called before the functions of `watch`. The functions of `watch` may launch
+    instances, and launches depend on the states that this function updates."""
     _watchers.insert(0, action)
     return action
 

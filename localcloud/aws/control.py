@@ -24,24 +24,26 @@ log = logging.getLogger(__name__)
 def handle_request(request: Request, offer: Offer) -> Response:
     path = request.path.removeprefix("/local-cloud/").rstrip("/")
     if not path.startswith(offer.paths):
-        return _json_response({"error": "this address does not offer the request"}, 404)
+        return _build_json_response({"error": "this address does not offer the request"}, 404)
     if not hmac.compare_digest(_read_token(request).encode(), offer.token.encode()):
-        return _json_response({"error": "the header Authorization must be: Bearer <secret access key of the local cloud>"}, 401)
+        return _build_json_response(
+            {"error": "the header Authorization must be: Bearer <secret access key of the local cloud>"}, 401
+        )
     if request.get_data() and request.mimetype != "application/json":
-        return _json_response({"error": "the header Content-Type must be: application/json"}, 415)
+        return _build_json_response({"error": "the header Content-Type must be: application/json"}, 415)
     function, variables = control_actions.find_action(request.method, path)
     if function is None:
         known_requests = ", ".join(control_actions.list_requests())
-        return _json_response({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known_requests}"}, 404)
+        return _build_json_response({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known_requests}"}, 404)
     try:
         body = json.loads(request.get_data() or b"null")
         with gateway.LOCK:
-            return _json_response(function(body, **variables), 200)
+            return _build_json_response(function(body, **variables), 200)
     except (ValueError, TypeError, KeyError) as error:
-        return _json_response({"error": f"{error!r}"}, 400)
+        return _build_json_response({"error": f"{error!r}"}, 400)
     except Exception as error:
         log.exception("/local-cloud/%s", path)
-        return _json_response({"error": f"{error!r}"}, 500)
+        return _build_json_response({"error": f"{error!r}"}, 500)
 
 
 def _read_token(request: Request) -> str:
@@ -50,7 +52,7 @@ def _read_token(request: Request) -> str:
     return (sent.token or sent.password or "") if sent is not None else ""
 
 
-def _json_response(value: Any, status: int) -> Response:
+def _build_json_response(value: Any, status: int) -> Response:
     return Response(json.dumps(value, indent=1, default=str) + "\n", status, content_type="application/json")
 
 
@@ -69,19 +71,19 @@ def _reset(_: Any) -> Any:
     from moto.core.base_backend import BackendDict  # slow to import
 
     BackendDict.reset()
-    calls.clear()
+    calls.clear_counts()
     return {}
 
 
 @action("GET", "inventory")
 def _list_leftovers(_: Any) -> Any:
-    durations.settle()
-    return [asdict(leftover) for leftover in inventory.leftovers()]
+    durations.complete_due_transitions()
+    return [asdict(leftover) for leftover in inventory.list_leftovers()]
 
 
 @action("PUT", "inventory")
 def _accept_leftovers(_: Any) -> Any:
-    durations.settle()
+    durations.complete_due_transitions()
     inventory.accept_current_resources()
     return []
 
@@ -106,12 +108,12 @@ def _add_fault(body: Any) -> Any:
     field_names = {field.name for field in fields(faults.Fault)} - {"id"}
     if unknown := set(body) - field_names:
         raise ValueError(f"unknown fields of a fault: {', '.join(sorted(unknown))}. Known: {', '.join(sorted(field_names))}")
-    return asdict(faults.add(faults.Fault(**body)))
+    return asdict(faults.add_fault(faults.Fault(**body)))
 
 
 @action("DELETE", "faults")
 def _clear_faults(_: Any) -> Any:
-    faults.clear()
+    faults.clear_faults()
     return {}
 
 
@@ -146,12 +148,12 @@ def _advance_clock(body: Any) -> Any:
 def _get_call_counts(_: Any) -> Any:
     counts = {
         f"{service}.{operation}": {"read": calls.is_read(operation), **asdict(count)}
-        for (service, operation), count in calls.counts().items()
+        for (service, operation), count in calls.get_counts().items()
     }
     return {"reads": sum(calls.count_reads().values()), "writes": sum(calls.count_writes().values()), "operations": counts}
 
 
 @action("DELETE", "calls")
 def _clear_calls(_: Any) -> Any:
-    calls.clear()
+    calls.clear_counts()
     return {}

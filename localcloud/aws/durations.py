@@ -89,11 +89,11 @@ CALLS = {
     ("kms", "CreateKey"): "kms-key",
     ("s3", "CreateBucket"): "s3-bucket",
 }
-"""Operation whose response contains no status -> kind of duration. The response itself is delayed."""
+"""Maps an operation whose response contains no status to the kind of duration. The response itself is delayed."""
 
 
 Fail = Callable[[str], None]
-"""Function that takes a reason and sets the state in which AWS leaves a resource after a failed operation."""
+"""Function that takes a reason, and sets the state in which AWS leaves a resource after a failed operation."""
 
 
 @dataclass(eq=False)
@@ -148,13 +148,13 @@ now: Callable[[], float] = time.monotonic
 """Clock function. Tests replace it."""
 _factor = 0.0
 _only: frozenset[str] = frozenset()
-"""Kinds of durations that the factor applies to; empty means all."""
+"""Kinds of durations to which the factor applies; empty means all."""
 _pending: list[_Transition] = []
 _lock = threading.RLock()
 _before: list[Callable[[], None]] = []
-"""Functions that `settle` calls first."""
+"""Functions that `complete_due_transitions` calls first."""
 _settling: tuple[float, str] | None = None
-"""Due time and operation of the transition that `settle` is completing."""
+"""Due time and operation of the transition that `complete_due_transitions` is completing."""
 _operation = ""
 """Operation that the gateway is handling, as `service.Operation`. The gateway's lock guards it."""
 _thread = threading.local()
@@ -175,7 +175,7 @@ def set_factor(value: float, only: Iterable[str] = ()) -> None:
     _factor, _only = value, frozenset(only)
 
 
-def scaled_seconds(kind: str | float) -> float:
+def compute_scaled_seconds(kind: str | float) -> float:
     """Return the scaled duration of a kind, or of an operation that takes this number of seconds on AWS."""
     if not isinstance(kind, str):
         return kind * _factor if not _only else 0.0
@@ -210,7 +210,9 @@ def schedule(
         _drop_pending(target, attribute)
         _set_member(target, attribute, pending)
         operation = _settling[1] if _settling is not None else _operation or str(kind)
-        _pending.append(_Transition(current_time() + scaled_seconds(kind), target, attribute, final, operation, then, gate, fail))
+        _pending.append(
+            _Transition(get_current_time() + compute_scaled_seconds(kind), target, attribute, final, operation, then, gate, fail)
+        )
 
 
 def make_failure_handler(target: Any, attribute: str, state: Any) -> Fail:
@@ -230,20 +232,21 @@ def attribute_transitions(operation: str) -> Iterator[None]:
 
 
 def add_pre_transition_hook(action: Callable[[], None]) -> None:
-    """Register a function that is called at the start of every `settle`. The function may schedule transitions."""
+    """Register a function that `complete_due_transitions` calls first. The function may schedule transitions."""
     _before.append(action)
 
 
-def settle() -> None:
+def complete_due_transitions() -> None:
     """Complete all due transitions, in the order in which they became due. Raises nothing.
 
-    The gateway calls this before every request. That request must not fail because of another client's operation.
+    The gateway calls this before every request. The request that triggers this must not fail because of another
+    client's operation.
     """
     with _lock:
         for action in _before:
             _run_and_report_errors(action)
         moment = now()
-        while due := sorted((transition for transition in _pending if transition.is_due(moment)), key=_due_time):
+        while due := sorted((transition for transition in _pending if transition.is_due(moment)), key=_get_due_time):
             _complete_transitions(due, moment)
 
 
@@ -269,10 +272,10 @@ def _complete_transitions(due: list[_Transition], moment: float) -> None:
         for new in [transition for transition in _pending if transition not in scheduled]:
             scheduled.add(new)
             if new.is_due(moment):
-                insort(due, new, key=_due_time)
+                insort(due, new, key=_get_due_time)
 
 
-def _due_time(transition: _Transition) -> float:
+def _get_due_time(transition: _Transition) -> float:
     return transition.due
 
 
@@ -283,12 +286,12 @@ def _run_and_report_errors(action: Callable[[], None]) -> None:
         problems.report_problem("the calendar of the local AWS", error)
 
 
-def current_time() -> float:
+def get_current_time() -> float:
     """Return the due time of the transition that is being completed, or the current time if there is none."""
     return _settling[0] if _settling is not None else now()
 
 
-def cancel(target: Any) -> None:
+def cancel_transitions(target: Any) -> None:
     """Drop the pending transitions of a deleted object."""
     with _lock:
         _pending[:] = [transition for transition in _pending if transition.target is not target]
@@ -296,7 +299,7 @@ def cancel(target: Any) -> None:
 
 def delay_response(kind: str) -> None:
     """Delay the current call's response by this kind's duration, without blocking other calls."""
-    _thread.pause = getattr(_thread, "pause", 0.0) + scaled_seconds(kind)
+    _thread.pause = getattr(_thread, "pause", 0.0) + compute_scaled_seconds(kind)
 
 
 def delay_call_response(service: str, operation: str) -> None:

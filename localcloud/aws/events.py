@@ -60,11 +60,11 @@ Key = tuple[Kind, str, str, str]
 _realizers: list[Realizer] = []
 _queries: list[Query] = []
 _failures: dict[Key, str] = {}
-"""Resource -> reason why a realizer failed to handle one of its events. Entries stay until the resource is deleted."""
+"""Maps a resource to the reason why a realizer failed to handle one of its events. Entries stay until the resource is deleted."""
 
 
-def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
-    """Register a realizer, which is called with each event, in order. Call the returned function to unregister it.
+def register_realizer(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
+    """Register a realizer, which is called with each event, in order. Call the function that this returns to unregister.
 
     The call happens during the request that caused the event, so do long-running work in the realizer's own thread.
     Resources stay in states like CREATING or DELETING until `query` reports that the realizer is done.
@@ -82,7 +82,7 @@ def register(realizer: Realizer, query: Query | None = None) -> Callable[[], Non
     return unregister_realizer
 
 
-def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
+def query_progress(kind: Kind, name: str, region: str, account: str) -> Progress:
     """Return the combined progress of all realizers. Without realizers, every resource counts as done.
 
     The resource fails if a realizer cannot report its progress or failed to handle one of the resource's events.
@@ -101,7 +101,7 @@ def _query_progress(query: Query, key: Key) -> Progress:
         return Progress(True, problems.report_problem(f"the realizer of {key[0]} {key[1]}", error))
 
 
-def publish(event: Event) -> None:
+def publish_event(event: Event) -> None:
     """Call all realizers. If a realizer raises an exception, the resource fails (unless the event is `gone`), but the
     request and the other realizers continue.
     """

@@ -49,7 +49,7 @@ def extend_moto() -> None:
 def _configure_moto() -> None:
     """Set moto's environment variables and settings.
 
-    moto reads most variables on import, so also change the settings directly.
+    moto reads most variables on import, so change the settings directly as well.
     """
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"

@@ -39,7 +39,7 @@ class Fault:
     message: str = "Fault injected into the local cloud."
     times: int = 1
     match: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter path -> value that the call must contain to match. String values may contain wildcards.
+    """Maps each parameter path to the value that the call must contain to match. String values may contain wildcards.
 
     Examples of paths: `nodegroupName`, `resourcesVpcConfig.subnetIds.0`.
     """
@@ -53,14 +53,14 @@ class Fault:
 _faults: list[Fault] = []
 
 
-def add(fault: Fault) -> Fault:
+def add_fault(fault: Fault) -> Fault:
     with _lock:
         _faults.append(fault)
     return fault
 
 
 @patching.on_reset
-def clear() -> None:
+def clear_faults() -> None:
     with _lock:
         _faults.clear()
 

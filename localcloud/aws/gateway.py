@@ -37,13 +37,13 @@ NO_SUCH_URL: Response = (404, {}, "Not yet implemented")
 
 
 @cache
-def boto_name(moto_name: str) -> str:
+def to_boto_name(moto_name: str) -> str:
     """Return boto3's name for a moto service ("servicequotas" -> "service-quotas")."""
     return {"awslambda": "lambda"}.get(moto_name) or service_name_from_moto_package_name(moto_name)
 
 
 @cache
-def _service_model(service: str) -> ServiceModel | None:
+def _load_service_model(service: str) -> ServiceModel | None:
     """Return botocore's model, or None if botocore does not know the service.
 
     The result for unknown names is cached too: botocore lists all its service folders to find out that one is missing.
@@ -59,12 +59,12 @@ def _load_router(service: str) -> Any:
     return get_service_router(service)
 
 
-def handle(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
+def handle_request(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
     """Answer a request. `forward` sends the request to moto and returns moto's response."""
     with LOCK:
         started = time.perf_counter()
         durations.pop_call_delay()
-        durations.settle()
+        durations.complete_due_transitions()
         call = parse_call(moto_service, request, forward)
         with durations.attribute_transitions(f"{call.service}.{call.operation}" if call is not None else moto_service):
             response = _answer_call(call) if call is not None else _answer_unknown_request(moto_service, request, forward)
@@ -75,7 +75,7 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
         durations.delay_call_response(call.service, call.operation)
     if pause := durations.pop_call_delay():
         time.sleep(pause)
-    calls.record(call.service, call.operation, seconds + pause, response[0] >= 400)
+    calls.record_call(call.service, call.operation, seconds + pause, response[0] >= 400)
     return response
 
 
@@ -84,9 +84,9 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
 
     Return None if no model describes the request.
     """
-    signature = signatures.read(request)
-    for service in (boto_name(moto_service), signature.service if signature else ""):
-        model = _service_model(service)
+    signature = signatures.read_signature(request)
+    for service in (to_boto_name(moto_service), signature.service if signature else ""):
+        model = _load_service_model(service)
         if model is None:
             continue
         try:
@@ -140,24 +140,24 @@ def _answer_call(call: Call) -> Response:
         if handler is None:
             return call.forward()
         result = handler(call)
-        return _serialize(call, result if result is not None else {})
+        return _serialize_response(call, result if result is not None else {})
     except Refused as refused:
         return refused.response
     except AwsError as error:
-        return _serialize(call, error, error.status or _choose_error_status(call, error))
-    except HTTPException as error:  # moto's older exceptions carry their own body
+        return _serialize_response(call, error, error.status or _choose_error_status(call, error))
+    except HTTPException as error:  # older exceptions of moto contain their own response body
         return int(error.code or 400), dict(error.get_headers() or []), error.get_body() or ""
     except Exception as error:
         if _is_moto_exception(error):
-            return _serialize(call, error)
+            return _serialize_response(call, error)
         log.exception("%s.%s failed", call.service, call.operation)
-        return _serialize(call, AwsError("InternalError", f"The local cloud failed: {error!r}"), 500)
+        return _serialize_response(call, AwsError("InternalError", f"The local cloud failed: {error!r}"), 500)
 
 
 def _answer_unknown_request(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
     """Return moto's response to a request that botocore cannot parse, or an error if moto does not support it.
 
-    Examples are presigned forms and requests to the instance metadata service.
+    Examples are presigned forms, and requests to the instance metadata service.
     """
     if not identity.is_signature_valid(request):
         return 403, {"content-type": "text/plain", "x-amzn-errortype": "MissingAuthenticationTokenException"}, UNSIGNED
@@ -200,7 +200,7 @@ def _choose_error_status(call: Call, error: AwsError) -> int | None:
     return 500 if model.get("fault") and "httpStatusCode" not in model.get("error", {}) else None
 
 
-def _serialize(call: Call, result: object, status: int | None = None) -> Response:
+def _serialize_response(call: Call, result: object, status: int | None = None) -> Response:
     protocol = determine_request_protocol(call.service_model, call.request.content_type)
     request_id = str(uuid.uuid4())
     serializer = get_serializer_class(call.service, protocol)(call.operation_model, SerializationContext(request_id))

@@ -38,12 +38,12 @@ def _create_role(call: Call) -> dict[str, Any]:
     _check_description(call)
     _check_trust_policy(call, call.params["AssumeRolePolicyDocument"])
     if not 3600 <= call.params.get("MaxSessionDuration", 3600) <= 43200:
-        raise validation_error(
+        raise build_validation_error(
             "maxSessionDuration", call.params["MaxSessionDuration"], "Member must have value between 3600 and 43200"
         )
     if boundary := call.params.get("PermissionsBoundary"):
         _find_managed_policy(call, boundary)
-    limit = quotas.quota_value(ROLES)
+    limit = quotas.get_quota_value(ROLES)
     if len(call.backend.roles) >= limit:
         raise AwsError("LimitExceeded", f"Cannot exceed quota for RolesPerAccount: {limit:g}", 409)
     return call.moto()
@@ -52,7 +52,7 @@ def _create_role(call: Call) -> dict[str, Any]:
 @operation("iam", "GetAccountSummary")
 def _get_account_summary(call: Call) -> dict[str, Any]:
     summary = call.moto()["SummaryMap"]
-    return {"SummaryMap": {**summary, "RolesQuota": int(quotas.quota_value(ROLES))}}
+    return {"SummaryMap": {**summary, "RolesQuota": int(quotas.get_quota_value(ROLES))}}
 
 
 @operation("iam", "UpdateRole")
@@ -115,7 +115,7 @@ def _list_instance_profile_tags(call: Call) -> dict[str, Any]:
 def check_name(name: str, parameter: str, longest: int) -> None:
     """Letters, digits and +=,.@-_ (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html)."""
     if len(name) > longest:
-        raise validation_error(parameter, name, f"Member must have length less than or equal to {longest}")
+        raise build_validation_error(parameter, name, f"Member must have length less than or equal to {longest}")
     if not _NAME.fullmatch(name):
         raise AwsError(
             "ValidationError",
@@ -123,7 +123,7 @@ def check_name(name: str, parameter: str, longest: int) -> None:
         )
 
 
-def validation_error(parameter: str, value: object, constraint: str) -> AwsError:
+def build_validation_error(parameter: str, value: object, constraint: str) -> AwsError:
     return AwsError(
         "ValidationError",
         f"1 validation error detected: Value '{value}' at '{parameter}' failed to satisfy constraint: {constraint}",
@@ -133,9 +133,9 @@ def validation_error(parameter: str, value: object, constraint: str) -> AwsError
 def _check_description(call: Call) -> None:
     description = call.params.get("Description", "")
     if len(description) > 1000:
-        raise validation_error("description", description, "Member must have length less than or equal to 1000")
+        raise build_validation_error("description", description, "Member must have length less than or equal to 1000")
     if not _DESCRIPTION.fullmatch(description):
-        raise validation_error(
+        raise build_validation_error(
             "description", description, "Member must satisfy regular expression pattern: " + _DESCRIPTION.pattern
         )
 
@@ -143,10 +143,10 @@ def _check_description(call: Call) -> None:
 def _check_identity_policy(text: str) -> None:
     """Check an identity policy of a role or user: its statements must have resources and no principal."""
     try:
-        for statement in policy_documents.statements(policy_documents.parse(text)):
+        for statement in policy_documents.list_statements(policy_documents.parse_policy(text)):
             if "Principal" in statement or "NotPrincipal" in statement:
                 raise InvalidPolicy("Policy document should not specify a principal.")
-            if not policy_documents.resources(statement):
+            if not policy_documents.list_resources(statement):
                 raise InvalidPolicy("Policy statement must contain resources.")
             if not re.fullmatch(r"[A-Za-z0-9]*", statement.get("Sid", "")):
                 raise InvalidPolicy("Statement IDs (SID) must be alpha-numeric.")
@@ -160,12 +160,12 @@ def _check_trust_policy(call: Call, text: str) -> None:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_update-role-trust-policy.html
     """
     try:
-        for statement in policy_documents.statements(policy_documents.parse(text)):
+        for statement in policy_documents.list_statements(policy_documents.parse_policy(text)):
             if "Resource" in statement or "NotResource" in statement:
                 raise InvalidPolicy("Has prohibited field Resource")
-            if not list(policy_documents.principals(statement)):
+            if not list(policy_documents.list_principals(statement)):
                 raise InvalidPolicy("Missing required field Principal")
-            if not all(re.match(r"\*$|sts:", action) for action in policy_documents.actions(statement)):
+            if not all(re.match(r"\*$|sts:", action) for action in policy_documents.list_actions(statement)):
                 raise InvalidPolicy("AssumeRole policy may only specify STS AssumeRole actions.")
             check_principals(call, statement)
     except InvalidPolicy as error:
@@ -176,7 +176,7 @@ def _check_trust_policy(call: Call, text: str) -> None:
 
 def check_principals(call: Call, statement: dict[str, Any]) -> None:
     """Check that the users and roles of this account exist, and that service principals have a valid format."""
-    for kind, name in policy_documents.principals(statement):
+    for kind, name in policy_documents.list_principals(statement):
         if not _principal_exists(call, kind, str(name)):
             raise InvalidPolicy(f'Invalid principal in policy: "{kind.upper() if kind != "AWS" else kind}":"{name}"')
 

@@ -19,8 +19,8 @@ _OTHER_CREDENTIALS = {
     ("sts", "AssumeRoleWithSAML"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
     ("sts", "AssumeRoleWithWebIdentity"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
 }
-"""Operation that AWS serves unsigned because the request contains other credentials -> code, message and status of the
-error."""
+"""Maps each operation that AWS serves unsigned because the request contains other credentials, to the code, message and
+status of the error."""
 
 
 def authenticate(call: Call) -> None:
@@ -36,25 +36,25 @@ def authenticate(call: Call) -> None:
         return
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
     if key is None or key.status != "Active":
-        raise _unknown_key_error(call)
+        raise _build_unknown_key_error(call)
     session = find_session(call)
     if session is not None and session.expiration < utcnow():
         raise AwsError("ExpiredToken", "The security token included in the request is expired", 403)
-    if (signature := signatures.read(call.request)) is None or not call.request.from_wsgi_server:
+    if (signature := signatures.read_signature(call.request)) is None or not call.request.from_wsgi_server:
         return
     if signature.session_token != find_session_token(key, session):
-        raise _unknown_key_error(call)
+        raise _build_unknown_key_error(call)
     if not signature.is_valid(call.request, key.secret_access_key):
-        raise _wrong_signature_error(call)
+        raise _build_wrong_signature_error(call)
     if signature.is_expired():
-        raise _expired_signature_error(call)
+        raise _build_expired_signature_error(call)
 
 
 def is_signature_valid(request: Request) -> bool:
     """Return whether a valid key signed a request to an operation that botocore does not know."""
     if not request.from_wsgi_server:
         return True
-    if (signature := signatures.read(request)) is None or signature.is_expired():
+    if (signature := signatures.read_signature(request)) is None or signature.is_expired():
         return False
     account, region = find_account(signature.access_key), signature.region
     key = backend_of("iam", account, region).access_keys.get(signature.access_key)
@@ -182,16 +182,16 @@ def set_session_tags(session: Any, tags: Mapping[str, str]) -> None:
 
 
 def set_session_subnets(session: Any, subnets: Sequence[str]) -> None:
-    """Record the IDs of the subnets that the session's calls come from."""
+    """Record the IDs of the subnets from which the session's calls come."""
     session.local_cloud_subnets = tuple(subnets)
 
 
 def read_session_subnets(session: Any) -> tuple[str, ...]:
-    """Return the IDs of the subnets that the session's calls come from; empty if unknown."""
+    """Return the IDs of the subnets from which the session's calls come; empty if unknown."""
     return tuple(getattr(session, "local_cloud_subnets", ()))
 
 
-def _unknown_key_error(call: Call) -> AwsError:
+def _build_unknown_key_error(call: Call) -> AwsError:
     """Return AWS's error for an unknown key, which depends on the protocol.
 
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (EC2),
@@ -207,19 +207,19 @@ def _unknown_key_error(call: Call) -> AwsError:
     return AwsError(code, "The security token included in the request is invalid.", 403)
 
 
-def _wrong_signature_error(call: Call) -> AwsError:
-    """Return AWS's error for a wrong signature. The sources are those of `_unknown_key_error`."""
+def _build_wrong_signature_error(call: Call) -> AwsError:
+    """Return AWS's error for a wrong signature. The sources are the same as those of `_build_unknown_key_error`."""
     protocol = call.service_model.protocol
     text = "The request signature we calculated does not match the signature you provided."
     if protocol == "ec2":
-        return _unknown_key_error(call)
+        return _build_unknown_key_error(call)
     if call.service == "s3":
         return AwsError("SignatureDoesNotMatch", f"{text} Check your key and signing method.", 403)
     code = "SignatureDoesNotMatch" if protocol == "query" else "InvalidSignatureException"
     return AwsError(code, f"{text} Check your AWS Secret Access Key and signing method.", 403)
 
 
-def _expired_signature_error(call: Call) -> AwsError:
+def _build_expired_signature_error(call: Call) -> AwsError:
     """Return AWS's error for a request that was signed too long ago or in the future."""
     protocol = call.service_model.protocol
     if protocol == "ec2":

@@ -16,7 +16,7 @@ Architecture = Literal["x86_64", "arm64"]
 _TABLE = published.load_table("amis")
 EKS_RELEASE: str = _TABLE["eks"]["release"]
 KUBERNETES_PATCHES: dict[str, str] = {version: entry["version"] for version, entry in _TABLE["eks"]["kubelets"].items()}
-"""Kubernetes version -> kubelet version of the newest AMI release."""
+"""Maps a Kubernetes version to the kubelet version of the newest AMI release."""
 
 EKS_OWNER = "602401143452"
 AMAZON_OWNER = "137112412989"
@@ -34,7 +34,7 @@ class Image:
     root_device: str
     root_gib: int
     parameters: tuple[tuple[str, str], ...]
-    """Public SSM parameters of the AMI: name -> value. In values, `{id}` is a placeholder for the AMI's id."""
+    """Maps the names of the AMI's public SSM parameters to their values. In values, `{id}` is a placeholder for the AMI's id."""
     kubernetes: str | None = None
     """Kubernetes version of an EKS AMI."""
 
@@ -139,7 +139,7 @@ def _list_images() -> Iterator[Image]:
 IMAGES: tuple[Image, ...] = tuple(_list_images())
 
 
-def kubernetes_version(region: str, image_id: str) -> str | None:
+def find_kubernetes_version(region: str, image_id: str) -> str | None:
     """Return the Kubernetes version of an EKS AMI; None for other AMIs."""
     return next((image.kubernetes for image in IMAGES if image.id(region) == image_id), None)
 

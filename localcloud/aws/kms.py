@@ -87,11 +87,11 @@ def _get_key_policy(call: Call) -> dict[str, Any]:
 def _check_policy(call: Call) -> None:
     """Check that the policy is valid, has only existing principals, and lets the caller change the policy later."""
     try:
-        document = policy_documents.parse(call.params["Policy"])
-        for statement in policy_documents.statements(document):
-            if not list(policy_documents.principals(statement)):
+        document = policy_documents.parse_policy(call.params["Policy"])
+        for statement in policy_documents.list_statements(document):
+            if not list(policy_documents.list_principals(statement)):
                 raise InvalidPolicy("Missing required field Principal")
-            if not policy_documents.resources(statement):
+            if not policy_documents.list_resources(statement):
                 raise InvalidPolicy("Missing required field Resource")
             check_principals(call, statement)
     except InvalidPolicy as error:

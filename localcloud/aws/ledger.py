@@ -33,17 +33,17 @@ class Entry:
 
     def usd(self, moment: datetime) -> Decimal | None:
         """Return the cost up to this time; None if the price is unknown."""
-        hourly = self._hourly_price()
+        hourly = self._find_hourly_price()
         return None if hourly is None else hourly * Decimal(str(self.seconds(moment))) / HOUR
 
     def seconds(self, moment: datetime) -> float:
         return ((self.ended or moment) - self.started).total_seconds()
 
-    def _hourly_price(self) -> Decimal | None:
+    def _find_hourly_price(self) -> Decimal | None:
         if self.market == "capacity-block":
             return Decimal(0)
         if self.market == "spot":
-            return spot_market.price(self.region, self.instance_type, self.zone)
+            return spot_market.compute_spot_price(self.region, self.instance_type, self.zone)
         price = prices.read_snapshot(self.region).on_demand(self.instance_type)
         return price.usd if price else None
 
@@ -53,10 +53,10 @@ _entries: list[Entry] = []
 
 def extend_moto() -> None:
     """Start recording when instances start and end."""
-    events.register(_record_instance_event)
+    events.register_realizer(_record_instance_event)
 
 
-def entries() -> tuple[Entry, ...]:
+def list_entries() -> tuple[Entry, ...]:
     return tuple(_entries)
 
 

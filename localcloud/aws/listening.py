@@ -1,4 +1,4 @@
-"""Addresses that this process listens on. Clients sign their requests for these hosts."""
+"""Addresses on which this process listens. Clients sign their requests for these hosts."""
 
 import socket
 from collections.abc import Callable
@@ -23,11 +23,11 @@ that closes the socket."""
 _addresses: set[str] = set()
 
 
-def add(host: str, port: int) -> None:
+def add_address(host: str, port: int) -> None:
     _addresses.add(f"{host}:{port}" if port != 80 else host)
 
 
-def remove(host: str, port: int) -> None:
+def remove_address(host: str, port: int) -> None:
     _addresses.discard(f"{host}:{port}" if port != 80 else host)
 
 
@@ -36,6 +36,6 @@ def is_own_address(host: str) -> bool:
     return host in _addresses
 
 
-def url() -> str:
+def get_url() -> str:
     """Return the URL for clients in this process."""
     return next(f"http://{address}" for address in sorted(_addresses) if address.startswith("127.0.0.1"))

@@ -17,7 +17,7 @@ BATCH_BYTES, BATCH_EVENTS, EVENT_OVERHEAD, BATCH_HOURS = 1_048_576, 10_000, 26, 
 """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 _NAME = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}")
 LATE: Final = timedelta(minutes=10)
-"""Time in which a service may still deliver the logs of a deleted resource. An estimate."""
+"""How long a service may still deliver the logs of a deleted resource (an estimate)."""
 
 
 def extend_moto() -> None:
@@ -29,7 +29,7 @@ def _create_log_group(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html"""
     name = call.params["logGroupName"]
     if not _NAME.fullmatch(name):
-        raise _invalid_parameter_error(
+        raise _build_invalid_parameter_error(
             "logGroupName", name, r"Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+"
         )
     if name.startswith("aws/"):
@@ -75,7 +75,7 @@ def _put_retention_policy(call: Call) -> dict[str, Any]:
     days = call.params["retentionInDays"]
     if days not in RETENTION_DAYS:
         allowed = ", ".join(map(str, RETENTION_DAYS))
-        raise _invalid_parameter_error("retentionInDays", str(days), f"Member must satisfy enum value set: [{allowed}]")
+        raise _build_invalid_parameter_error("retentionInDays", str(days), f"Member must satisfy enum value set: [{allowed}]")
     return call.moto()
 
 
@@ -94,8 +94,8 @@ def _delete_log_group(call: Call) -> dict[str, Any]:
 
 
 def start_late_delivery(backend: Any, name: str) -> None:
-    """Let a service write to a log group after the service's resource was deleted. If the group is deleted before, the
-    service recreates it, without retention, key and tags."""
+    """Let a service write to a log group after the service's resource was deleted. If the log group is deleted before
+    the end of this period, the service recreates it, without retention, key and tags."""
     if name in backend.groups:
         get_state(backend, _Late).until[name] = clock.now() + LATE
     else:
@@ -105,7 +105,7 @@ def start_late_delivery(backend: Any, name: str) -> None:
 @dataclass
 class _Late:
     until: dict[str, datetime] = field(default_factory=dict)
-    """Name of each log group to which a service still delivers logs -> end of the delivery."""
+    """Maps the name of each log group to which a service still delivers logs to the end of the delivery."""
 
 
 @dataclass(eq=False)
@@ -128,7 +128,7 @@ def _create_log_stream(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogStream.html"""
     name = call.params["logStreamName"]
     if not re.fullmatch(r"[^:*]{1,512}", name):
-        raise _invalid_parameter_error("logStreamName", name, "Member must satisfy regular expression pattern: [^:*]*")
+        raise _build_invalid_parameter_error("logStreamName", name, "Member must satisfy regular expression pattern: [^:*]*")
     return call.moto()
 
 
@@ -137,7 +137,7 @@ def _put_log_events(call: Call) -> dict[str, Any]:
     events = call.params["logEvents"]
     size = sum(len(event["message"].encode()) + EVENT_OVERHEAD for event in events)
     if not 1 <= len(events) <= BATCH_EVENTS:
-        raise _invalid_parameter_error(
+        raise _build_invalid_parameter_error(
             "logEvents", f"{len(events)} events", f"Member must have length between 1 and {BATCH_EVENTS}"
         )
     if size > BATCH_BYTES:
@@ -149,7 +149,7 @@ def _put_log_events(call: Call) -> dict[str, Any]:
     return call.moto()
 
 
-def _invalid_parameter_error(parameter: str, value: str, constraint: str) -> AwsError:
+def _build_invalid_parameter_error(parameter: str, value: str, constraint: str) -> AwsError:
     return AwsError(
         "InvalidParameterException",
         f"1 validation error detected: Value '{value}' at '{parameter}' failed to satisfy constraint: {constraint}",

@@ -68,7 +68,7 @@ def list_extended_operations() -> list[tuple[str, str]]:
 
 
 def get_state(backend: Any, kind: type[State]) -> State:
-    """Return the state that an extension keeps on a moto backend (one account and region). Create it on first use."""
+    """Return the state that an extension keeps on a moto backend (one account and region). The state is created on first use."""
     attribute = f"local_cloud_{kind.__module__.rsplit('.', 1)[-1]}_{kind.__name__}"
     if attribute not in vars(backend):
         setattr(backend, attribute, kind())

@@ -50,12 +50,12 @@ class Request:
         return {name.lower(): value for name, value in self.context.items()}
 
 
-def decide(request: Request, *policies: Policy) -> Decision:
+def evaluate_request(request: Request, *policies: Policy) -> Decision:
     """Return the combined decision of all policies."""
     effects = {
         statement["Effect"]
         for policy in policies
-        for statement in statements(policy)
+        for statement in list_statements(policy)
         if _statement_applies(statement, request, policy.get("Version") == "2012-10-17")
     }
     if "Deny" in effects:
@@ -64,7 +64,7 @@ def decide(request: Request, *policies: Policy) -> Decision:
 
 
 def allows(request: Request, *policies: Policy) -> bool:
-    return decide(request, *policies) == "allow"
+    return evaluate_request(request, *policies) == "allow"
 
 
 @lru_cache(maxsize=4096)
@@ -74,7 +74,7 @@ def parse_document(text: str) -> Policy:
     return parsed
 
 
-def statements(policy: Policy) -> list[Mapping[str, Any]]:
+def list_statements(policy: Policy) -> list[Mapping[str, Any]]:
     """Return a policy's statements after checking their syntax."""
     policy_statements = policy["Statement"]
     policy_statements = [policy_statements] if isinstance(policy_statements, Mapping) else list(policy_statements)
@@ -99,7 +99,7 @@ def is_operator(name: str) -> bool:
     return True
 
 
-def as_list(value: Any) -> list[Any]:
+def to_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
@@ -136,7 +136,7 @@ def _principal_matches(statement: Mapping[str, Any], request: Request) -> bool:
 def _list_principals(principal: Any) -> Iterable[tuple[str, str]]:
     if principal == "*":
         return [("AWS", "*")]
-    return [(kind, pattern) for kind, values in principal.items() for pattern in as_list(values)]
+    return [(kind, pattern) for kind, values in principal.items() for pattern in to_list(values)]
 
 
 def _matches_principal(kind: str, pattern: str, request: Request) -> bool:
@@ -155,7 +155,7 @@ def _matches_principal(kind: str, pattern: str, request: Request) -> bool:
 
 def action_matches(statement: Mapping[str, Any], request: Request) -> bool:
     """Return whether a statement applies to the request's action."""
-    patterns = as_list(statement.get("Action", statement.get("NotAction")))
+    patterns = to_list(statement.get("Action", statement.get("NotAction")))
     action = request.action.lower()
     matches_any = any(_compile_pattern(pattern.lower()).fullmatch(action) for pattern in patterns)
     return matches_any if "Action" in statement else not matches_any
@@ -165,7 +165,7 @@ def _resource_matches(statement: Mapping[str, Any], request: Request, texts: "_T
     element = next((name for name in ("Resource", "NotResource") if name in statement), None)
     if element is None:
         return True  # a trust policy, which applies only to its role
-    patterns = as_list(statement[element])
+    patterns = to_list(statement[element])
     if request.resource is None:
         return statement["Effect"] == "Deny" or (element == "Resource" and "*" in patterns)
     matches_any = any(texts.matches_pattern(request.resource, pattern) for pattern in patterns)
@@ -179,15 +179,15 @@ def _condition_holds(operator: str, key: str, expected: Any, request: Request, t
     quantifier, test, negated, if_exists = _parse_operator(operator)
     actual = request.keys.get(key.lower())
     if test is None:  # Null: "true" means the key must be absent
-        return all((str(value).lower() == "true") == (actual is None) for value in as_list(expected))
+        return all((str(value).lower() == "true") == (actual is None) for value in to_list(expected))
     if actual is None:
         return if_exists or negated or quantifier == "ForAllValues"
 
     def satisfies_condition(value: str) -> bool:
-        matched = any(_run_test(test, value, _to_text(pattern), texts) for pattern in as_list(expected))
+        matched = any(_run_test(test, value, _to_text(pattern), texts) for pattern in to_list(expected))
         return not matched if negated else matched
 
-    values = [_to_text(value) for value in as_list(actual)]
+    values = [_to_text(value) for value in to_list(actual)]
     if quantifier is None and len(values) != 1:
         raise UnknownPolicyElement(f"{operator} on {key}, which has several values; add ForAllValues or ForAnyValue")
     return any(map(satisfies_condition, values)) if quantifier == "ForAnyValue" else all(map(satisfies_condition, values))
@@ -198,7 +198,7 @@ _Test = Callable[[str, str, "_Texts"], bool]
 
 @lru_cache(maxsize=1024)
 def _parse_operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
-    """Split a condition operator. Return its quantifier, the test (None for Null), whether the test is negated, and
+    """Split a condition operator. Return the operator's quantifier, the test (None for Null), whether the test is negated, and
     whether the condition holds if the key is missing.
     """
     quantifier, colon, rest = name.rpartition(":")

@@ -13,7 +13,15 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.identity import find_role_policies, list_policy_documents
 from localcloud.aws.patching import operation
 from localcloud.aws.permissions import organization
-from localcloud.aws.policy_evaluation import Policy, Request, UnknownPolicyElement, as_list, decide, parse_document, statements
+from localcloud.aws.policy_evaluation import (
+    Policy,
+    Request,
+    UnknownPolicyElement,
+    evaluate_request,
+    list_statements,
+    parse_document,
+    to_list,
+)
 from localcloud.aws.policy_evaluation import action_matches as matches
 
 _DECISIONS = {"allow": "allowed", "explicit deny": "explicitDeny", "implicit deny": "implicitDeny"}
@@ -90,11 +98,11 @@ def _build_result(
         "MatchedStatements": [],
         "MissingContextValues": missing,
     }
-    if organization.policies():
-        allowed = decide(Request(action, "*", context), *organization.policies()) == "allow"
+    if organization.list_policies():
+        allowed = evaluate_request(Request(action, "*", context), *organization.list_policies()) == "allow"
         result["OrganizationsDecisionDetail"] = {"AllowedByOrganizations": allowed}
     if boundary:
-        inside = all(decide(Request(action, resource, context), *boundary) == "allow" for resource in resources)
+        inside = all(evaluate_request(Request(action, resource, context), *boundary) == "allow" for resource in resources)
         result["PermissionsBoundaryDecisionDetail"] = {"AllowedByPermissionsBoundary": inside}
     if list(resources) != ["*"]:
         result["ResourceSpecificResults"] = [
@@ -112,7 +120,9 @@ def _build_result(
 def _evaluate_request(request: Request, identity: tuple[Policy, ...], boundary: tuple[Policy, ...]) -> str:
     """Return the decision. If a policy contains an unsupported element, the decision is an implicit deny."""
     try:
-        kinds = [decide(request, *policies) for policies in (identity, boundary, organization.policies()) if policies]
+        kinds = [
+            evaluate_request(request, *policies) for policies in (identity, boundary, organization.list_policies()) if policies
+        ]
     except UnknownPolicyElement:
         return "implicitDeny"
     if not identity:
@@ -126,8 +136,8 @@ def _find_missing_keys(action: str, context: Mapping[str, Any], policies: Iterab
     passed_keys = {name.lower() for name in context}
     keys: dict[str, str] = {}
     for policy in policies:
-        for statement in statements(policy):
+        for statement in list_statements(policy):
             if matches(statement, Request(action)):
                 for tests in statement.get("Condition", {}).values():
-                    keys |= {key.lower(): key for key in as_list(list(tests))}
+                    keys |= {key.lower(): key for key in to_list(list(tests))}
     return [key for name, key in keys.items() if name not in passed_keys]

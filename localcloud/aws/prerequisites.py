@@ -125,17 +125,17 @@ def _create_key(region: str, arn: str) -> Iterator[str]:
 def _create_pool_resources(region: str, pool: Mapping[str, Any]) -> Iterator[str]:
     ec2 = backend_of("ec2", ACCOUNT, region)
     group, image = pool.get("placementGroup", "auto"), pool.get("amiId")
-    if group not in ("auto", "none") and not any(existing.name == group for existing in placement_groups.all_groups(ec2)):
+    if group not in ("auto", "none") and not any(existing.name == group for existing in placement_groups.list_groups(ec2)):
         yield placement_groups.seed_group(ec2, group)
     if image is not None and image not in ec2.amis:
         ec2.amis[image] = copy.copy(next(gpu_image for gpu_image in ec2.amis.values() if "nvidia" in gpu_image.name))
         ec2.amis[image].id = image
         yield image
     capacity = pool.get("capacity", {})
-    kind, zones = capacity.get("kind"), instance_types.offered_zones(region).get(pool["instanceType"], ())
+    kind, zones = capacity.get("kind"), instance_types.find_offered_zones(region).get(pool["instanceType"], ())
     if kind not in ("targeted-odcr", "capacity-block") or not zones:
         return
-    reservations = {reservation.id: reservation for reservation in capacity_reservations.all_reservations(ec2)}
+    reservations = {reservation.id: reservation for reservation in capacity_reservations.list_reservations(ec2)}
     reservation_id, resource_group = capacity.get("reservationId"), capacity.get("resourceGroupArn")
     if reservation_id in reservations or any(
         reservation.resource_group_arn == resource_group for reservation in reservations.values() if resource_group

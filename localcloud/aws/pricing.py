@@ -22,7 +22,7 @@ from localcloud.aws.patching import operation
 ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
 """Regions with an endpoint: https://docs.aws.amazon.com/general/latest/gr/billing.html"""
 PREFIXES = {"us-east-1": "USE1-", "us-east-2": "USE2-", "us-west-2": "USW2-", "eu-west-1": "EU-"}
-"""Region -> prefix of its usage types. AWS omits the prefix in us-east-1 rows of older services."""
+"""Maps a Region to the prefix of its usage types. AWS omits the prefix in us-east-1 rows of older services."""
 _WITHOUT_PREFIX = ("AmazonEC2", "AmazonEFS", "AmazonS3", "AWSDataTransfer")
 _TERM, _DIMENSION = "JRTCKXETXF", "6YS6EN2CT7"
 """AWS's codes for On-Demand terms and for their hourly price dimension."""
@@ -40,11 +40,11 @@ def _get_products(call: Call) -> dict[str, Any]:
     if call.region not in ENDPOINTS:
         raise AwsError("NotImplementedInLocalCloud", f"AWS's Price List has no endpoint in {call.region}.")
     if params.get("FormatVersion", "aws_v1") != "aws_v1":
-        raise _invalid_parameter_error("FormatVersion must be aws_v1")
+        raise _build_invalid_parameter_error("FormatVersion must be aws_v1")
     if params["ServiceCode"] not in _load_products():
-        raise _invalid_parameter_error(f"ServiceCode {params['ServiceCode']} is not valid")
+        raise _build_invalid_parameter_error(f"ServiceCode {params['ServiceCode']} is not valid")
     if len(params.get("Filters", ())) > 50 or not 1 <= params.get("MaxResults", 100) <= 100:
-        raise _invalid_parameter_error("At most 50 filters and 100 results are possible")
+        raise _build_invalid_parameter_error("At most 50 filters and 100 results are possible")
     products = [row.text for row in _load_products()[params["ServiceCode"]] if _matches_all_filters(row.fields, params)]
     token = params.get("NextToken", "0")
     if not token.isdigit() or int(token) > len(products):
@@ -54,7 +54,7 @@ def _get_products(call: Call) -> dict[str, Any]:
     return {"FormatVersion": "aws_v1", "PriceList": products[int(token) : end], **more}
 
 
-def _invalid_parameter_error(message: str) -> AwsError:
+def _build_invalid_parameter_error(message: str) -> AwsError:
     return AwsError("InvalidParameterException", message)
 
 
@@ -65,7 +65,7 @@ def _matches_all_filters(fields: Mapping[str, str | None], params: Mapping[str, 
 def _matches_filter(fields: Mapping[str, str | None], product_filter: Mapping[str, str]) -> bool:
     kind, value = product_filter["Type"], product_filter["Value"]
     if kind not in _TYPES:
-        raise _invalid_parameter_error(f"Filter type {kind} is not valid")
+        raise _build_invalid_parameter_error(f"Filter type {kind} is not valid")
     actual = fields.get(product_filter["Field"])
     if kind == "CONTAINS":
         return actual is not None and value in actual
@@ -82,7 +82,7 @@ class _Row:
     """The row in AWS's format."""
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "_Row":
+    def from_content(cls, content: Mapping[str, Any]) -> "_Row":
         product = content["product"]
         fields = {"productFamily": product.get("productFamily"), "sku": product["sku"], **product["attributes"]}
         return cls(fields, json.dumps(content))
@@ -92,13 +92,13 @@ class _Row:
 def _load_products() -> dict[str, list[_Row]]:
     """Return the rows of each service, for every Region in the snapshot."""
     rows: dict[str, list[_Row]] = {row.service: [] for row in ITEMS.values()}
-    for region in regions():
+    for region in list_regions():
         for service, row in (*_list_instance_products(region), *_list_item_products(region)):
-            rows[service].append(_Row.of(row))
+            rows[service].append(_Row.from_content(row))
     return rows
 
 
-def regions() -> tuple[str, ...]:
+def list_regions() -> tuple[str, ...]:
     """Return the Regions with prices."""
     content = json.loads(prices.SNAPSHOT.read_text(encoding="utf-8"))
     return tuple(sorted({*content["instances"], *content["items"]}))
@@ -111,7 +111,7 @@ def _list_instance_products(region: str) -> Iterator[tuple[str, dict[str, Any]]]
             **{
                 "instanceType": name,
                 "regionCode": region,
-                "usagetype": _usage_type(region, INSTANCE_SERVICE, f"BoxUsage:{name}"),
+                "usagetype": _build_usage_type(region, INSTANCE_SERVICE, f"BoxUsage:{name}"),
             },
             **filters,
         }
@@ -129,13 +129,13 @@ def _list_instance_products(region: str) -> Iterator[tuple[str, dict[str, Any]]]
 def _list_item_products(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, price in prices.read_snapshot(region).items.items():
         item = ITEMS[name]
-        usage_type = _usage_type(region, item.service, item.usage_type or name)
+        usage_type = _build_usage_type(region, item.service, item.usage_type or name)
         attributes = {**item.attributes, "regionCode": region, "usagetype": usage_type}
         family = attributes.pop("productFamily", None)
         yield item.service, _build_row(item.service, family, attributes, item.unit, price)
 
 
-def _usage_type(region: str, service: str, name: str) -> str:
+def _build_usage_type(region: str, service: str, name: str) -> str:
     prefix = PREFIXES.get(region, "")
     return name if region == "us-east-1" and service in _WITHOUT_PREFIX else f"{prefix}{name}"
 

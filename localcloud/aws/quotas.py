@@ -66,7 +66,7 @@ AccountKind = Literal["established", "new"]
 _kind: AccountKind = "established"
 
 _set: dict[str, float] = {}
-"""Quota code -> value set by the user, for all regions.
+"""Maps each quota code to the value set by the user, for all regions.
 
 The values are kept outside moto's state, because quotas are not resources.
 """
@@ -82,14 +82,14 @@ def is_new_account() -> bool:
     return _kind == "new"
 
 
-def quota_value(code: str) -> float:
+def get_quota_value(code: str) -> float:
     """Return the value of a quota in this account."""
     quota = BY_CODE[code]
     return _set.get(code, quota.default if is_new_account() else quota.granted)
 
 
 def set_values(values: dict[str, float]) -> None:
-    """Set the account's quotas (code -> value) until the next reset."""
+    """Set the account's quotas until the next reset; `values` maps quota codes to values."""
     if unknown := sorted(set(values) - set(BY_CODE)):
         raise ValueError(f"unknown quota codes: {', '.join(unknown)}. Known: {', '.join(sorted(BY_CODE))}")
     _set.update({code: float(value) for code, value in values.items()})

@@ -1,16 +1,16 @@
 """Zones that have neither On-Demand nor Spot capacity for an instance type.
 
-Reserved capacity is not affected: AWS keeps it for its owner.
+Reserved capacity is not affected: AWS keeps reserved capacity for its owner.
 """
 
 from datetime import datetime, timedelta
 from typing import Any
 
 from localcloud.aws import clock, control_actions, patching
-from localcloud.aws.ec2.instance_types import offered_zones
+from localcloud.aws.ec2.instance_types import find_offered_zones
 
 _until: dict[tuple[str, str], datetime | None] = {}
-"""Instance type and zone -> time when the scarcity ends; None if it lasts until the next reset."""
+"""Maps an instance type and zone to the time when the scarcity ends; None if it lasts until the next reset."""
 
 
 def is_scarce(name: str, zone: str) -> bool:
@@ -20,14 +20,14 @@ def is_scarce(name: str, zone: str) -> bool:
     return end is None or clock.now() < end
 
 
-def free_zones(name: str, region: str) -> list[str]:
+def find_free_zones(name: str, region: str) -> list[str]:
     """Return the zones of the Region that have capacity for the type."""
-    return [zone for zone in offered_zones(region).get(name, ()) if not is_scarce(name, zone)]
+    return [zone for zone in find_offered_zones(region).get(name, ()) if not is_scarce(name, zone)]
 
 
 def add_scarcity(name: str, zone: str, seconds: float | None = None) -> None:
     """Remove all free capacity of a type from a zone, for the given time or until the next reset."""
-    offered = offered_zones(zone[:-1])
+    offered = find_offered_zones(zone[:-1])
     if name not in offered:
         raise ValueError(f"{name} is not offered in {zone[:-1]}")
     if zone not in offered[name]:
@@ -43,7 +43,7 @@ def remove_scarcity(name: str, zone: str) -> None:
     del _until[(name, zone)]
 
 
-def list_scarce() -> list[dict[str, str | None]]:
+def list_scarcities() -> list[dict[str, str | None]]:
     """Return the types and zones without capacity, as JSON."""
     scarce = [(*place, moment) for place, moment in _until.items() if is_scarce(*place)]
     return [{"type": name, "zone": zone, "until": moment.isoformat() if moment else None} for name, zone, moment in scarce]
@@ -51,13 +51,13 @@ def list_scarce() -> list[dict[str, str | None]]:
 
 @control_actions.action("GET", "scarcity")
 def _handle_list(_: Any) -> list[dict[str, str | None]]:
-    return list_scarce()
+    return list_scarcities()
 
 
 @control_actions.action("POST", "scarcity")
 def _handle_add(body: dict[str, Any]) -> list[dict[str, str | None]]:
     add_scarcity(body["type"], body["zone"], body.get("seconds"))
-    return list_scarce()
+    return list_scarcities()
 
 
 @control_actions.action("DELETE", "scarcity")
@@ -66,7 +66,7 @@ def _handle_remove(body: dict[str, Any] | None) -> list[dict[str, str | None]]:
         _reset_scarcity()
     else:
         remove_scarcity(body["type"], body["zone"])
-    return list_scarce()
+    return list_scarcities()
 
 
 @patching.on_reset

@@ -75,8 +75,8 @@ class Application:
         try:
             service = self._find_service(environ, request)
             if service is None:
-                return gateway.handle("unknown", request, lambda: gateway.NO_SUCH_URL)
-            return gateway.handle(service, request, lambda: transport.forward_by_path(service, request))
+                return gateway.handle_request("unknown", request, lambda: gateway.NO_SUCH_URL)
+            return gateway.handle_request(service, request, lambda: transport.forward_by_path(service, request))
         except Exception:
             log.exception("%s %s", request.method, request.path)
             return 500, {"content-type": "text/plain", "x-amzn-errortype": "InternalError"}, "The local cloud failed.\n"
@@ -111,24 +111,24 @@ class Server:
     def serve(self) -> None:
         """Serve until `stop` is called."""
         for name in ("127.0.0.1", "localhost"):
-            listening.add(name, self.port)
+            listening.add_address(name, self.port)
         self._ticker.start()
         self._server.serve_forever()
         self._server.server_close()
 
     def add_listener(self, listener: socket.socket, offer: Offer) -> Callable[[], None]:
-        """Accept requests on another socket too, until the returned function is called."""
+        """Also accept requests on another socket, until the returned function is called."""
         host, port = listener.getsockname()
         application = Application(offer)
         other = make_server(host, port, application, threaded=True, request_handler=_Handler, fd=listener.fileno())
         if not IPv4Address(host).is_loopback:  # clients never sign requests for a loopback address in another namespace
-            listening.add(host, port)
+            listening.add_address(host, port)
         threading.Thread(target=other.serve_forever, name=f"local-cloud-{host}", daemon=True).start()
 
         def remove_listener() -> None:
             other.shutdown()
             other.server_close()
-            listening.remove(host, port)
+            listening.remove_address(host, port)
 
         return remove_listener
 
@@ -141,6 +141,6 @@ class Server:
         while not self._stopping.wait(_TICK):
             try:
                 with gateway.LOCK:
-                    durations.settle()
-            except Exception as error:  # the next tick may work, and `local status` shows the problem
+                    durations.complete_due_transitions()
+            except Exception as error:  # the next tick may succeed, and `local status` shows the problem
                 problems.report_problem("the clock of the local AWS", error)

@@ -1,4 +1,4 @@
-"""Service-linked roles: AWS creates them when an account first uses a service, if the caller has permission.
+"""Service-linked roles: AWS creates service-linked roles when an account first uses a service, if the caller has permission.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html. An established account
 already has these roles; a new account does not.
@@ -17,26 +17,26 @@ NAMES = {
     "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
 }
-"""Service -> name of its service-linked role."""
+"""Maps a service to the name of its service-linked role."""
 SPOT = "spot.amazonaws.com"
 
 
-def role_path(service: str) -> str:
+def build_role_path(service: str) -> str:
     return f"/aws-service-role/{service}/"
 
 
-def exists(iam: Any, service: str) -> bool:
+def role_exists(iam: Any, service: str) -> bool:
     return any(role.name == NAMES[service] for role in iam.roles.values())
 
 
 def ensure_role_exists(account: str, service: str) -> None:
     """Create the role of a service if it does not exist, as AWS does on first use."""
     iam = backend_of("iam", account, "us-east-1")
-    if not exists(iam, service):
-        create(iam, service)
+    if not role_exists(iam, service):
+        create_role(iam, service)
 
 
-def create(iam: Any, service: str) -> None:
+def create_role(iam: Any, service: str) -> None:
     trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    iam.create_role(NAMES[service], document, role_path(service), None, "", [], "3600", None)
+    iam.create_role(NAMES[service], document, build_role_path(service), None, "", [], "3600", None)

@@ -25,7 +25,7 @@ def extend_moto() -> None:
 
 @control_actions.action("GET", "quotas")
 def _get_quotas(_: Any) -> Any:
-    return {quota.code: {"name": quota.name, "value": quotas.quota_value(quota.code)} for quota in quotas.QUOTAS}
+    return {quota.code: {"name": quota.name, "value": quotas.get_quota_value(quota.code)} for quota in quotas.QUOTAS}
 
 
 @control_actions.action("PUT", "quotas")
@@ -63,7 +63,7 @@ def _read_applied_quotas(call: Call) -> list[dict[str, Any]]:
     applied = _read_default_quotas(call)
     for quota in applied:
         if quota["QuotaCode"] in quotas.BY_CODE:
-            quota["Value"] = quotas.quota_value(quota["QuotaCode"])
+            quota["Value"] = quotas.get_quota_value(quota["QuotaCode"])
             quota["QuotaArn"] = quota["QuotaArn"].replace("::", f":{call.account}:")
     return applied
 

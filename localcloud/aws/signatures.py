@@ -60,7 +60,9 @@ class Signature:
         payload = request.headers.get("x-amz-content-sha256") or default
         if _HASH.fullmatch(payload) and payload != body:
             return False
-        expected = sign(secret_key, self.scope, self.moment.strftime(_MOMENT), self._build_canonical_request(request, payload))
+        expected = compute_signature(
+            secret_key, self.scope, self.moment.strftime(_MOMENT), self._build_canonical_request(request, payload)
+        )
         return hmac.compare_digest(expected, self.value)
 
     def _build_canonical_request(self, request: Request, payload: str) -> str:
@@ -74,7 +76,7 @@ class Signature:
         return "\n".join((request.method, path, joined, headers, ";".join(self.headers), payload))
 
 
-def read(request: Request) -> Signature | None:
+def read_signature(request: Request) -> Signature | None:
     """Return the signature of a request, or None if it is not signed in a valid form."""
     header, query = request.headers.get("Authorization"), request.args
     if header is not None:
@@ -95,7 +97,7 @@ def read(request: Request) -> Signature | None:
     return Signature(match["key"], match["region"], match["service"], match["scope"], when, signed, value, token, valid)
 
 
-def sign(secret_key: str, scope: str, moment: str, canonical_request: str) -> str:
+def compute_signature(secret_key: str, scope: str, moment: str, canonical_request: str) -> str:
     digest = hashlib.sha256(canonical_request.encode("latin-1", "replace")).hexdigest()
     text = "\n".join((ALGORITHM, moment, scope, digest))
     return hmac.digest(_derive_signing_key(secret_key, scope), text.encode(), "sha256").hex()

@@ -32,7 +32,7 @@ def extend_moto() -> None:
 
 
 def register_session_opener(opener: Open) -> Callable[[], None]:
-    """Register a function that opens sessions. Call the returned function to unregister it."""
+    """Register a function that opens sessions. Call the function that this returns to unregister."""
     _openers.append(opener)
     return lambda: _openers.remove(opener)
 
@@ -100,7 +100,7 @@ def _is_reachable(instance_id: str) -> bool:
 
 def _find_connection_problem(call: Call, instance_id: str) -> str:
     """Return the reason why the instance's SSM agent cannot connect, or "" if it can."""
-    instance = instance_calls.find(call.backend_of("ec2"), [instance_id])[0]
+    instance = instance_calls.find_instances(call.backend_of("ec2"), [instance_id])[0]
     if instance.state != "running":
         return f"The instance is {instance.state}."
     association = call.backend_of("ec2").iam_instance_profile_associations.get(instance_id)

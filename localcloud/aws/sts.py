@@ -64,8 +64,8 @@ def open_session(
 ) -> Any:
     """Create a session for an AWS service that assumes the role, and return moto's object for it.
 
-    `subnets` are the IDs of the subnets that the session's calls come from. Raise NotTrusted if the role
-    cannot be assumed. Call this with the gateway's lock held.
+    `subnets` are the IDs of the subnets from which the session's calls come. Raise NotTrusted if the role cannot be
+    assumed. Call this with the gateway's lock held.
     """
     account = arn.split(":")[4]
     role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)

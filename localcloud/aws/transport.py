@@ -29,22 +29,22 @@ def _create_stateless_backend(service: str) -> Any:
 
 
 @cache
-def _url_handlers(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
+def _load_url_handlers(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
     return [(re.compile(pattern), handler) for pattern, handler in _create_stateless_backend(service).urls.items()]
 
 
 @cache
-def _path_handlers(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
+def _load_path_handlers(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
     paths = _create_stateless_backend(service).url_paths.items()
     return [(re.compile(pattern), handler) for pattern, handler in paths]
 
 
 def forward_by_url(service: str, request: Request, url: str) -> Response:
-    return _forward(_url_handlers(service), request, url)
+    return _forward(_load_url_handlers(service), request, url)
 
 
 def forward_by_path(service: str, request: Request) -> Response:
-    return _forward(_path_handlers(service), request, request.raw_path)
+    return _forward(_load_path_handlers(service), request, request.raw_path)
 
 
 def _forward(table: list[tuple[re.Pattern[str], _Handler]], request: Request, subject: str) -> Response:
@@ -64,10 +64,10 @@ def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Respons
     for service, pattern in backend_url_patterns:
         if pattern.match(url):
             normalized = normalize_request(request)
-            return _set_date(gateway.handle(service, normalized, lambda: forward_by_url(service, normalized, url)))  # noqa: B023
+            return _set_date(gateway.handle_request(service, normalized, lambda: forward_by_url(service, normalized, url)))  # noqa: B023
     if not (elsewhere := _AWS_HOST.match(url)):
         return None
-    return _set_date(gateway.handle(elsewhere["service"], normalize_request(request), lambda: gateway.NO_SUCH_URL))
+    return _set_date(gateway.handle_request(elsewhere["service"], normalize_request(request), lambda: gateway.NO_SUCH_URL))
 
 
 def _set_date(response: Response) -> Response:

@@ -33,7 +33,7 @@ ASKED: Final[Mapping[str, Callable[[], Program]]] = {
     officials.HOST: officials.find_language_host,
     **{f"{name} provider": partial(officials.find_provider, name) for name in officials.PROVIDERS},
 }
-"""Official program -> function that finds it and queries its version."""
+"""Maps an official program to the function that finds it and queries its version."""
 
 
 def find_programs() -> tuple[dict[str, Program], list[str]]:

@@ -46,7 +46,7 @@ def normalize(value: Any) -> Any:
 
 
 def mask_variable_text(text: str) -> str:
-    if TRACEBACK in text:  # which SDK tasks wait for the failed one depends on timing
+    if TRACEBACK in text:  # which SDK tasks wait for the failed task depends on timing
         text = "\n".join(line for line in text.splitlines() if not line.startswith("  "))
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)
@@ -68,15 +68,17 @@ def collect_resources(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def find_differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
     """Return each difference with its path."""
-    return list(_differences(ours, theirs, path))
+    return list(_iterate_differences(ours, theirs, path))
 
 
-def _differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
+def _iterate_differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         for name in sorted({*ours, *theirs}):
-            yield from _differences(ours.get(name, MISSING), theirs.get(name, MISSING), f"{path}.{name}" if path else str(name))
+            yield from _iterate_differences(
+                ours.get(name, MISSING), theirs.get(name, MISSING), f"{path}.{name}" if path else str(name)
+            )
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         for place, (our_item, other) in enumerate(zip(ours, theirs, strict=True)):
-            yield from _differences(our_item, other, f"{path}[{place}]")
+            yield from _iterate_differences(our_item, other, f"{path}[{place}]")
     elif type(ours) is not type(theirs) or ours != theirs:
         yield f"{path}: ours {ours!r}, theirs {theirs!r}"

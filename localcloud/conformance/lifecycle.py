@@ -40,7 +40,7 @@ def run_lifecycle(stack: LocalStack) -> Side:
     control.set_baseline()
     for name, verb in _VERBS:
         if name == "refresh after drift":
-            side.resources = collect_resources(stack.export())
+            side.resources = collect_resources(stack.export_state())
             side.steps["drift"] = _cause_drift(stack)
         side.add(name, stack.run(verb))
     side.steps["left"] = [mask_variable_text(str(leftover)) for leftover in control.leftovers()]
@@ -72,7 +72,7 @@ def find_failure(side: Side) -> str | None:
 
 
 def run_side(stack: LocalStack) -> Side | str:
-    """Run one side. Return its results, or the error if the steps could not be run."""
+    """Run one side. Return the results of one side, or the error if its steps could not be run."""
     try:
         return run_lifecycle(stack)
     except (ControlError, PulumiError) as error:
@@ -82,7 +82,7 @@ def run_side(stack: LocalStack) -> Side | str:
 def _cause_drift(stack: LocalStack) -> list[str]:
     """Change a VPC's tags and an object's label outside Pulumi. Return a description of the change."""
     changed = []
-    for resource in stack.export()["deployment"].get("resources") or ():
+    for resource in stack.export_state()["deployment"].get("resources") or ():
         if resource["type"] == VPC:
             ec2 = stack.cloud.clients(stack.region)("ec2")
             ec2.create_tags(Resources=[resource["id"]], Tags=[{"Key": "drift", "Value": "1"}])

@@ -14,7 +14,7 @@ class Result:
     name: str
     differences: Sequence[str] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Side -> reason why its run failed."""
+    """Maps a side of the comparison to the reason why its run failed."""
     steps: int = 0
     resources: int = 0
     """Number of compared steps and resources."""
@@ -32,7 +32,7 @@ class Report:
 
     date: str
     versions: Mapping[str, str]
-    """Program -> version and path of the official program, or a note that ours was used."""
+    """Maps a program to the version and path of the official program, or to a note that ours was used."""
     not_run: Sequence[str] = ()
     results: Sequence[Result] = ()
 

@@ -1,7 +1,7 @@
 """What the language host does before a Pulumi program that installs a platform into an EKS cluster.
 
-The provider of Kubernetes must not explain more than the official one does, so the user gets the causes that only the
-local cloud knows here.
+The Kubernetes provider must not explain more than the official one does, so the language host reports the causes that
+only the local cloud knows.
 """
 
 import json
@@ -26,7 +26,7 @@ def may_install_platform(config: Mapping[str, str]) -> bool:
     except ValueError:
         return False
     if not isinstance(target, dict) or not isinstance(platform, dict):
-        return False  # the program reports these values
+        return False  # the program itself reports these values
     return _find_local_cloud_folder() is not None and target.get("kind") == "eks" and platform.get("install") is not False
 
 
@@ -62,8 +62,12 @@ def main() -> int:
         )
     if dead := mending.list_crashed_processes(cloud):
         return _show_error(engine, f"not running: {', '.join(dead)}. Restart with: scripts/cluster local start --home {folder}")
-    if dry_run == "false" and capability.examine().real_nodes and not preflight.examine_aws_stack(raw, offline=True).problems:
-        # Otherwise the registry would build the images when nodes pull them, which can take longer than the ten minutes
+    if (
+        dry_run == "false"
+        and capability.check_machine().real_nodes
+        and not preflight.examine_aws_stack(raw, offline=True).problems
+    ):
+        # Otherwise, the registry would build the images only when nodes pull them, which can take longer than the ten minutes
         # that Pulumi waits for pods.
         try:
             for image in images:

@@ -48,7 +48,7 @@ order.
 
 
 class Unsupported(Exception):
-    """The type of the value, e.g. an asset, is not supported by any local resource."""
+    """The type of the value, such as an asset, is not supported by any local resource."""
 
 
 def decode(properties: Struct) -> tuple[dict[str, Any], dict[str, Secrets]]:

@@ -63,13 +63,14 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         if not code:
             program = [
                 str(_find_interpreter(request.info)),
-                str(language_exec.cached_script_path()),
+                str(language_exec.get_cached_script_path()),
                 *self._build_arguments(request),
             ]
             code = self._run_program(program, environment, context)
         if self._canceled.is_set():
-            # A canceled engine does not wait for this response. If it arrived early, the engine could report the exit
-            # code instead of the cancellation: pulumi/pulumi@v3.246.0:pkg/resource/deploy/deployment_executor.go
+            # A canceled engine does not wait for the response to Cancel. If the response arrived early, the engine
+            # could report the exit code instead of the cancellation:
+            # pulumi/pulumi@v3.246.0:pkg/resource/deploy/deployment_executor.go
             call_ended.wait(PATIENCE_SECONDS)
         if code == before_program.SHOWN:
             return language_pb2.RunResponse(bail=True)

@@ -3,7 +3,7 @@
 with MotoMocks("us-west-2") as mocks:
     pulumi.runtime.set_mocks(mocks, project="gpumpi", stack="test")
     ...run the program...
-mocks.created("aws:ec2/vpc:Vpc")
+mocks.list_created("aws:ec2/vpc:Vpc")
 """
 
 import asyncio
@@ -83,20 +83,20 @@ class MotoMocks(Mocks):
         self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
         self._exit.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
         mock_random.seed(0)
-        _event_loop().set_exception_handler(_report_loop_error)
+        _get_event_loop().set_exception_handler(_report_loop_error)
         return self
 
     def __exit__(self, *_: object) -> None:
         # After a program has failed, Pulumi's tasks and threads continue, so the next test would receive the resources that
-        # they register and the errors that they raise. Pulumi would also reuse the root resource. If its registration is
-        # canceled, its URN stays unknown, and the next program would wait for the URN forever.
+        # they register and the errors that they raise. Pulumi would also reuse the root resource. If the registration of
+        # the root resource is canceled, its URN stays unknown, and the next program would wait for the URN forever.
         _cancel_tasks()
         ROOT.set(None)
         with self._lock:
             self._closed = True
             self._exit.close()
 
-    def created(self, token: str) -> list[Created]:
+    def list_created(self, token: str) -> list[Created]:
         """Return all resources of a type, in order of registration."""
         return [resource for resource in self.resources if resource.token == token]
 
@@ -137,7 +137,7 @@ class MotoMocks(Mocks):
         self._names[args.typ, args.name] += 1
         seed = f"{args.typ} {args.name} {self._names[args.typ, args.name]}".encode()
         try:
-            id, state = self._objects.make(args.typ, args.name, inputs, seed)
+            id, state = self._objects.record_object(args.typ, args.name, inputs, seed)
         except kubernetes_mocks.ObjectRefused as error:
             raise MockFailed(str(error)) from error
         return None if self.preview else id, state
@@ -157,10 +157,10 @@ class MotoMocks(Mocks):
         return state
 
 
-def _event_loop() -> asyncio.AbstractEventLoop:
+def _get_event_loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of this thread, in which Pulumi registers resources.
 
-    Create an event loop if the thread has none, e.g. after `asyncio.run`.
+    Create an event loop if the thread has none, for example after `asyncio.run`.
     """
     policy = asyncio.get_event_loop_policy()
     try:
@@ -180,7 +180,7 @@ def _report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 
 def _cancel_tasks() -> None:
-    loop = _event_loop()
+    loop = _get_event_loop()
     while tasks := asyncio.all_tasks(loop):
         for task in tasks:
             task.cancel()

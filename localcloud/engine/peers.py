@@ -22,7 +22,7 @@ REFUSED = "only the user who started this server may call it"
 
 
 def create_server(threads: ThreadPoolExecutor, port: int = 0) -> tuple[grpc.Server, int]:
-    """Return a server that has not started, and its port on 127.0.0.1. Port 0 selects a free one."""
+    """Return a server that has not started, and its port on 127.0.0.1. Port 0 selects a free port."""
     same_user = SameUser()
     new = grpc.server(threads, options=_GRPC_CHANNEL_OPTIONS, interceptors=[same_user])
     same_user.port = new.add_insecure_port(f"127.0.0.1:{port}")
@@ -58,7 +58,8 @@ _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
 def find_connection_uid(client_port: int, server_port: int) -> int | None:
-    """Return the uid of the process that has this connection between two loopback ports, or None if it has closed it.
+    """Return the uid of the process that has this connection between two loopback ports, or None if the process has
+    closed the connection.
 
     Only an open connection counts: the kernel reports uid 0 for connections that their process has closed.
     """

@@ -15,7 +15,7 @@ KINDS = {
     ("delete", False): Kinds.DELETE,
     ("delete", True): Kinds.DELETE_REPLACE,
 }
-"""(kind of change, whether the change replaces the resource) -> PropertyDiff kind."""
+"""Maps the kind of change, and whether the change replaces the resource, to the kind of a PropertyDiff."""
 
 
 def watch_for_disconnect(context: grpc.ServicerContext) -> threading.Event:

@@ -80,7 +80,7 @@ def build_environment_variables(cloud: LocalCloud, region: str, report: Report, 
     }
     return {
         **cloud.process_environment(),
-        "PATH": f"{tools.ensure(PACKER, report).parent}{os.pathsep}{cloud.environment()['PATH']}",
+        "PATH": f"{tools.ensure_tool(PACKER, report).parent}{os.pathsep}{cloud.environment()['PATH']}",
         "PACKER_PLUGIN_PATH": str(ensure_packer_plugins(report)),
         "PACKER_CONFIG_DIR": str(cache / "packer"),
         "CHECKPOINT_DISABLE": "1",
@@ -111,7 +111,7 @@ def read_manifest(output: Path, series: Series = "4") -> dict[str, Any]:
 
 
 def parse_stage(line: str) -> str:
-    """Return the build stage that a line of Packer's output reports, e.g. the start of a provisioner. For other lines,
+    """Return the build stage that a line of Packer's output reports, such as the start of a provisioner. For other lines,
     return an empty string."""
     match = _STAGES.fullmatch(line)
     return next(filter(None, match.groups())) if match else ""
@@ -132,13 +132,13 @@ def read_built_ami_id(output: Path, series: Series = "4") -> str:
 
 
 def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
-    """Deregister an AMI and delete its snapshots. Return the ids of these snapshots."""
+    """Deregister an AMI and delete its snapshots. Return the IDs of the deleted snapshots."""
     ec2 = cloud.clients(region)("ec2")
     (described,) = ec2.describe_images(ImageIds=[image])["Images"]
     disks = [mapping["Ebs"] for mapping in described["BlockDeviceMappings"] if "Ebs" in mapping]
     snapshots = [disk["SnapshotId"] for disk in disks if "SnapshotId" in disk]
     ec2.deregister_image(ImageId=image)
-    for snapshot in snapshots:  # only after deregistering: EC2 refuses to delete snapshots of a registered AMI
+    for snapshot in snapshots:  # only after deregistering: EC2 does not delete snapshots of a registered AMI
         ec2.delete_snapshot(SnapshotId=snapshot)
     return snapshots
 
@@ -204,11 +204,11 @@ def _cancel_build(packer: "subprocess.Popen[str]") -> None:
 
 def ensure_packer_plugins(report: Report) -> Path:
     """Return a folder for PACKER_PLUGIN_PATH with the plugin version that the templates require."""
-    plugin = tools.ensure(PACKER_AMAZON, report)
+    plugin = tools.ensure_tool(PACKER_AMAZON, report)
     folder = plugin.parents[1] / "packer"
     with hold_lock(folder):
         if not (folder / PLUGIN).exists():
-            command = [str(tools.ensure(PACKER, report)), "plugins", "install", "--path", str(plugin), PLUGIN]
+            command = [str(tools.ensure_tool(PACKER, report)), "plugins", "install", "--path", str(plugin), PLUGIN]
             own = {"PACKER_PLUGIN_PATH": str(folder), "PACKER_CONFIG_DIR": str(folder), "CHECKPOINT_DISABLE": "1"}
             done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
             if done.returncode:

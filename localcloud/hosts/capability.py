@@ -32,12 +32,12 @@ class Capability:
     def __str__(self) -> str:
         if self.hosts:
             return "EC2 instances run as local hosts"
-        return f"EC2 instances are only API records here: {'; '.join(self.missing)}"
+        return f"EC2 instances exist only as API records: {'; '.join(self.missing)}"
 
 
 def check_machine() -> Capability:
     """Check this machine without changing it."""
-    uses = "each has its own network namespace, mounts and systemd"
+    uses = "each host has its own network namespace, mounts and systemd"
     return Capability(capability.find_obstacles("hosts", uses, _check_architecture, _check_programs, capability.check_namespaces))
 
 
@@ -45,7 +45,7 @@ def read_host_limit(environment: Mapping[str, str] = os.environ, memory: int | N
     """Return the maximum number of hosts. Instances beyond this number exist only as API records. Raises BadLimit."""
     text = environment.get(VARIABLE, "")
     if text and not text.isdecimal():
-        raise BadLimit(f"{VARIABLE}={text!r} is not a number. Set it to the maximum number of hosts, e.g. 4")
+        raise BadLimit(f"{VARIABLE}={text!r} is not a number. Set it to the maximum number of hosts, such as 4")
     total = psutil.virtual_memory().total if memory is None else memory
     return int(text) if text else max(1, min(USUAL_HOSTS, total // BYTES_PER_HOST))
 

@@ -40,7 +40,7 @@ class Lender:
 
 
 def _assume_role(machine: Machine) -> Any:
-    assert machine.role_arn is not None  # callers check that there is a role
+    assert machine.role_arn is not None  # callers have checked that there is a role
     who, name, here = ("Service", SERVICE), machine.instance_id, (machine.subnet,)
     try:
         return sts.open_session(

@@ -18,7 +18,7 @@ NO_GPU = "local hosts have no GPU and share the kernel of this machine"
 NO_EFA = "local hosts have no EFA"
 
 _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
-"""Masked systemd units. They manage the kernel or disks, which hosts share with this machine."""
+"""Masked systemd units. These units manage the kernel or disks, which hosts share with this machine."""
 
 
 def write_layer(layer: Path, region: str, file_systems: Path, control_token: str) -> None:

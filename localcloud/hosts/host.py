@@ -55,12 +55,12 @@ class Host:
         self._is_ending = False
 
     def start(self) -> None:
-        """Start the host. Return as soon as its first process runs, without waiting for the boot to finish."""
+        """Start the host. Return as soon as the host's first process runs, without waiting for the boot to finish."""
         self.vpc.add(self.machine)
         self._add_network_interface()
         self.disk.make()
         self.vpc.ledger.add("mount", self.disk.root)
-        options = self.disk.mount_options(self.lower)
+        options = self.disk.build_mount_options(self.lower)
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.disk.root], check=True, capture_output=True)
         self._record_leftovers()
         self._create_cgroups()
@@ -110,7 +110,7 @@ class Host:
     def console_log(self) -> Path:
         return self.vpc.folder / "logs" / f"{self.name}.log"
 
-    def console(self) -> bytes:
+    def read_console(self) -> bytes:
         """Return the host's console output since its first boot."""
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
@@ -157,7 +157,9 @@ class Host:
         """Return the host's cgroups in the cgroup hierarchies that systemd uses."""
         machine = Cgroups()
         return [
-            path for path in machine.folders(self.namespace) if machine.is_unified or path.parent.name in ("systemd", "unified")
+            path
+            for path in machine.list_folders(self.namespace)
+            if machine.is_unified or path.parent.name in ("systemd", "unified")
         ]
 
     def _record_leftovers(self) -> None:

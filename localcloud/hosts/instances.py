@@ -27,7 +27,7 @@ def build_machine(event: Event) -> Machine:
     profile = described["IamInstanceProfile"]
     role = _find_role(event, profile["Arn"]) if profile else None
     metadata = described["MetadataOptions"]
-    (instance,) = instance_calls.find(ec2, [event.name])
+    (instance,) = instance_calls.find_instances(ec2, [event.name])
     encoded_user_data = instance.user_data
     user_data = encoded_user_data.as_bytes() if encoded_user_data else None
     return Machine(

@@ -42,7 +42,7 @@ class Disk:
         for folder in (self.upper, self.work_folder, self.root):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def mount_options(self, lower: list[Path]) -> str:
+    def build_mount_options(self, lower: list[Path]) -> str:
         """Return the overlay's mount options. `lower`: read-only layers, top first."""
         return f"lowerdir={':'.join(map(str, lower))},upperdir={self.upper},workdir={self.work_folder}"
 
@@ -57,12 +57,12 @@ class Layers:
         self.folder = folder
         self._roots_of = roots_of
 
-    def disk(self, instance_id: str) -> Disk:
+    def get_disk(self, instance_id: str) -> Disk:
         return Disk(self.folder / "disks" / instance_id)
 
     def find_image_layers(self, image_id: str) -> list[Path]:
         """Return the layers of an AMI, top first."""
-        image = self._image_folder(image_id)
+        image = self._get_image_folder(image_id)
         if not image.exists():
             return self._roots_of(image_id)
         own = sorted((layer for layer in image.iterdir() if layer.is_dir()), key=lambda layer: -int(layer.name))
@@ -83,7 +83,7 @@ class Layers:
 
     def save_image(self, disk: Disk, below: list[Path], image_id: str) -> None:
         """Create an AMI from a disk. The AMI consists of the layers below the disk and a copy of the disk's changes."""
-        image, part = self._image_folder(image_id), self._image_folder(f".{image_id}")
+        image, part = self._get_image_folder(image_id), self._get_image_folder(f".{image_id}")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
@@ -97,22 +97,22 @@ class Layers:
         """Copy an AMI under a new id."""
         below = self.find_image_layers(source_id)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
-        part = self._image_folder(f".{image_id}")
+        part = self._get_image_folder(f".{image_id}")
         part.mkdir(parents=True)
         for number, layer in enumerate(reversed(made_here)):
             _copy_files(layer, part / str(number), "--link")
         (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
-        part.rename(self._image_folder(image_id))
+        part.rename(self._get_image_folder(image_id))
 
     def delete_image(self, image_id: str) -> None:
         """Delete a deregistered AMI. Hosts that use the AMI keep its layers."""
-        shutil.rmtree(self._image_folder(image_id), ignore_errors=True)
+        shutil.rmtree(self._get_image_folder(image_id), ignore_errors=True)
 
     def clear(self) -> None:
         for name in ("images", "disks"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def _image_folder(self, image_id: str) -> Path:
+    def _get_image_folder(self, image_id: str) -> Path:
         return self.folder / "images" / image_id
 
 

@@ -72,7 +72,7 @@ class Answer:
 
 
 def build_metadata_tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
-    """Return the metadata: IMDS path below the API version -> function that returns the value."""
+    """Return the metadata: Maps an IMDS path below the API version to the function that returns the value."""
     group_names = "\n".join(machine.security_groups)
     interface = f"meta-data/network/interfaces/macs/{machine.mac}"
     identity = {
@@ -155,7 +155,7 @@ class Sessions:
         self._until[instance_id, token] = self._clock() + seconds
         return token
 
-    def holds(self, instance_id: str, token: str) -> bool:
+    def has_token(self, instance_id: str, token: str) -> bool:
         return self._until.get((instance_id, token), 0.0) > self._clock()
 
 
@@ -173,7 +173,7 @@ def handle_request(
     if method not in ("GET", "HEAD"):
         return Answer(405)
     token = headers.get(TOKEN.lower())
-    if (token is None and machine.tokens_required) or (token is not None and not sessions.holds(machine.instance_id, token)):
+    if (token is None and machine.tokens_required) or (token is not None and not sessions.has_token(machine.instance_id, token)):
         return Answer(401)
     version, _, rest = path.strip("/").partition("/")
     if not version:

@@ -18,7 +18,7 @@ class Neighbours:
         self._vpcs: dict[Key, Vpc] = {}
         self._members: dict[str, Key] = {}
 
-    def enter(self, key: Key, instance_id: str, make: Callable[[], Vpc]) -> Vpc:
+    def add_host(self, key: Key, instance_id: str, make: Callable[[], Vpc]) -> Vpc:
         """Add a host to its VPC and return the VPC. Start the VPC if it is not running."""
         with self._lock:
             vpc = self._vpcs.get(key)
@@ -33,7 +33,7 @@ class Neighbours:
             self._members[instance_id] = key
             return vpc
 
-    def leave(self, instance_id: str) -> None:
+    def remove_host(self, instance_id: str) -> None:
         """Remove a host from its VPC. Stop the VPC if this was its last host."""
         with self._lock:
             key = self._members.pop(instance_id, None)

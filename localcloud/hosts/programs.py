@@ -17,16 +17,16 @@ class Programs:
     bare: Path
     """Root file system that emulates the AMIs of AWS and Canonical."""
     node: Callable[[str], Path]
-    """Major version of Open MPI -> layer with the content of our AMI. Layers for versions other than the default are
-    built on first use."""
+    """Maps each major version of Open MPI to the layer with the content of our AMI. Layers for versions other than the
+    default are built on first use."""
 
 
 def prepare_programs(report: Report) -> Programs:
     """Download and build everything that is not cached. Raises BuildError or ImageError."""
     roots.ensure_node_layer(report)
     return Programs(
-        nspawn=debian.ensure(debian.NSPAWN, report) / "systemd-nspawn",
-        dnsmasq=debian.ensure(debian.DNSMASQ, report) / "dnsmasq",
+        nspawn=debian.ensure_package(debian.NSPAWN, report) / "systemd-nspawn",
+        dnsmasq=debian.ensure_package(debian.DNSMASQ, report) / "dnsmasq",
         bare=roots.ensure_bare_root(report),
         node=partial(roots.ensure_node_layer, report),
     )

@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         with far:
             self.send_response(200, "Connection established")
             self.end_headers()
-            relay(self.connection, far, IDLE_SECONDS)
+            relay_streams(self.connection, far, IDLE_SECONDS)
 
     def do_GET(self) -> None:
         """Forward a plain HTTP request. Each connection carries one request."""
@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
 
-def relay(near: socket.socket, far: socket.socket, idle_seconds: float | None) -> None:
+def relay_streams(near: socket.socket, far: socket.socket, idle_seconds: float | None) -> None:
     """Copy data in both directions until both sides have closed the connection or the idle timeout expires."""
     ends = {near: far, far: near}
     open_ends = [near, far]

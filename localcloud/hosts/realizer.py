@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 def _define_ami(openmpi: str) -> OwnImage:
     return OwnImage(
         name=f"gpumpi-ec2-openmpi{openmpi}-debian",
-        description=f"Open MPI {openmpi} without CUDA on Debian, built with the provisioners in amis/",
+        description=f"Open MPI {openmpi} without CUDA, on Debian, built with the provisioners in amis/",
         created="2026-07-01T00:00:00.000Z",
         tags={"gpumpi:ami": "ec2", "gpumpi:openmpi": openmpi},
     )
 
 
 AMIS = {openmpi: _define_ami(openmpi) for openmpi in ("4", "5")}
-"""Major version of Open MPI -> AMI that is preregistered in the account in place of an AMI built with Packer."""
+"""Maps the major version of Open MPI to the AMI that is preregistered in the account in place of an AMI built with Packer."""
 AMI = AMIS["4"]
 Key = tuple[str, str, str]
 
@@ -106,8 +106,8 @@ class Realizer:
         for image in AMIS.values():
             images.add_own_image(image)
         self._closing = [
-            events.register(self.hear, self.progress),
-            power.register_console(self.console),
+            events.register_realizer(self.handle_event, self.progress),
+            power.register_console(self.read_console),
             ssm_sessions.register_session_opener(self.open_session),
         ]
         patching.on_reset(self.stop_all)
@@ -133,7 +133,7 @@ class Realizer:
 
     # Callbacks that the local AWS calls.
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Handle an event from the local AWS without blocking the request that caused it: each host runs its actions in
         its own thread."""
         if event.kind == "image":
@@ -152,9 +152,9 @@ class Realizer:
             return Progress(True, str(error) or repr(error)) if error else DONE
         return DONE
 
-    def console(self, instance_id: str) -> bytes | None:
+    def read_console(self, instance_id: str) -> bytes | None:
         member = self._members.get(instance_id)
-        return member.host.console() if member is not None and member.host is not None else None
+        return member.host.read_console() if member is not None and member.host is not None else None
 
     def open_session(self, instance_id: str, port: int) -> tuple[str, str] | None:
         """Return the URL and token of a session that connects to a port of the host, or None if the host does not exist
@@ -202,10 +202,10 @@ class Realizer:
 
     def _create_host(self, member: Member, key: Key, make_vpc: Callable[[], Vpc]) -> None:
         machine = member.machine
-        vpc = self._neighbours.enter(key, machine.instance_id, make_vpc)
+        vpc = self._neighbours.add_host(key, machine.instance_id, make_vpc)
         layer = self._folder / "hardware" / machine.region
         hardware.write_layer(layer, machine.region, self._file_systems, self._serving.control_token)
-        disk = self._layers.disk(machine.instance_id)
+        disk = self._layers.get_disk(machine.instance_id)
         below = [layer, *self._layers.prepare_disk_layers(disk, machine.image_id)]
         member.host = Host(
             vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._handle_exit, member)
@@ -227,7 +227,7 @@ class Realizer:
         member.host.reboot()
 
     def _run_action(self, member: Member, action: Callable[[], None]) -> None:
-        """Run an action. If it fails, log the error and mark the host as failed."""
+        """Run an action. If the action fails, log the error and mark the host as failed."""
         if member.phase == "ending":
             return
         try:
@@ -250,7 +250,7 @@ class Realizer:
         try:
             if member.host is not None:
                 member.host.terminate(shuts_down=shuts_down)
-            self._neighbours.leave(name)
+            self._neighbours.remove_host(name)
         except Exception as error:
             problems.report_problem(f"the termination of host {name}", error)
         self._lender.drop_session(name)
@@ -274,7 +274,7 @@ class Realizer:
         with gateway.LOCK:
             if member.phase != "running":
                 return
-            instance = instance_calls.find(backend_of("ec2", machine.account, machine.region), [machine.instance_id])[0]
+            instance = instance_calls.find_instances(backend_of("ec2", machine.account, machine.region), [machine.instance_id])[0]
             if code:
                 log.error(
                     "host %s ended with %d; the end of its console:\n%s", machine.instance_id, code, _read_console_tail(member)
@@ -284,7 +284,7 @@ class Realizer:
                 groups = backend_of("autoscaling", machine.account, machine.region)
                 capacity.replace_terminated_instances(groups, [machine.instance_id])
             else:
-                power.stop(instance, _CRASHED if code else _SHUT_DOWN)
+                power.stop_instance(instance, _CRASHED if code else _SHUT_DOWN)
 
     # Images.
 
@@ -346,7 +346,7 @@ class Realizer:
 
 
 def build_namespace_prefix(folder: Path) -> str:
-    """Return the prefix of a local cloud's network namespace names. `folder`: folder of its hosts."""
+    """Return the prefix of a local cloud's network namespace names. `folder`: folder of the local cloud's hosts."""
     return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
 
@@ -355,5 +355,5 @@ _CRASHED = "Server.InternalError: Server internal error"
 
 
 def _read_console_tail(member: Member) -> str:
-    text: Any = member.host.console() if member.host else b""
+    text: Any = member.host.read_console() if member.host else b""
     return "\n".join(text.decode(errors="replace").splitlines()[-12:])

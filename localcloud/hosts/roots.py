@@ -1,4 +1,4 @@
-"""Root file systems of hosts, built once and cached. They contain no files from this machine.
+"""Root file systems of hosts, built once and cached. The root file systems contain no files from this machine.
 
 `bare`: a small Debian with systemd, SSH and cloud-init. It emulates the images of Canonical and Amazon, which are not
 available from package registries (see docs/concepts/local-hosts.md).
@@ -69,15 +69,15 @@ FORM = 1
 """Format version. Increase it when a code change makes the same recipe produce different root file systems."""
 
 
-def roots_folder() -> Path:
+def get_roots_folder() -> Path:
     return build.cache_folder().parent / "roots"
 
 
 def ensure_bare_root(report: Report) -> Path:
     """Return the bare root, for use as a read-only lower layer. Raises ImageError if the build fails."""
     recipe = repr((FORM, read_pinned_versions()["debian_suite"], root.OPTIONS, PACKAGES, _SETTLE))
-    target = roots_folder() / f"bare-{_hash_recipe(recipe)}"
-    with hold_lock(roots_folder() / "locks" / target.name):
+    target = get_roots_folder() / f"bare-{_hash_recipe(recipe)}"
+    with hold_lock(get_roots_folder() / "locks" / target.name):
         if not target.exists():
             _build_and_report_time(report, "a Debian root for local hosts", lambda: _build_bare_root(target, report))
     return target
@@ -87,9 +87,9 @@ def ensure_node_layer(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERI
     """Return the node layer that contains this major version of Open MPI. Raises ImageError if the build fails."""
     below, settings = ensure_bare_root(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
-    recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
-    target = roots_folder() / f"node-{_hash_recipe(recipe)}"
-    with hold_lock(roots_folder() / "locks" / target.name):
+    recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).render_recipe(), join))
+    target = get_roots_folder() / f"node-{_hash_recipe(recipe)}"
+    with hold_lock(get_roots_folder() / "locks" / target.name):
         if not target.exists():
             what = f"the EC2 cluster AMI for local hosts with Open MPI {openmpi}"
             _build_and_report_time(report, what, lambda: _build_node_layer(target, below, settings))
@@ -97,7 +97,7 @@ def ensure_node_layer(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERI
 
 
 def _build_and_report_time(report: Report, what: str, make: Callable[[], None]) -> None:
-    report(f"building {what} (once; kept in {roots_folder()})")
+    report(f"building {what} (once; kept in {get_roots_folder()})")
     started = time.monotonic()
     make()
     report(f"built {what} in {time.monotonic() - started:.0f} s")

@@ -1,4 +1,4 @@
-"""Emulator of AWS's session-manager-plugin. It supports two SSM documents.
+"""Emulator of AWS's session-manager-plugin. The plugin supports two SSM documents.
 
 `AWS-StartSSHSession` connects stdin and stdout to the host.
 `AWS-StartPortForwardingSession` forwards connections from a local port to the host, until the plugin is stopped.
@@ -16,7 +16,7 @@ import sys
 import threading
 from urllib.parse import urlsplit
 
-from localcloud.hosts.proxy import relay
+from localcloud.hosts.proxy import relay_streams
 
 VERSION = "1.2.764.0"
 """Version that the emulator reports: the oldest version that the AWS CLI does not consider outdated."""
@@ -58,7 +58,7 @@ def _forward_port(response: dict[str, str], port: int) -> None:
 
 def _relay_connection(near: socket.socket, response: dict[str, str]) -> None:
     with near, _open_connection(response) as far:
-        relay(near, far, idle_seconds=None)
+        relay_streams(near, far, idle_seconds=None)
 
 
 def _relay_stdio(far: socket.socket) -> None:

@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from localcloud.hosts.proxy import relay
+from localcloud.hosts.proxy import relay_streams
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class SessionServer:
                 with connect() as far:
                     near.settimeout(None)
                     far.settimeout(None)
-                    relay(near, far, idle_seconds=None)
+                    relay_streams(near, far, idle_seconds=None)
             except OSError as error:
                 log.info("session: %s", error)
 

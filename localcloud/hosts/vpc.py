@@ -71,7 +71,7 @@ class Vpc:
         self.supervisor.close()
         for close in self._closing:
             close()
-        self.ledger.clean()
+        self.ledger.clean_up()
 
     def add(self, machine: Machine) -> None:
         """Add a host to the DHCP server, the DNS server and IMDS."""
@@ -143,7 +143,7 @@ class Vpc:
         return True
 
     def _reload_dnsmasq(self) -> None:
-        for server in self.supervisor.running():
+        for server in self.supervisor.list_running_servers():
             if server.name == "dnsmasq":
                 os.kill(server.pid, signal.SIGHUP)
 

@@ -2,13 +2,13 @@
 
 import sys
 
-from localcloud.images.build import ensure_all
+from localcloud.images.build import ensure_all_images
 from localcloud.images.root import ImageError
 
 
 def main() -> int:
     try:
-        for layout in ensure_all(lambda line: print(line, file=sys.stderr, flush=True)):
+        for layout in ensure_all_images(lambda line: print(line, file=sys.stderr, flush=True)):
             print(layout)
     except ImageError as error:
         print(error, file=sys.stderr)

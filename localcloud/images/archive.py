@@ -33,7 +33,7 @@ class Blob:
     def from_bytes(cls, content: bytes) -> "Blob":
         return cls(f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
 
-    def descriptor(self, media_type: str) -> dict[str, Any]:
+    def build_descriptor(self, media_type: str) -> dict[str, Any]:
         return {"mediaType": media_type, "digest": self.digest, "size": self.size}
 
 
@@ -54,28 +54,28 @@ def write_layout(folder: Path, layers: Sequence[Path], settings: Mapping[str, An
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
-        "config": _write_document(blobs, config).descriptor(CONFIG),
-        "layers": [content.descriptor(LAYER) for content in contents],
+        "config": _write_document(blobs, config).build_descriptor(CONFIG),
+        "layers": [content.build_descriptor(LAYER) for content in contents],
     }
-    index = {"schemaVersion": 2, "manifests": [_write_document(blobs, manifest).descriptor(MANIFEST)]}
+    index = {"schemaVersion": 2, "manifests": [_write_document(blobs, manifest).build_descriptor(MANIFEST)]}
     (folder / "index.json").write_text(_to_json(index))
     (folder / "oci-layout").write_text(_to_json({"imageLayoutVersion": "1.0.0"}))
 
 
-def manifest_digest(layout: Path) -> str:
+def read_manifest_digest(layout: Path) -> str:
     index: dict[str, Any] = json.loads((layout / "index.json").read_text())
     return str(index["manifests"][0]["digest"])
 
 
-def blob_path(layout: Path, digest: str) -> Path:
+def get_blob_path(layout: Path, digest: str) -> Path:
     """Return the path of a blob in the layout. The blob need not exist."""
     return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 
-def layer_paths(layout: Path) -> list[Path]:
+def list_layer_paths(layout: Path) -> list[Path]:
     """Return the paths of an image's layers, bottom first."""
-    manifest: dict[str, Any] = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
-    return [blob_path(layout, layer["digest"]) for layer in manifest["layers"]]
+    manifest: dict[str, Any] = json.loads(get_blob_path(layout, read_manifest_digest(layout)).read_text())
+    return [get_blob_path(layout, layer["digest"]) for layer in manifest["layers"]]
 
 
 def _write_document(blobs: Path, document: Mapping[str, Any]) -> Blob:

@@ -39,7 +39,7 @@ from localcloud.tools import build as tools
 from localcloud.tools.build import BuildError, Report, hold_lock
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Linux machine name -> OCI architecture."""
+"""Maps each Linux machine name to the OCI architecture."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "py_spy", "cuda_headers")
 """Keys of the wheels that the versions file in `amis/` pins with `<key>_version` and `<key>_wheel_sha256`."""
 JOIN_PACKAGES = Frameworks("boto3").lock_file
@@ -50,16 +50,16 @@ DISTRIBUTIONS = {
     "py_spy": "py-spy",
     "cuda_headers": "nvidia-cuda-runtime-cu12",
 }
-"""Key of a wheel -> its name on PyPI, if the name differs from the key."""
+"""Maps the key of a wheel to its name on PyPI, if the name differs from the key."""
 _MAKING = ".making-"
 
 
 def cache_folder() -> Path:
-    """Return the cache folder for images. It is outside the repository."""
+    """Return the cache folder for images. The folder is outside the repository."""
     return tools.cache_folder().parent / "images"
 
 
-def ensure(name: str, report: Report) -> Path:
+def ensure_named_image(name: str, report: Report) -> Path:
     """Return the OCI layout of an image; build the image if it is not cached. Raises ImageError, including for unknown
     names."""
     image = find_image(name)
@@ -68,12 +68,12 @@ def ensure(name: str, report: Report) -> Path:
     return ensure_image(image, report)
 
 
-def ensure_all(report: Report) -> list[Path]:
+def ensure_all_images(report: Report) -> list[Path]:
     """Return the OCI layouts of all images; build those that are not cached."""
     return [ensure_image(image, report) for image in IMAGES]
 
 
-def cached_path(image: Image) -> Path:
+def get_cached_path(image: Image) -> Path:
     """Return the cache path of an image, whether or not the image is built. The path depends on the recipes of all
     layers."""
     text = repr((compute_digests(image.layers), image.settings()))
@@ -81,7 +81,7 @@ def cached_path(image: Image) -> Path:
 
 
 def ensure_image(image: Image, report: Report) -> Path:
-    target = cached_path(image)
+    target = get_cached_path(image)
     if target.exists():
         return target
     architecture = ARCHITECTURES.get(platform.machine())
@@ -135,7 +135,7 @@ def _build_layer(image: Image, layer: Layer, below: Sequence[Path], bench: "_Ben
     title, started = _describe_layer(layer), time.monotonic()
     report(f"image {image.name}: building {title} (once; kept in {cache_folder()})")
     try:
-        tarball = bench.make(layer, below, report)
+        tarball = bench.make_layer(layer, below, report)
     except BuildError as error:
         raise ImageError(f"image {image.name}: {error}") from error
     tarball.rename(target)
@@ -150,11 +150,11 @@ class _Bench:
         self._holds: list[Path] = []
         """Layers that have been applied to the root."""
 
-    def make(self, layer: Layer, below: Sequence[Path], report: Report) -> Path:
+    def make_layer(self, layer: Layer, below: Sequence[Path], report: Report) -> Path:
         tarball = self._work / f"{len(below)}.tar"
         match layer:
             case Program(tool=tool, path=path):
-                layers.write_files({path: (tools.ensure(tool, report), 0o755)}, tarball)
+                layers.write_files({path: (tools.ensure_tool(tool, report), 0o755)}, tarball)
             case Source():
                 layers.write_files({path: (file, layer.mode) for path, file in layer.files()}, tarball)
             case Packages():
@@ -187,9 +187,9 @@ class _Bench:
         """Apply the layers in `below` that the root does not contain yet, and return a snapshot of the root."""
         if len(self._holds) != len(below):  # layers are applied in order, so equal counts mean equal layers
             for layer in below[len(self._holds) :]:
-                layers.unpack(layer, self._root)
+                layers.apply_layer(layer, self._root)
             self._holds = list(below)
-        return layers.snapshot(self._root)
+        return layers.take_snapshot(self._root)
 
 
 def download_wheels() -> Path:

@@ -59,7 +59,11 @@ class Image:
         """Tags that clients can pull. For an image of this project, the only entry is the tag or tag pattern in the
         image's name."""
         repository, _, tag = self.name.rpartition(":")
-        return (tag,) if self.is_own else tuple(listed for listed in published.image_tags(repository) if fnmatchcase(listed, tag))
+        return (
+            (tag,)
+            if self.is_own
+            else tuple(listed for listed in published.load_image_tags(repository) if fnmatchcase(listed, tag))
+        )
 
     @property
     def slug(self) -> str:
@@ -181,7 +185,7 @@ HOROVOD = _define_workload_image(
     *_HOROVOD,
     Source("workloads/horovod-mnist/requirements.txt", "workloads/horovod-mnist/requirements.txt"),
     content="TensorFlow, Horovod",
-    # Packages are preinstalled, but without these variables Debian's pip refuses `pip install` and checks for updates.
+    # Packages are preinstalled, but without these variables Debian's pip rejects `pip install` and checks for updates.
     PIP_BREAK_SYSTEM_PACKAGES="1",
     PIP_DISABLE_PIP_VERSION_CHECK="1",
 )
@@ -323,7 +327,7 @@ IMAGES = (
     *JOB_IMAGES,
     MPI_RECIPE,
     OPENMPI_5_BOTO3,
-    # Not Open MPI 5, which ignores the operator's variables and would start all ranks on the launcher.
+    # Do not use Open MPI 5, which ignores the operator's variables and would start all ranks on the launcher.
     _define_pi_image("openmpi", OPENMPI_4),
     _define_pi_image("intel", INTEL_MPI),
     _define_pi_image("mpich", MPICH),

@@ -47,14 +47,16 @@ def run_pip(verb: str, requirements: str, *options: str, sources: bool = False) 
         constraints.write_text(f"{BUILT_WITH}\n")
         command = [sys.executable, "-m", "pip", verb, *fixed, "--requirement", str(requirements_file), *options]
         if sources:
-            result = _run([*command, f"--no-binary={','.join(ONLY_SOURCE)}"], _build_constraint_variables(constraints))
+            result = _run_pip_command(
+                [*command, f"--no-binary={','.join(ONLY_SOURCE)}"], _build_constraint_variables(constraints)
+            )
         else:
-            result = _run([*command, *_build_wheel_options()], {})
+            result = _run_pip_command([*command, *_build_wheel_options()], {})
     if result.returncode:
         raise ImageError(f"pip {verb} of an image's packages failed:\n{get_last_lines(result.stderr)}")
 
 
-def _run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _run_pip_command(command: Sequence[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True, check=False)
 
 

@@ -41,7 +41,7 @@ class Stamp:
 Snapshot = Mapping[str, Stamp]
 
 
-def snapshot(root: Path) -> Snapshot:
+def take_snapshot(root: Path) -> Snapshot:
     """Return the signatures of all files in a root, keyed by path."""
     return {path: _read_signature(root / path) for path in _list_paths(root)}
 
@@ -49,7 +49,7 @@ def snapshot(root: Path) -> Snapshot:
 def write_difference(root: Path, before: Snapshot, target: Path) -> None:
     """Write a layer with the changes to a root since the snapshot. With an empty snapshot, write the
     whole root."""
-    after = snapshot(root)
+    after = take_snapshot(root)
     changed = [path for path, stamp in after.items() if before.get(path) != stamp and not _is_same_folder(path, before, stamp)]
     gone = [path for path in before if path not in after and _needs_whiteout(path, before, after)]
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
@@ -64,7 +64,7 @@ def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
     """Write a layer with `files`, which maps paths in the image to a source file and a mode. All files are owned by
     root.
 
-    The layer has no entries for folders, since these would change the owner of existing folders. Unpacking creates
+    The layer has no entries for folders, because such entries would change the owner of existing folders. Unpacking creates
     missing folders.
     """
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
@@ -75,7 +75,7 @@ def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
                 archive.addfile(info, content)
 
 
-def unpack(layer: Path, root: Path) -> None:
+def apply_layer(layer: Path, root: Path) -> None:
     """Apply a layer to a root, including file owners and whiteouts."""
     root.mkdir(exist_ok=True)
     with tarfile.open(layer) as archive:
@@ -110,7 +110,7 @@ def _read_signature(path: Path) -> Stamp:
 
 
 def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
-    """Return whether the path is a folder with unchanged attributes. Changes to its contents are ignored."""
+    """Return whether the path is a folder with unchanged attributes. Changes to the folder's contents are ignored."""
     was = before.get(path)
     return was is not None and stat.S_ISDIR(now.mode) and replace(was, changed=now.changed) == now
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcloud.images.root import AMIS, OPTIONS, PROJECT
-from localcloud.tools.build import cached_folder
+from localcloud.tools.build import get_cached_folder
 from localcloud.tools.catalogue import Tool
 
 VERSIONS = AMIS / "versions.pkrvars.hcl"
@@ -28,7 +28,7 @@ class Root:
     def suite(self) -> str:
         return read_pinned_versions()[self.pin]
 
-    def recipe(self) -> str:
+    def render_recipe(self) -> str:
         return repr((self.suite, OPTIONS))
 
 
@@ -39,7 +39,7 @@ class Provisioned:
     scripts: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
-    def recipe(self) -> str:
+    def render_recipe(self) -> str:
         """Return the scripts' names, environment and contents, the contents of the files that they use, and all version
         pins that these files mention."""
         texts = {path.name: path.read_text() for path in self._find_source_files()}
@@ -71,8 +71,8 @@ class Frameworks:
     def step(self) -> "Provisioned":
         return Provisioned((self.script,), (("FRAMEWORKS", self.name),))
 
-    def recipe(self) -> str:
-        return repr((self.step.recipe(), self.lock_file.read_text()))
+    def render_recipe(self) -> str:
+        return repr((self.step.render_recipe(), self.lock_file.read_text()))
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Program:
     tool: Tool
     path: str
 
-    def recipe(self) -> str:
-        return f"{cached_folder(self.tool.module).parent.name} {self.tool.name} {self.path}"
+    def render_recipe(self) -> str:
+        return f"{get_cached_folder(self.tool.module).parent.name} {self.tool.name} {self.path}"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Source:
         for file in sorted(source.rglob("*.py")):
             yield f"{self.target}/{file.relative_to(source)}", file
 
-    def recipe(self) -> str:
+    def render_recipe(self) -> str:
         return repr([(target, self.mode, file.read_text()) for target, file in self.files()])
 
 
@@ -119,7 +119,7 @@ class Packages:
         assert not missing, f"requirements.lock has no {missing}"
         return "\n".join(chosen) + "\n"
 
-    def recipe(self) -> str:
+    def render_recipe(self) -> str:
         return self.read_requirements()
 
 
@@ -131,7 +131,7 @@ def compute_digests(layers: Sequence[Layer]) -> list[str]:
     it."""
     layer_digests: list[str] = []
     for layer in layers:
-        text = f"{FORM} {type(layer).__name__} {layer.recipe()}"
+        text = f"{FORM} {type(layer).__name__} {layer.render_recipe()}"
         if isinstance(layer, Provisioned | Frameworks):
             text += "".join(layer_digests)
         layer_digests.append(hashlib.sha256(text.encode()).hexdigest()[:16])

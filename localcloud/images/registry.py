@@ -1,6 +1,6 @@
 """Read-only registry of the local cloud's images. containerd uses it as a mirror for all registries.
 
-It implements the pull operations in https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests
+The registry implements the pull operations in https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests
 for unknown images return 404. As with real registries, pods with such images fail with ErrImagePull.
 """
 
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from localcloud.http_guard import Guarded
 from localcloud.images import build
-from localcloud.images.archive import MANIFEST, blob_path, manifest_digest
+from localcloud.images.archive import MANIFEST, get_blob_path, read_manifest_digest
 from localcloud.images.catalogue import IMAGES, REGISTRIES, Image, add_registry, find_image, matches_image_name
 from localcloud.images.root import ImageError
 from localcloud.tools.build import Report
@@ -44,7 +44,7 @@ address, the image's repository, and whether the client pulls a layer.
 
 
 class PullRefused(Exception):
-    """On AWS, the client would not be able to reach the registry. The message contains the reason."""
+    """Raised if, on AWS, the client could not reach the registry. The message contains the reason."""
 
 
 class Registry:
@@ -77,33 +77,33 @@ class Registry:
             server.shutdown()
             server.server_close()
 
-    def admit(self, address: str, name: str, *, is_layer: bool) -> None:
+    def check_access(self, address: str, name: str, *, is_layer: bool) -> None:
         """Raise PullRefused if, on AWS, the client with this address could not reach the image's registry."""
         host = name.partition("/")[0]
         if not (host in REGISTRIES or host.endswith((ECR, f"{ECR}.cn"))):
-            return  # a user's mirror: it is unknown whether the client could reach it on AWS
+            return  # this is a user's mirror: it is unknown whether the client could reach it on AWS
         if reason := self._refuse(address, name, is_layer):
             self._report(f"registry: {name}: {reason}")
             raise PullRefused(reason)
 
-    def manifest(self, name: str, reference: str) -> Path:
+    def find_manifest(self, name: str, reference: str) -> Path:
         """Return the path of an image's manifest, given its tag or digest."""
         if _DIGEST.fullmatch(reference):
             for layout in self._find_layouts(name):
-                if manifest_digest(layout) == reference:
-                    return blob_path(layout, reference)
+                if read_manifest_digest(layout) == reference:
+                    return get_blob_path(layout, reference)
             raise NotKnown("MANIFEST_UNKNOWN")
         image = find_image(f"{name}:{reference}") if _TAG.fullmatch(reference) else None
         if image is None:
             self._report(f"registry: no image {name}:{reference}")
             raise NotKnown("MANIFEST_UNKNOWN")
         layout = self._ensure_layout(image)
-        return blob_path(layout, manifest_digest(layout))
+        return get_blob_path(layout, read_manifest_digest(layout))
 
     def find_blob(self, name: str, digest: str) -> Path:
         """Return the path of a layer or configuration of an image in a repository."""
         for layout in self._find_layouts(name) if _DIGEST.fullmatch(digest) else ():
-            if (path := blob_path(layout, digest)).exists():
+            if (path := get_blob_path(layout, digest)).exists():
                 return path
         raise NotKnown("BLOB_UNKNOWN")
 
@@ -116,7 +116,7 @@ class Registry:
 
     def _find_layouts(self, name: str) -> Iterator[Path]:
         for image in _find_images(name):
-            layout = self._layouts.get(image.name) or build.cached_path(image)
+            layout = self._layouts.get(image.name) or build.get_cached_path(image)
             if layout.exists():
                 yield layout
 
@@ -175,11 +175,11 @@ class _Handler(Guarded):
             self._send_content(b"{}", "application/json")
         elif match := _MANIFESTS.fullmatch(url.path):
             name = add_registry(match["name"], registry)
-            self.served.admit(self.client_address[0], name, is_layer=False)
-            self._send_file(self.served.manifest(name, match["reference"]), MANIFEST)
+            self.served.check_access(self.client_address[0], name, is_layer=False)
+            self._send_file(self.served.find_manifest(name, match["reference"]), MANIFEST)
         elif match := _BLOBS.fullmatch(url.path):
             name = add_registry(match["name"], registry)
-            self.served.admit(self.client_address[0], name, is_layer=True)
+            self.served.check_access(self.client_address[0], name, is_layer=True)
             self._send_file(self.served.find_blob(name, match["digest"]), "application/octet-stream")
         elif match := _TAGS.fullmatch(url.path):
             tags = self.served.tags(add_registry(match["name"], registry))

@@ -80,7 +80,7 @@ def check_requirements() -> None:
 def build_root(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
     """Build a minimal Debian system in a new folder, with these additional packages."""
     try:
-        programs = debian.ensure(MMDEBSTRAP, report)
+        programs = debian.ensure_package(MMDEBSTRAP, report)
     except BuildError as error:
         raise ImageError(str(error)) from error
     include = [f"--include={','.join(packages)}"] if packages else []

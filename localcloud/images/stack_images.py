@@ -10,7 +10,7 @@ def list_platform_images(raw: RawStack) -> tuple[Image, ...]:
     """Return the images of a stack's platform.
 
     The result is empty for stacks without a platform, for stacks with values of a wrong type, and for existing clusters,
-    whose nodes may use other registries. The Pulumi program applies the rules, and reports the problems.
+    whose nodes may use other registries. The Pulumi program itself applies the rules and reports the problems.
     """
     if stack_file.uses_existing_cluster(raw.values):
         return ()

@@ -1,4 +1,4 @@
-"""Address plan of a local cluster. Pure.
+"""Address plan of a local cluster. Performs no I/O.
 
 Nodes use the private IP addresses of their EC2 instances, and services use the EKS cluster's service CIDR. This module
 chooses all other addresses.
@@ -61,7 +61,7 @@ class Addresses:
             )
         return pod_network
 
-    def node_pod_cidr(self, number: int) -> IPv4Network:
+    def get_node_pod_cidr(self, number: int) -> IPv4Network:
         """Return the pod CIDR of the node with this number. Node numbers start at 1."""
         if not 1 <= number <= 255:
             raise ValueError(f"a local cluster supports at most 255 nodes with a pod CIDR (got node number {number})")

@@ -29,9 +29,9 @@ class Capability:
         return f"this machine can run Kubernetes only with simulated nodes, which cannot run jobs: {'; '.join(self.missing)}"
 
 
-def examine() -> Capability:
+def check_machine() -> Capability:
     """Check this machine without changing it."""
-    uses = "each has its own network namespace, mounts and cgroups"
+    uses = "each node has its own network namespace, mounts and cgroups"
     return Capability(capability.find_obstacles("real nodes", uses, _check_programs, capability.check_namespaces, _check_cgroups))
 
 

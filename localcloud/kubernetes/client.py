@@ -1,7 +1,7 @@
-"""Admin client of the API server. It connects from inside the cluster's network namespace, so private endpoints work
+"""Admin client of the API server. The client connects from inside the cluster's network namespace, so private endpoints work
 too.
 
-It reuses connections: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands of
+The client reuses connections: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands of
 requests.
 """
 
@@ -72,7 +72,7 @@ class _Connection(http.client.HTTPSConnection):
 
 
 class Api:
-    """Client of one cluster's API server. Thread-safe."""
+    """Client for one cluster's API server. Thread-safe."""
 
     def __init__(self, url: str, namespace: str | None, authority: Certificate, own: Certificate) -> None:
         self._host, self._port = urlsplit(url).hostname or "", urlsplit(url).port or 443
@@ -84,8 +84,7 @@ class Api:
         self._is_closed = False
 
     def close(self) -> None:
-        """Close idle connections, which would keep the network namespace alive. Connections are not reused after
-        that."""
+        """Close idle connections, which would keep the network namespace alive. A closed client does not reuse connections."""
         self._is_closed = True
         while (connection := self._take_idle_connection()) is not None:
             connection.close()

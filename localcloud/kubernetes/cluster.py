@@ -90,7 +90,7 @@ class Cluster:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._pending = self._repairs = 0
         self._failed_events: dict[tuple[Kind, str], str] = {}
-        """Node group, add-on or instance -> reason why a part failed to handle its last event."""
+        """Maps a node group, add-on or instance to the reason why a part failed to handle its last event."""
         self._counting, self._publishing = threading.Lock(), threading.Lock()
         self._is_ending = self._is_gone = False
         self.control_plane = ControlPlane(self)
@@ -101,7 +101,7 @@ class Cluster:
         self._parts: list[Part] = []
         self._thread = threading.Thread(target=self._run_actions, name=f"cluster-{self.id}", daemon=True)
 
-    # Used by parts and other modules
+    # The following members are used by parts and other modules.
 
     @property
     def aws_url(self) -> str:
@@ -148,7 +148,7 @@ class Cluster:
         path.write_text(format_kubeconfig(self.name, self.control_plane.url, self.pki.certificate.file, file, certificate))
         return path
 
-    def part(self, kind: type[P]) -> P:
+    def get_part(self, kind: type[P]) -> P:
         """Return the cluster's instance of the given part class."""
         return next(part for part in self._parts if isinstance(part, kind))
 
@@ -229,17 +229,17 @@ class Cluster:
             return self._problem
         if not self._thread.is_alive():
             return f"the thread of cluster {self.name} has ended"
-        crash = next((crash for crash in self.supervisor.crashes() if crash.name in SHARED_DAEMONS), None)
+        crash = next((crash for crash in self.supervisor.list_crashes() if crash.name in SHARED_DAEMONS), None)
         return str(crash) if crash is not None else ""
 
     def state(self) -> ClusterState:
         endpoint = self.endpoint if self._phase == "ready" else ""
-        running, crashes = self.supervisor.running(), self.supervisor.crashes()
+        running, crashes = self.supervisor.list_running_servers(), self.supervisor.list_crashes()
         policies = next((part.status for part in self._parts if isinstance(part, NetworkPolicies)), "")
         where = (self.name, self.region, self._phase, endpoint, self.namespace)
         return ClusterState(*where, self._problem, policies, running, crashes, self._repairs)
 
-    # Runs in the cluster's own thread
+    # The following methods run in the cluster's own thread.
 
     def _enqueue(self, action: Callable[[], None]) -> None:
         with self._counting:
@@ -276,14 +276,14 @@ class Cluster:
         self._serve_control_api()
         self._parts = [part(self) for part in PARTS]
         for part in self._parts:
-            part.network()
+            part.on_network_created()
         self._update_loopback_proxy()
-        self.control_plane.start([option for part in self._parts for option in part.options()])
+        self.control_plane.start([option for part in self._parts for option in part.list_api_server_flags()])
         if self.namespace:
-            dns.start(self)
+            dns.start_dns(self)
         for part in self._parts:
-            part.ready()
-        self._enter("ready")
+            part.on_api_server_ready()
+        self._enter_phase("ready")
 
     def _make_network(self, namespace: str) -> None:
         self.ledger.add("namespace", namespace)
@@ -312,7 +312,7 @@ class Cluster:
             self._start_loopback_proxy(self.namespace)
 
     def _start_loopback_proxy(self, namespace: str) -> None:
-        """Start the proxy. After a crash, use its previous port."""
+        """Start the proxy. After a crash, use the proxy's previous port."""
         ready = self.folder / f"{loopback.NAME}.ready"
         ready.unlink(missing_ok=True)
         target = f"{self.addresses.router}:{addresses.API_PORT}"
@@ -349,19 +349,19 @@ class Cluster:
             self.publish()
 
     def _list_crashed_processes(self, *only: str) -> list[str]:
-        names = [crash.name for crash in self.supervisor.crashes() if not only or crash.name in only]
+        names = [crash.name for crash in self.supervisor.list_crashes() if not only or crash.name in only]
         log.info("cluster %s: crashed processes to restart: %s", self.id, ", ".join(names) or "none")
         return names
 
     def _stop_and_remove(self) -> None:
-        self._enter("stopping")
+        self._enter_phase("stopping")
         for part in reversed(self._parts):
             try:
                 part.stop()
             except Exception:
                 log.exception("%s of cluster %s failed to stop", type(part).__name__, self.id)
         try:
-            self.ledger.clean()
+            self.ledger.clean_up()
             for close in reversed(self._closers):
                 close()
             self._remove_folder()
@@ -369,7 +369,7 @@ class Cluster:
             self._is_gone = True
 
     def _remove_folder(self) -> None:
-        """Remove the folder. Retry, because terminating processes may still write to it."""
+        """Remove the folder. Retry, because terminating processes may still write to the folder."""
         with self._publishing:
             for attempt in Retrying(
                 retry=retry_if_exception_type(OSError), wait=wait_fixed(0.1), stop=_LAST_WRITES, reraise=True
@@ -377,7 +377,7 @@ class Cluster:
                 with attempt, suppress(FileNotFoundError):
                     shutil.rmtree(self.folder)
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter_phase(self, phase: Phase) -> None:
         self._phase = phase
         self.publish()
 

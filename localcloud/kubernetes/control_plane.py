@@ -15,7 +15,7 @@ from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.pki import MASTERS, Authority, Certificate, make_key_pair
 from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine import network
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import ETCD as ETCD_PROGRAM
 from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
 
@@ -98,8 +98,8 @@ class ControlPlane:
             self._cluster.restart_marker_file.unlink(missing_ok=True)
 
     def _mark_crds_established(self) -> None:
-        """Set the condition Established of CRDs whose names were accepted just before the restart. On EKS, another API
-        server does this.
+        """Set the condition Established of CRDs whose names were accepted just before the restart. On EKS, another
+        API server sets this condition.
 
         An API server queues a CRD for this step only when the CRD's names are accepted, so a restart at that moment
         delays the CRD until the next resync, five minutes later: `QueueCRD` in
@@ -118,7 +118,7 @@ class ControlPlane:
         own = pki.issue("etcd", names=("localhost",), addresses=(LOCAL,))
         client, peer = f"https://{LOCAL}:{ports.etcd}", f"https://{LOCAL}:{ports.etcd_peer}"
         command: list[str | Path] = [
-            ensure(ETCD_PROGRAM, log.info),
+            ensure_tool(ETCD_PROGRAM, log.info),
             f"--data-dir={folder}",
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
@@ -158,7 +158,7 @@ class ControlPlane:
         etcd, kubelet = pki.issue("etcd-client"), pki.issue("kube-apiserver-kubelet-client", organizations=(MASTERS,))
         signing, public = make_key_pair(folder, "service-accounts")
         self._api_command: list[str | Path] = [
-            ensure(KUBE_APISERVER, log.info),
+            ensure_tool(KUBE_APISERVER, log.info),
             *self._build_listen_flags(),
             f"--etcd-servers=https://{LOCAL}:{self.ports.etcd}",
             f"--etcd-cafile={pki.certificate.file}",
@@ -206,7 +206,7 @@ class ControlPlane:
         own = self._cluster.write_kubeconfig(pki.issue(f"system:{name}"), name)
         program = {CONTROLLER_MANAGER: KUBE_CONTROLLER_MANAGER, SCHEDULER: KUBE_SCHEDULER}[name]
         command: list[str | Path] = [
-            ensure(program, log.info),
+            ensure_tool(program, log.info),
             *(f"--{kind}kubeconfig={own}" for kind in ("", "authentication-", "authorization-")),
             f"--bind-address={LOCAL}",
             f"--secure-port={port}",
@@ -230,7 +230,7 @@ class ControlPlane:
         ]
 
     def _has_service_account(self) -> bool:
-        """True once the controller manager has created the default service account, which pods need."""
+        """Return whether the controller manager has created the default service account, which pods need."""
         try:
             return self._cluster.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
         except (OSError, ApiError):

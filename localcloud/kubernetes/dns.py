@@ -1,7 +1,7 @@
-"""CoreDNS of one cluster. As on EKS, pods reach it at the address of the `kube-dns` service, which is in every pod's
+"""CoreDNS of one cluster. As on EKS, pods reach CoreDNS at the address of the `kube-dns` service, which is in every pod's
 resolv.conf.
 
-It runs in the VPC's network namespace, which has no route to the internet, so external names do not resolve.
+CoreDNS runs in the VPC's network namespace, which has no route to the internet, so external names do not resolve.
 """
 
 import logging
@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine import network
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import COREDNS
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ RECORD_SECONDS = 2
 """TTL of DNS records. It is short because jobs often start and stop workers."""
 
 
-def start(cluster: RunningCluster) -> None:
+def start_dns(cluster: RunningCluster) -> None:
     """Start CoreDNS and wait until it is ready. Raises StartError."""
     for item in _build_objects(cluster):
         cluster.api.apply(item)
@@ -31,7 +31,7 @@ def start(cluster: RunningCluster) -> None:
     corefile.write_text(
         build_corefile(str(cluster.addresses.router), str(cluster.addresses.dns), str(kubeconfig), cluster.region)
     )
-    cluster.supervisor.start(NAME, [ensure(COREDNS, log.info), "-conf", corefile])
+    cluster.supervisor.start(NAME, [ensure_tool(COREDNS, log.info), "-conf", corefile])
     cluster.supervisor.await_ready(NAME, lambda: _is_ready(cluster), READY_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Image registry of a cluster, at a link-local address inside the VPC. The nodes pull all images from it."""
+"""Image registry of a cluster, at a link-local address inside the VPC. The nodes pull all images from this registry."""
 
 import logging
 
@@ -13,18 +13,18 @@ log = logging.getLogger(__name__)
 
 
 class ImageRegistry(Part):
-    """Serves the images that localcloud.images builds."""
+    """The registry serves the images that localcloud.images builds."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
         self._registry = Registry(log.info, refuse=self._find_pull_problem)
 
-    def network(self) -> None:
+    def on_network_created(self) -> None:
         if self.cluster.namespace:  # without a namespace, all nodes are simulated and pull no images
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
 
     def _find_pull_problem(self, address: str, repository: str, is_layer: bool) -> str:
-        """Return why the node with this address cannot pull from the repository. The pause image is never refused,
+        """Return why the node with this address cannot pull from the repository. The pause image is never rejected,
         because EKS's AMIs contain it:
         awslabs/amazon-eks-ami@30ec3eb:templates/shared/provisioners/cache-pause-container.sh.
         """

@@ -3,8 +3,8 @@
 `python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE --away-file FILE`
 
 EKS has a load balancer, which sends requests to another API server while one API server restarts. The proxy emulates
-that by holding new connections while the file in --away-file exists. The process opens its listening socket first. It
-then enters the namespace permanently and connects to the API server from inside.
+that by holding new connections while the file in --away-file exists. The process opens its listening socket first.
+The process then enters the namespace permanently and connects to the API server from inside.
 """
 
 import argparse

@@ -74,7 +74,7 @@ class NodeAddon(Part):
         self.uninstall()
 
     def _start_on_running_node(self, node: Node) -> None:
-        first = node.process("machine")
+        first = node.find_process("machine")
         if first is None:
             log.warning("node %s has stopped; not starting %s", node.machine.name, self.get_process_name(node))
             return

@@ -24,7 +24,7 @@ class NodeHealth(Part):
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def ready(self) -> None:
+    def on_api_server_ready(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run_checks, name=f"node-health-{self.cluster.id}", daemon=True)
             self._thread.start()

@@ -24,7 +24,7 @@ def update_template_tags(account: str, region: str, name: str, has_room: Callabl
     cluster = get_state(backend_of("eks", account, region), Eks).clusters[name]
     for node_group in cluster.node_groups.values():
         is_full = not has_room(_get_kind(node_group.types[0]))
-        for group in nodes.auto_scaling_groups(cluster, node_group):
+        for group in nodes.list_auto_scaling_groups(cluster, node_group):
             if is_full != any(tag["Key"] == KEY for tag in group.tags):
                 other_tags = [tag for tag in group.tags if tag["Key"] != KEY]
                 group.tags = [*other_tags, _build_tag(group.name)] if is_full else other_tags

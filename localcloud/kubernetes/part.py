@@ -12,14 +12,14 @@ class Part:
     def __init__(self, cluster: RunningCluster) -> None:
         self.cluster = cluster
 
-    def network(self) -> None:
+    def on_network_created(self) -> None:
         """Called when the namespace and the bridge exist, before any process starts."""
 
-    def options(self) -> Sequence[str]:
+    def list_api_server_flags(self) -> Sequence[str]:
         """Return additional flags for the API server."""
         return ()
 
-    def ready(self) -> None:
+    def on_api_server_ready(self) -> None:
         """Called when the API server is ready, before the EKS cluster becomes ACTIVE."""
 
     def on_event(self, event: Event) -> None:

@@ -36,25 +36,25 @@ class Realizer:
 
     def __init__(self, folder: Path, aws: tuple[str, int], serve: Serve) -> None:
         self._folder, self._aws, self._serve = folder, aws, serve
-        self._capability = capability.examine()
+        self._capability = capability.check_machine()
         self._clusters: dict[Key, Cluster] = {}
         self._start_errors: dict[Key, str] = {}
-        """EKS cluster -> reason why its local cluster failed to start. EKS then reports that the creation failed."""
+        """Maps an EKS cluster to the reason why its local cluster failed to start. EKS then reports that the creation failed."""
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
         self._shown: dict[str, tuple[str, list[str]]] = {}
         self._count = 0
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         self._unshown: dict[str, str] = {}
-        """ID of a cluster -> reason why its state could not be reported to EKS."""
+        """Maps the ID of a cluster to the reason why its state could not be reported to EKS."""
         self._publisher = threading.Thread(target=self._publish_changes, name="kubernetes-realizer", daemon=True)
         self._publisher.start()
         log.info("%s", self._capability)
-        self._unregister = events.register(self.handle, self.progress)
+        self._unregister = events.register_realizer(self.handle_event, self.progress)
         patching.on_reset(self.stop_all)
         _realizers.append(self)
 
-    def clusters(self) -> list[Cluster]:
+    def list_clusters(self) -> list[Cluster]:
         return list(self._clusters.values())
 
     def close(self) -> None:
@@ -68,13 +68,13 @@ class Realizer:
     def stop_all(self) -> None:
         """Start stopping all clusters, each in its own thread. Do not wait for the threads, since they may need the
         lock that the caller holds."""
-        for cluster in self.clusters():
+        for cluster in self.list_clusters():
             self._stop_cluster(cluster)
         self._clusters.clear()
         self._start_errors.clear()
         self._instances.clear()
 
-    def handle(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Handle an event without blocking the AWS request that caused it: each cluster handles its events in its own
         thread."""
         match event.kind:
@@ -90,7 +90,7 @@ class Realizer:
     def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
         key = self._instances.get(name) if kind == "instance" else (account, region, name.split("/", 1)[0])
         if key is None:
-            return DONE  # the instance belongs to no cluster
+            return DONE  # the instance does not belong to any cluster
         cluster = self._clusters.get(key)
         if cluster is None:
             problem = self._start_errors.get(key, "")
@@ -149,7 +149,7 @@ class Realizer:
         return cluster
 
     def _start_update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
-        """Start an update. EKS reports the update as InProgress until it has finished."""
+        """Start an update. EKS reports the update as InProgress until the restart has finished."""
         params = {item["type"]: item["value"] for item in update["params"]}
         if update["type"] == "VersionUpdate":
             cluster.restart_api_server()
@@ -197,20 +197,20 @@ class Realizer:
             eks_clusters.set_endpoint(*where, endpoint, read_ca_certificate(cluster))
             eks_clusters.set_health_issues(*where, crashes)
             self._shown[cluster.id] = new
-        node_templates.update_template_tags(*where, cluster.part(Fleet).has_room)
+        node_templates.update_template_tags(*where, cluster.get_part(Fleet).has_room)
 
 
 def _build_published_state(cluster: Cluster) -> tuple[str, list[str]]:
     """Return the endpoint and the crash reports of a cluster."""
-    return cluster.endpoint, [str(crash) for crash in cluster.supervisor.crashes()]
+    return cluster.endpoint, [str(crash) for crash in cluster.supervisor.list_crashes()]
 
 
 @control_actions.action("POST", "kubernetes/restart-crashed")
 def _restart_crashed(_: Any) -> Any:
     """Restart the crashed processes of all clusters. `repairs` in a cluster's state counts the completed restarts."""
     for realizer in _realizers:
-        for running in realizer.clusters():
-            if running.supervisor.crashes():
+        for running in realizer.list_clusters():
+            if running.supervisor.list_crashes():
                 running.schedule_repair()
     return {}
 
@@ -218,7 +218,7 @@ def _restart_crashed(_: Any) -> Any:
 @control_actions.action("POST", "kubernetes/{region}/{cluster}/restart-api-server")
 def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
     """Restart the API server, as EKS does from time to time. Clients must tolerate such restarts."""
-    for running in [running for realizer in _realizers for running in realizer.clusters()]:
+    for running in [running for realizer in _realizers for running in realizer.list_clusters()]:
         if (running.region, running.name) == (region, cluster):
             running.restart_api_server()
             return {}
@@ -228,8 +228,8 @@ def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
 @control_actions.action("POST", "kubernetes/nodes/{node}/{part}")
 def _switch_node_part(body: Any, node: str, part: str) -> Any:
     """Switch a node's `kubelet` or `link` off or back on."""
-    ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
-    real_node = next(filter(None, (running.part(Fleet).node(node) for running in ready)), None)
+    ready = [running for realizer in _realizers for running in realizer.list_clusters() if running.phase == "ready"]
+    real_node = next(filter(None, (running.get_part(Fleet).node(node) for running in ready)), None)
     if real_node is None:
         raise ValueError(f"no real node {node} is running")
     match part, bool(body["on"]):
@@ -248,17 +248,17 @@ def _switch_node_part(body: Any, node: str, part: str) -> Any:
 def _break_rank(body: Any, job: str) -> Any:
     """Make a rank of a job hang (`hang`) or run slowly (`slow`), or `restore` all ranks of the job. Return the running
     ranks."""
-    ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
-    nodes = [node for running in ready for node in running.part(Fleet).nodes()]
-    roots = [process for node in nodes for kind in ("machine", "containerd") if (process := node.process(kind))]
+    ready = [running for realizer in _realizers for running in realizer.list_clusters() if running.phase == "ready"]
+    nodes = [node for running in ready for node in running.get_part(Fleet).nodes()]
+    roots = [process for node in nodes for kind in ("machine", "containerd") if (process := node.find_process(kind))]
     job_ranks = ranks.of_job(roots, job)
     match body["do"]:
         case "hang":
-            _broken_ranks.hang(job_ranks, job, int(body["rank"]))
+            _broken_ranks.suspend_rank(job_ranks, job, int(body["rank"]))
         case "slow":
-            _broken_ranks.slow(job_ranks, job, int(body["rank"]))
+            _broken_ranks.slow_down_rank(job_ranks, job, int(body["rank"]))
         case "restore":
-            _broken_ranks.restore(job_ranks, job)
+            _broken_ranks.resume_ranks(job_ranks, job)
         case other:
             raise ValueError(f"{other}: hang, slow or restore")
     return {"ranks": sorted(job_ranks)}

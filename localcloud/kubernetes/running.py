@@ -15,7 +15,7 @@ P = TypeVar("P")
 
 
 class RunningCluster(Protocol):
-    """Members of `Cluster` that the control plane, DNS and parts use. Their modules cannot import cluster.py, because
+    """Members of `Cluster` that the control plane, DNS and parts use. The modules of the parts cannot import cluster.py, because
     cluster.py imports them."""
 
     id: str
@@ -46,4 +46,4 @@ class RunningCluster(Protocol):
 
     def write_kubeconfig(self, certificate: Certificate, file: str) -> Path: ...
 
-    def part(self, kind: type[P]) -> P: ...
+    def get_part(self, kind: type[P]) -> P: ...

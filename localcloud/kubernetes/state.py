@@ -37,7 +37,7 @@ class ClusterState:
         whole_file.write_atomically(folder / FILE, json.dumps(asdict(self), indent=1))
 
 
-def load_all(folder: Path) -> list[ClusterState]:
+def load_cluster_states(folder: Path) -> list[ClusterState]:
     """Return the states of all clusters in the folder, oldest first."""
     states = []
     for file in sorted(folder.glob(f"*/{FILE}"), key=lambda file: int(file.parent.name.split("-", 1)[0])):

@@ -1,4 +1,4 @@
-"""Check whether this machine can run clusters and hosts. Each check returns an error message, or "" if it passes."""
+"""Check whether this machine can run clusters and hosts. Each check returns an error message, or "" if the check passes."""
 
 import os
 import shutil
@@ -9,8 +9,8 @@ from localcloud.machine import network
 
 
 def find_obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...]:
-    """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks change nothing. They are
-    skipped, and the reason is returned, if the system is not Linux or the user is not root."""
+    """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks change nothing. The
+    checks are skipped, and the reason is returned, if the system is not Linux or the user is not root."""
     if sys.platform != "linux":
         return (f"{who} need Linux; this is {sys.platform}",)
     if os.geteuid() != 0:

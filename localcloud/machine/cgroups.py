@@ -26,13 +26,13 @@ class Cgroups:
         """Whether cgroup v2 is the only hierarchy. In hybrid mode, cgroup v2 is one of several hierarchies."""
         return (self.mount / "cgroup.controllers").exists()
 
-    def folders(self, name: str) -> list[Path]:
+    def list_folders(self, name: str) -> list[Path]:
         """Return the folders of a top-level cgroup, one per hierarchy."""
         return [tree / name for tree in self._list_hierarchies()]
 
     def create(self, name: str) -> None:
         """Create an empty cgroup. With cgroup v2, the kubelet enables the cgroup's controllers."""
-        for folder in self.folders(name):
+        for folder in self.list_folders(name):
             folder.mkdir(exist_ok=True)
             if not self.is_unified:
                 _inherit_cpus(folder)
@@ -40,7 +40,7 @@ class Cgroups:
     def remove(self, name: str) -> None:
         """Remove the cgroup and its descendants, whose processes must have exited. Raises OSError if any process
         remains."""
-        for folder in self.folders(name):
+        for folder in self.list_folders(name):
             remove_tree(folder)
 
     def _list_hierarchies(self) -> list[Path]:

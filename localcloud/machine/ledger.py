@@ -1,5 +1,5 @@
-"""Cleanup ledger of a cluster or VPC. Before a resource is created outside the folder of the cluster or VPC, it is
-recorded in the ledger.
+"""Cleanup ledger of a cluster or VPC. A resource outside the folder of the cluster or VPC is recorded in the ledger
+before it is created.
 
 After a crash, the next start removes all resources that are in the ledger.
 """
@@ -49,7 +49,7 @@ class Ledger:
         """Record that the resource no longer exists."""
         self._append_line("-", Entry(kind, str(name)))
 
-    def entries(self) -> list[Entry]:
+    def list_entries(self) -> list[Entry]:
         """Return the entries of resources that have not been removed, oldest first."""
         if not self._file.exists():
             return []
@@ -65,9 +65,9 @@ class Ledger:
                 unremoved.pop(Entry(kind, name), None)
         return list(unremoved)
 
-    def clean(self) -> None:
+    def clean_up(self) -> None:
         """Kill all processes and remove all resources in the ledger. Raises StillThere."""
-        entries = self.entries()
+        entries = self.list_entries()
         waiting = Retrying(
             retry=retry_if_result(bool),
             wait=wait_fixed(0.05),
@@ -102,7 +102,7 @@ def remove_leftover(path: Path) -> None:
 
 
 def build_process_name(pid: int, started: float) -> str:
-    """Return the name under which the ledger records a process. It includes the start time, because the kernel reuses
+    """Return the name under which the ledger records a process. The name includes the start time, because the kernel reuses
     pids."""
     return f"{pid} {started!r}"
 
@@ -162,5 +162,5 @@ def remove_cgroup(folder: Path) -> None:
 def remove_all_resources(folder: Path) -> None:
     """Remove all resources in the ledgers below a folder, then remove the folder."""
     for file in sorted(folder.glob("*/ledger")):
-        Ledger(file).clean()
+        Ledger(file).clean_up()
     shutil.rmtree(folder, ignore_errors=True)

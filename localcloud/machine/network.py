@@ -31,9 +31,9 @@ def build_namespace_path(name: str) -> Path:
 
 
 def read_namespace_inode(name: str) -> int | None:
-    """Return the inode of a named namespace, which changes when the namespace is recreated. Return None if it does not
-    exist, also while its file is still or already an ordinary file: `create` makes the file before the kernel mounts the
-    namespace on it, and `remove` deletes the file after the namespace.
+    """Return the inode of a named namespace, which changes when the namespace is recreated. Return None if the
+    namespace does not exist, and also while its file is only an ordinary file: `create` makes the file before the
+    kernel mounts the namespace on it, and `remove` deletes the file after the namespace.
     """
     try:
         status = build_namespace_path(name).stat()
@@ -76,7 +76,8 @@ def check_network_support() -> None:
 
 
 def remove_namespace(name: str) -> None:
-    """Remove a namespace. The kernel removes its links and addresses after the last process in the namespace exits."""
+    """Remove a namespace. The kernel removes the namespace's links and addresses after the last process in the
+    namespace exits."""
     unmount(build_namespace_path(name))
     try:
         build_namespace_path(name).unlink(missing_ok=True)

@@ -55,7 +55,7 @@ class Supervisor:
         self._running: dict[str, tuple[subprocess.Popen[bytes], Server]] = {}
         self._wanted: set[str] = set()
         self._starts: dict[str, Callable[[], Server]] = {}
-        """Process name -> function that starts the process, in the order in which the processes were first started."""
+        """Maps a process name to the function that starts the process, in the order in which the processes were first started."""
         self._crashes: dict[str, Crash] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -126,14 +126,14 @@ class Supervisor:
                 member.kill()
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
-    def release(self, name: str) -> None:
+    def stop_supervising(self, name: str) -> None:
         """Stop treating the exit of this process as a crash, and discard its recorded crash, if any."""
         with self._lock:
             self._wanted.discard(name)
             self._crashes.pop(name, None)
 
     def close(self) -> None:
-        """Refuse to start further processes, record no more crashes, and end all calls to `await_ready`."""
+        """Reject further starts of processes, record no more crashes, and end all calls to `await_ready`."""
         with self._lock:
             self._closed = True
             self._wanted.clear()
@@ -159,11 +159,11 @@ class Supervisor:
             path = self._logs / f"{name}.log"
             raise StartError(f"{name} was not ready within {seconds:.0f} s; the end of {path}:\n{read_tail(path)}") from None
 
-    def running(self) -> list[Server]:
+    def list_running_servers(self) -> list[Server]:
         with self._lock:
             return [server for _, server in self._running.values()]
 
-    def crashes(self) -> list[Crash]:
+    def list_crashes(self) -> list[Crash]:
         """Return the crashes of processes that have not been restarted, in the order in which the processes were first
         started."""
         with self._lock:
@@ -189,7 +189,7 @@ class Supervisor:
 def _list_descendants(server: Server) -> list[psutil.Process]:
     """Return all descendants of a process, or an empty list if the process has exited."""
     try:
-        process = server.process()
+        process = server.find_process()
         return process.children(recursive=True) if process is not None else []
     except psutil.NoSuchProcess:
         return []

@@ -29,10 +29,10 @@ WHEELS: Final = {
     "py_spy_version": ("py-spy", ""),
     "cuda_headers_version": ("nvidia-cuda-runtime-cu12", ""),
 }
-"""Pin in amis/ of a wheel, or of sources that are released together with a wheel -> (package, prefix of allowed
+"""Maps each pin in amis/ of a wheel, or of sources that are released together with a wheel, to (package, prefix of allowed
 versions)."""
 GO_MODULES: Final = {"kubernetes_version": "k8s.io/kubernetes"}
-"""Pin in amis/ of software that is released together with a Go module -> that module."""
+"""Maps a pin in amis/ of software that is released together with a Go module to that module."""
 NOT_VERSIONS: Final = re.compile(r".*_(sha256|fingerprint|commit|minimum)")
 """Keys in amis/ that are not pins themselves: checksums and commits of other pins, and minimum versions."""
 

@@ -1,6 +1,6 @@
 """Newest versions found in documents and public repositories, for pins that no package registry serves.
 
-Each entry records the version, its source and the date. Entries can be out of date, but none is a guess.
+Each entry records the version, the source and the date. Entries can be out of date, but none is a guess.
 """
 
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ def find_newest_version(pin: Pin) -> Newest:
 
 
 def _query_package_index(package: str, series: str) -> Newest:
-    text = _run([sys.executable, "-m", "pip", "--retries", "1", "--timeout", "10", "index", "versions", package])
+    text = _run_client([sys.executable, "-m", "pip", "--retries", "1", "--timeout", "10", "index", "versions", package])
     match = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
     versions = [version for version in (match[1].split(", ") if match else ()) if version.startswith(series)]
     if not versions:
@@ -53,11 +53,11 @@ def _query_go_proxy(module: str) -> Newest:
     go = shutil.which("go")
     if go is None:
         raise NotAnswered("go is not on PATH")
-    answer = json.loads(_run([go, "list", "-m", "-json", f"{module}@latest"]))
+    answer = json.loads(_run_client([go, "list", "-m", "-json", f"{module}@latest"]))
     return Newest(answer["Version"], answer.get("Time", "")[:10])
 
 
-def _run(command: list[str]) -> str:
+def _run_client(command: list[str]) -> str:
     environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "GOFLAGS": "-mod=mod", "GOWORK": "off"}
     with tempfile.TemporaryDirectory() as empty:  # an empty folder, so that no go.mod applies
         try:

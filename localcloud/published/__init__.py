@@ -40,6 +40,6 @@ def load_table(name: str) -> dict[str, Any]:
     return content
 
 
-def image_tags(repository: str) -> dict[str, Proof]:
-    """Return the tags of an image in a public registry. `repository` is its name in localcloud.images' catalog."""
+def load_image_tags(repository: str) -> dict[str, Proof]:
+    """Return the tags of an image in a public registry. `repository` is the image's name in localcloud.images' catalog."""
     return {str(tag): parse_proof(entry) for tag, entry in load_table("images").get(repository, {}).items()}

@@ -3,7 +3,7 @@
 import sys
 
 from localcloud.tools import debian, language_exec
-from localcloud.tools.build import BuildError, ensure
+from localcloud.tools.build import BuildError, ensure_tool
 from localcloud.tools.catalogue import TOOLS
 
 
@@ -14,15 +14,15 @@ def print_progress(line: str) -> None:
 def main() -> int:
     try:
         for tool in TOOLS:
-            print(ensure(tool, print_progress))
+            print(ensure_tool(tool, print_progress))
         print(language_exec.ensure_script(print_progress))
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
     for package in debian.PACKAGES:
         try:
-            print(debian.ensure(package, print_progress))
-        except BuildError as error:  # continue: only local Kubernetes needs the package, and it reports the error again
+            print(debian.ensure_package(package, print_progress))
+        except BuildError as error:  # continue: only local Kubernetes needs the package, and will report the error again
             print(error, file=sys.stderr)
     return 0
 

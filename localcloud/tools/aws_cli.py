@@ -22,12 +22,12 @@ def ensure_installed(report: Report) -> Path:
         with hold_lock(base):
             if not done.exists():
                 report(f"installing the AWS CLI into its own virtualenv (once; cached in {cache_folder()})")
-                _install(base / "venv")
+                _install_cli(base / "venv")
                 done.touch()
     return base / "venv" / "bin" / "aws"
 
 
-def _install(folder: Path) -> None:
+def _install_cli(folder: Path) -> None:
     venv.create(folder, with_pip=True, clear=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     result = subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(LOCK)], capture_output=True, text=True, check=False)

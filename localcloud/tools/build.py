@@ -32,24 +32,24 @@ def cache_folder() -> Path:
 
 def cached_path(tool: Tool) -> Path:
     """Return the path of the program in the cache, even if the program has not been built yet."""
-    return cached_folder(tool.module) / tool.name
+    return get_cached_folder(tool.module) / tool.name
 
 
-def cached_folder(module: Module) -> Path:
-    """Return the folder of a module's programs. Its path contains a checksum of the pins and the source files."""
+def get_cached_folder(module: Module) -> Path:
+    """Return the folder of a module's programs. The path of this folder contains a checksum of the pins and the source files."""
     digest = hashlib.sha256(repr((module.packages, module.variables)).encode())
     for source in sorted(path for path in module.folder.iterdir() if path.suffix in SOURCES):
         digest.update(source.read_bytes())
     return cache_folder() / f"{module.name}-{module.version}-{digest.hexdigest()[:12]}" / "bin"
 
 
-def ensure(tool: Tool, report: Report) -> Path:
+def ensure_tool(tool: Tool, report: Report) -> Path:
     """Return the path of the tool, building its module's programs if needed."""
-    target = cached_folder(tool.module)
+    target = get_cached_folder(tool.module)
     if not target.exists():
         with hold_lock(target.parent):
             if not target.exists():
-                _build(tool.module, target, report)
+                _build_module(tool.module, target, report)
     return target / tool.name
 
 
@@ -62,13 +62,13 @@ def hold_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _build(module: Module, target: Path, report: Report) -> None:
+def _build_module(module: Module, target: Path, report: Report) -> None:
     started, title = time.monotonic(), f"{module.name} {module.version}"
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         output = Path(folder) / "bin"
         output.mkdir()
         if sources := sorted(module.folder.glob("*.c")):
-            _compile(title, sources, output / module.programs[0])
+            _compile_library(title, sources, output / module.programs[0])
         else:
             _build_go_programs(title, module, output, report)
         output.replace(target)
@@ -86,7 +86,7 @@ def _build_go_programs(title: str, module: Module, output: Path, report: Report)
     source = "vendor" if module.added else "readonly"
     environment = os.environ | {"CGO_ENABLED": cgo, "GOFLAGS": f"-mod={source} -trimpath -buildvcs=false"}
     report(f"building {title}: fetching its Go modules (once; cached in {cache_folder()})")
-    folder = _vendor(go, module, output.parent / "source") if module.added else module.folder
+    folder = _vendor_dependencies(go, module, output.parent / "source") if module.added else module.folder
     packages = _count_packages(go, module, folder, environment)
     flags = ["-s", "-w", *(f"-X {variable}" for variable in module.variables)]
     # Lazy binding: the libraries are loaded at run time, so their symbols cannot be resolved at startup.
@@ -105,7 +105,7 @@ def _build_go_programs(title: str, module: Module, output: Path, report: Report)
     _run_with_progress(command, module, folder, environment, packages, report)
 
 
-def _vendor(go: str, module: Module, folder: Path) -> Path:
+def _vendor_dependencies(go: str, module: Module, folder: Path) -> Path:
     """Vendor the wrapper module's dependencies in a new folder, and add the generated files that a Go module lacks."""
     folder.mkdir()
     for name in ("go.mod", "go.sum"):
@@ -123,7 +123,7 @@ def _vendor(go: str, module: Module, folder: Path) -> Path:
     return folder
 
 
-def _compile(title: str, sources: list[Path], output: Path) -> None:
+def _compile_library(title: str, sources: list[Path], output: Path) -> None:
     """Compile C files into a shared library. Raises BuildError."""
     # Newer C standards need functions that the C library in the images lacks.
     options = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]

@@ -1,4 +1,4 @@
-"""The tools that are built from source. For each of them, go.mod and go.sum of a wrapper module next to this file pin
+"""The tools that are built from source. For each tool, go.mod and go.sum of a wrapper module next to this file pin
 the version."""
 
 import re
@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Module:
-    """A wrapper Go module. Its programs are built together and share compiled packages."""
+    """A wrapper Go module. The programs of a module are built together and share compiled packages."""
 
     name: str
     """Name of the module's folder."""
@@ -19,7 +19,7 @@ class Module:
     packages: tuple[str, ...]
     """Go import paths of the programs. The program's name is the last path element that is not a major version."""
     variables: tuple[str, ...] = ()
-    """`name=value` pairs for the linker, e.g. the version that the programs report."""
+    """`name=value` pairs for the linker, such as the version that the programs report."""
     tags: tuple[str, ...] = ()
     """Build tags."""
     added: tuple[tuple[str, str], ...] = ()

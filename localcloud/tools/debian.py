@@ -54,10 +54,10 @@ PROMETHEUS = Package("prometheus", ("prometheus", "promtool"), alone=True)
 PACKAGES = (CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN, DNSMASQ, PROMETHEUS)
 
 
-def ensure(package: Package, report: Report) -> Path:
+def ensure_package(package: Package, report: Report) -> Path:
     """Return a folder that contains the package's programs. Raises BuildError, which explains how to install the
     package."""
-    return _find_installed(package) or _unpack(package, report)
+    return _find_installed(package) or _unpack_package(package, report)
 
 
 def _find_installed(package: Package) -> Path | None:
@@ -71,7 +71,7 @@ def _has_all_programs(folder: Path, package: Package) -> bool:
     return all(os.access(folder / program, os.X_OK) for program in package.programs)
 
 
-def _unpack(package: Package, report: Report) -> Path:
+def _unpack_package(package: Package, report: Report) -> Path:
     target = cache_folder() / f"{package.name}-{_get_system_id()}" / "bin"
     if _has_all_programs(target, package):
         return target
@@ -165,7 +165,7 @@ def _create_bin_folder(package: Package, root: Path, target: Path) -> None:
         if program not in programs:
             raise BuildError(f"the Debian package {package.name} does not contain {program}. Install a version that does")
         _make_program(part / program, programs[program], libraries)
-    shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have created it with fewer programs
+    shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have created the folder with fewer programs
     part.replace(target)
 
 

@@ -20,19 +20,19 @@ MODULE: Final = "github.com/pulumi/pulumi/sdk/v3"
 FILE: Final = f"python/cmd/{NAME}"
 
 
-def cached_script_path() -> Path:
+def get_cached_script_path() -> Path:
     """Return the path of the script in the cache, even if it has not been fetched yet."""
     return cache_folder() / f"{NAME}-{PULUMI.version}" / NAME
 
 
 def ensure_script(report: Report) -> Path:
     """Return the path of the script, fetching it if needed. Raises BuildError."""
-    if not cached_script_path().exists():
-        with hold_lock(cached_script_path().parent):
-            if not cached_script_path().exists():
+    if not get_cached_script_path().exists():
+        with hold_lock(get_cached_script_path().parent):
+            if not get_cached_script_path().exists():
                 report(f"fetching {NAME} {PULUMI.version}")
-                whole_file.write_atomically(cached_script_path(), _download_script().read_text())
-    return cached_script_path()
+                whole_file.write_atomically(get_cached_script_path(), _download_script().read_text())
+    return get_cached_script_path()
 
 
 def _download_script() -> Path:

@@ -23,7 +23,7 @@ class Machine:
     settings: dict[str, str] = field(default_factory=dict)
 
     def run(self, *command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-        """Run a program as root. A name that ends in .sh selects a provisioner."""
+        """Run a program as root. A program name that ends in .sh selects a provisioner."""
         program = f"/tmp/amis/provisioners/{command[0]}" if command[0].endswith(".sh") else command[0]
         merged = {**root.WHEELS_ONLY, **self.settings, **settings}
         return roots.run_in_overlay(self.layer, self.below, [program, *command[1:]], merged, build.download_wheels())

@@ -49,7 +49,8 @@ CHECKS = {
     "check-nccl.sh": ("NCCL libnccl.so.2", "rm /usr/local/cuda/lib64/libnccl.so.2", "libnccl.so.2 is neither"),
     "check-gdrcopy.sh": ("gdrdrv 2.5.2", "rm /stubs/gdrdrv", "GDRCopy is incomplete"),
 }
-"""Check script -> (output if the check passes, command that removes the checked part, error after that command)."""
+"""Maps a check script to its output if the check passes, a command that removes the checked part, and the error after
+that command."""
 
 
 @pytest.fixture(scope="module", params=["lib", "lib64"])
@@ -159,8 +160,8 @@ def test_failed_gdrcopy_build_names_the_setting_that_skips_it(
 
 
 def test_the_pinned_gdrcopy_compiles_for_the_kernels_of_the_base_amis() -> None:
-    """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md lists for 2.5.2: "Fix build errors on recent kernels
-    (v6.15+)"."""
+    """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md lists for version 2.5.2: "Fix build errors on recent
+    kernels (v6.15+)"."""
     assert tuple(map(int, read_pinned_versions()["gdrcopy_version"].split("."))) >= (2, 5, 2)
 
 

@@ -45,7 +45,7 @@ def test_other_apt_errors_end_the_build_at_once(machine: Machine) -> None:
 
 @pytest.mark.parametrize("name", ["curl", "gpg"])
 def test_amazon_linux_keeps_preinstalled_and_minimal_packages(machine: Machine, name: str) -> None:
-    """dnf refuses to install both the minimal and the full package of a program."""
+    """dnf does not install both the minimal and the full package of a program."""
     stub_program(machine, "rpm", "exit 1")
     stub_program(machine, "dnf", 'for asked; do :; done; echo "$asked" >/srv/asked')
     machine.run_checked("rm", "--force", f"/usr/bin/{name}")

@@ -1,4 +1,4 @@
-"""The AMI's provisioners in a root file system: they are idempotent and complete, and skip nothing silently."""
+"""The AMI's provisioners in a root file system: they are idempotent and complete, and do not skip anything silently."""
 
 import json
 import re
@@ -107,7 +107,7 @@ LOST = {
     "configure-mpi-hosts": "rm /opt/mpi/etc/*-mca-params.conf",
     "install-first-boot-check": "rm /etc/systemd/system/*/gpumpi-first-boot.service",
 }
-"""Step -> command that undoes it."""
+"""Maps each step to the command that undoes it."""
 
 
 @pytest.mark.parametrize("step", LOST)
@@ -120,7 +120,7 @@ def test_validation_fails_and_names_a_step_that_did_not_run(provisioned_machine:
 
 
 def test_the_validation_fails_if_mpirun_does_not_read_the_hostfile(provisioned_machine: Machine, tmp_path: Path) -> None:
-    """On a cluster, such an mpirun would start all ranks on the head node."""
+    """On a cluster, an mpirun that does not read the hostfile would start all ranks on the head node."""
     other = provisioned_machine.clone_with_layer(tmp_path / "layer")
     other.run_checked("mv", "/opt/mpi/etc/openmpi-mca-params.conf", "/opt/mpi/etc/unread-mca-params.conf")
     validated = other.run("validate-node.sh")
@@ -129,7 +129,7 @@ def test_the_validation_fails_if_mpirun_does_not_read_the_hostfile(provisioned_m
     assert other.run_checked("cat", "/etc/gpumpi/hostfile") == "", "the hostfile is as before"
 
 
-def test_validation_is_tested_without_every_step_that_runs_here() -> None:
+def test_every_step_that_runs_locally_has_a_case_in_which_it_is_missing() -> None:
     assert set(LOST) | set(ami.SKIPPED) == set(list_provisioners("ec2"))
 
 

@@ -11,7 +11,7 @@ from localcloud.hosts import ami
 from localcloud.images.recipes import read_pinned_versions
 from localcloud.images.root import AMIS
 from localcloud.processes import ROOT
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import PACKER
 
 KINDS = ("ec2", "eks")
@@ -25,7 +25,7 @@ def packer_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     own = str(tmp_path_factory.mktemp("packer"))
     return {
         **os.environ,
-        "PATH": f"{ensure(PACKER, print).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{ensure_tool(PACKER, print).parent}{os.pathsep}{os.environ['PATH']}",
         "PACKER_PLUGIN_PATH": str(ami.ensure_packer_plugins(print)),
         "PACKER_CONFIG_DIR": own,
         "CHECKPOINT_DISABLE": "1",

@@ -23,7 +23,7 @@ BLOCK_NAMES = {
     "lifecycle_policies": "lifecycle_policy",
     "pod_identity_associations": "pod_identity_association",
 }
-"""Repeated blocks: plural name in Pulumi -> singular name in Terraform."""
+"""Repeated blocks: plural names in Pulumi, mapped to singular names in Terraform."""
 MAPS = {"tags", "tags_all", "labels"}
 """Properties that are maps in Terraform, not blocks."""
 
@@ -38,7 +38,7 @@ class Recorded:
     outputs: Mapping[str, Any]
 
 
-def terraform_type(token: str) -> str:
+def to_terraform_type(token: str) -> str:
     """Return the Terraform type of a Pulumi type token: `aws:ec2/launchTemplate:LaunchTemplate` is
     `aws_launch_template`."""
     if token in TYPES:
@@ -56,7 +56,7 @@ def build_plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
     planned, changes, configured = [], [], []
     for stack in stacks:
         recorded = [resource for resource in stack if resource.token.startswith("aws:")]
-        addresses = {id(resource): f"{terraform_type(resource.token)}.{_to_label(resource.name)}" for resource in recorded}
+        addresses = {id(resource): f"{to_terraform_type(resource.token)}.{_to_label(resource.name)}" for resource in recorded}
         origins = _map_references(recorded, addresses)
         for resource in recorded:
             address = addresses[id(resource)]

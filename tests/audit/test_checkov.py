@@ -9,7 +9,7 @@ from tests.audit.exceptions import Exceptions
 from tests.audit.scanner import Report, scan
 from tests.audit.terraform_plan import Recorded, build_plan
 from tests.program.engine import deploy
-from tests.program.worlds import STACKS, local_account
+from tests.program.worlds import STACKS, start_local_account
 
 EXCEPTIONS = Exceptions("exceptions.yaml")
 
@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
 def record_resources(path: Path) -> list[Recorded]:
-    with local_account(path) as (settings, facts, mocks):
+    with start_local_account(path) as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         aws_resources = [resource for resource in mocks.resources if resource.token.startswith("aws:")]
         return [

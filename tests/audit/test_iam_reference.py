@@ -22,9 +22,9 @@ def test_each_action_has_the_resource_types_of_the_iam_reference() -> None:
     """Rows of EC2 and FSx may omit resource types that the local AWS does not emulate: see the top of the table."""
     services, wrong = read_iam_reference(), {}
     emulated: dict[str, set[str]] = {"ec2": set(), "fsx": set()}
-    for action, kinds in actions.resource_types().items():
+    for action, kinds in actions.load_resource_types().items():
         emulated.get(action.partition(":")[0], set()).update(kind.rstrip("+") for kind in kinds)
-    for action, kinds in actions.resource_types().items():
+    for action, kinds in actions.load_resource_types().items():
         prefix, name = action.split(":")
         types = services[prefix]["privileges"][name]["resource_types"]
         expected = {kind.rstrip("*") + ("+" if properties["required"] else "") for kind, properties in types.items() if kind}

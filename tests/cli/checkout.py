@@ -104,6 +104,6 @@ class Said:
 
 def restore_sigint() -> None:
     """Restore the default handling of SIGINT. Background jobs of a shell ignore SIGINT, and their child processes
-    inherit this.
+    inherit this setting.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -12,14 +12,14 @@ from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.facts.clients import Clients
 from tests.program.engine import deploy
-from tests.program.worlds import ROOT, local_account
+from tests.program.worlds import ROOT, start_local_account
 
 STACK, REGION = "local-ec2", "us-west-2"
 FOLDER = ROOT / "stacks"
 
 
 def test_leftovers_are_found_but_terminated_instances_do_not_count() -> None:
-    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+    with start_local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         clients = Clients(REGION)
         assert aws_reads.find_leftovers(clients, STACK) == []
         deploy(settings, facts, mocks)
@@ -46,7 +46,7 @@ def test_leftovers_are_found_but_terminated_instances_do_not_count() -> None:
 
 
 def test_leftovers_include_lustre_log_groups_and_placement_groups() -> None:
-    with local_account(FOLDER / "Pulumi.10-fsx-lustre.yaml") as (settings, facts, mocks):
+    with start_local_account(FOLDER / "Pulumi.10-fsx-lustre.yaml") as (settings, facts, mocks):
         clients = Clients(settings.region)
         deploy(settings, facts, mocks)
         leftovers = aws_reads.find_leftovers(clients, settings.stack)
@@ -59,7 +59,7 @@ def test_leftovers_include_lustre_log_groups_and_placement_groups() -> None:
 
 
 def test_a_log_group_recreated_by_eks_is_reported_but_is_not_a_failure() -> None:
-    with local_account(FOLDER / f"Pulumi.{STACK}.yaml"):
+    with start_local_account(FOLDER / f"Pulumi.{STACK}.yaml"):
         clients, notes = Clients(REGION), Notebook()
         clients.logs.create_log_group(logGroupName="/aws/eks/gpumpi-gone/cluster")
         aws_reads.check_destroy(clients, "gone", lambda stack: None, notes)
@@ -71,7 +71,7 @@ def test_a_log_group_recreated_by_eks_is_reported_but_is_not_a_failure() -> None
 
 @pytest.mark.parametrize("name", ["/aws/eks/gpumpi-gone/cluster", "/gpumpi/gone/flow-logs"])
 def test_a_log_group_not_recreated_by_eks_is_a_leftover(name: str) -> None:
-    with local_account(FOLDER / f"Pulumi.{STACK}.yaml"):
+    with start_local_account(FOLDER / f"Pulumi.{STACK}.yaml"):
         clients = Clients(REGION)
         clients.logs.create_log_group(logGroupName=name)
         clients.logs.put_retention_policy(logGroupName=name, retentionInDays=90)
@@ -80,7 +80,7 @@ def test_a_log_group_not_recreated_by_eks_is_a_leftover(name: str) -> None:
 
 
 def test_instances_of_a_stack_are_listed_with_their_amis() -> None:
-    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+    with start_local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         clients = Clients(REGION)
         running = aws_reads.list_stack_instances(clients, STACK)

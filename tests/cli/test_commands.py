@@ -29,7 +29,7 @@ STACK_VERBS = {
     "image build": ["mpi"],
     "local grant": [],
 }
-"""Verb -> required arguments in addition to the stack."""
+"""Maps a verb to its required arguments in addition to the stack."""
 
 
 @pytest.fixture

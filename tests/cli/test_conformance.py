@@ -13,7 +13,7 @@ from localcloud.conformance.lifecycle import Side, find_failure, run_side
 from localcloud.engine.process import read_package_version
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import PULUMI
 from testkit import simulated_plugins
 from tests.cli.checkout import Checkout
@@ -25,7 +25,7 @@ TINY = "config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: eks}\n  gpumpi
 
 @pytest.fixture
 def program_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on PATH. It contains only the programs that the test puts there."""
+    """The only folder on PATH. The folder contains only the programs that the test puts there."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -129,7 +129,9 @@ def test_a_stack_can_use_installed_plugins_instead_of_emulators(checkout: Checko
     stack.prepare()
     up = stack.run("up")
     assert up.ok and up.changes["create"] > 50, up.output
-    (aws,) = (resource for resource in stack.export()["deployment"]["resources"] if resource["type"] == "pulumi:providers:aws")
+    (aws,) = (
+        resource for resource in stack.export_state()["deployment"]["resources"] if resource["type"] == "pulumi:providers:aws"
+    )
     assert cloud.server("aws").url in aws["inputs"]["endpoints"], "the plugin uses the local AWS"
     assert stack.run("up").changes.keys() == {"same"}
     assert stack.run("refresh").ok
@@ -153,7 +155,7 @@ def test_start_names_each_missing_plugin(checkout: Checkout, home: Path, tmp_pat
     assert "is version 4.33.0, not 4.34; install it: pulumi plugin install resource kubernetes v4.34.2" in said.err
 
 
-def test_a_local_cloud_with_an_official_plugin_starts_no_emulator_for_it(home: Path, tmp_path: Path) -> None:
+def test_a_local_cloud_with_an_official_plugin_does_not_start_its_emulator(home: Path, tmp_path: Path) -> None:
     plugin = simulated_plugins.install_plugin(tmp_path, "kubernetes")
     cloud = LocalCloud(home)
     cloud.start(print, plugins={"kubernetes": plugin})
@@ -173,7 +175,7 @@ def test_comparison_runs_both_sides_and_writes_a_report(
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
     official = tmp_path / "official"
     official.mkdir()
-    (official / "pulumi").symlink_to(ensure(PULUMI, print))
+    (official / "pulumi").symlink_to(ensure_tool(PULUMI, print))
     simulated_plugins.install_host(official)
     plugins = {f"{name} provider": simulated_plugins.install_plugin(tmp_path, name) for name in officials.PROVIDERS}
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))

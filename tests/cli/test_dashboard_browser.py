@@ -57,11 +57,11 @@ class World:
     def __init__(self) -> None:
         self.seen: Seen = SEEN
         self.second = 0
-        self.server = DashboardServer(0, self.document)
+        self.server = DashboardServer(0, self.fetch_document)
         self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
-    def document(self) -> dict[str, Any]:
+    def fetch_document(self) -> dict[str, Any]:
         self.second += 1
         return {**build_page(self.seen, NOW), "clock": f"read {self.second}"}
 
@@ -100,7 +100,7 @@ def open_page(tab: Tab, page_server: World) -> Iterator[Callable[[int], Tab]]:
         return tab
 
     yield open_at_width
-    tab.evaluate("1")  # any command: the tab receives pending events only while it waits for a result
+    tab.evaluate("1")  # any command will do: the tab receives pending events only while it waits for a result
     assert tab.errors == []
     assert {urlsplit(url).netloc for url in tab.requests} == {f"127.0.0.1:{page_server.server.port}"}
 
@@ -144,7 +144,7 @@ def test_the_keyboard_reaches_every_control_in_order_with_a_visible_focus(open_p
     tab = open_page(1280)
     focused_controls = []
     for _ in range(8):
-        tab.press("Tab", 9)
+        tab.press_key("Tab", 9)
         name, outline = tab.evaluate(
             "[document.activeElement.textContent, getComputedStyle(document.activeElement).outlineStyle]"
         )
@@ -155,19 +155,19 @@ def test_the_keyboard_reaches_every_control_in_order_with_a_visible_focus(open_p
 
 def test_enter_on_the_skip_link_moves_focus_to_the_jobs(open_page: Callable[..., Tab]) -> None:
     tab = open_page(1280)
-    tab.press("Tab", 9)
-    tab.press("Enter", 13)
+    tab.press_key("Tab", 9)
+    tab.press_key("Enter", 13)
     tab.wait_until("document.activeElement.id === 'jobs'")
 
 
 def test_pause_stops_polling_and_resume_polls_at_once(open_page: Callable[..., Tab], page_server: World) -> None:
     tab = open_page(1280)
     tab.evaluate("document.querySelector('#pause').focus()")
-    tab.press("Enter", 13)
+    tab.press_key("Enter", 13)
     tab.wait_until("document.querySelector('#state').textContent === 'Paused'")
     assert tab.evaluate("document.querySelector('#pause').getAttribute('aria-pressed')") == "true"
     before = page_server.second
-    tab.press("Enter", 13)
+    tab.press_key("Enter", 13)
     tab.wait_until("document.querySelector('#state').textContent.startsWith('Live')")
     assert page_server.second == before + 1
 

@@ -42,7 +42,7 @@ def test_the_demo_shows_a_cluster_lifecycle_and_leaves_nothing_behind(checkout: 
     assert [step["step"] for step in steps] == STEPS
     assert all(step["ok"] != step["skipped"] for step in steps), "a skipped step is not ok"
     assert all(step["seconds"] > 0 or step["step"] == "build the images" for step in steps), steps
-    assert [step["step"] for step in steps if step["skipped"]] == ([] if capability.examine().real_nodes else NEED_NODES)
+    assert [step["step"] for step in steps if step["skipped"]] == ([] if capability.check_machine().real_nodes else NEED_NODES)
     assert all(set(step) == {"step", "seconds", "ok", "skipped", "detail"} for step in steps)
     assert json.loads((checkout.folder / ".local" / "demo.json").read_text()) == steps
     lines = done.stderr.splitlines()
@@ -73,7 +73,7 @@ def test_a_failed_step_is_named_and_the_rest_is_skipped(
         return True
 
     monkeypatch.setattr(LocalCloud, "start", start_with_fault)
-    assert eks_demo.EksDemo.show(folder=tmp_path, as_json=True) == 1
+    assert eks_demo.EksDemo.run_and_report(folder=tmp_path, as_json=True) == 1
     said = capsys.readouterr()
     steps = {step["step"]: step for step in json.loads(said.out)}
     assert [step for step in STEPS if not steps[step]["ok"] and not steps[step]["skipped"]] == ["create"]
@@ -89,7 +89,7 @@ def test_a_second_demo_in_the_same_folder_is_refused_at_once(tmp_path: Path) -> 
     with (tmp_path / "demo.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(CommandError, match="another demo is already running in "):
-            eks_demo.EksDemo.show(folder=tmp_path)
+            eks_demo.EksDemo.run_and_report(folder=tmp_path)
     assert not (tmp_path / "demo").exists()
 
 

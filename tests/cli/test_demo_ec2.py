@@ -21,7 +21,7 @@ from localcloud.instance import LocalCloud
 from tests.cli.checkout import Checkout, restore_sigint
 from tests.hosts.cluster import find_leftovers, list_namespaces
 
-pytestmark = pytest.mark.xdist_group("packer")  # same group as the AMI tests, to reuse the Open MPI that they compile
+pytestmark = pytest.mark.xdist_group("packer")  # in the same group as the AMI tests, to reuse the Open MPI that they compile
 
 STEPS = [
     "start the local cloud",
@@ -133,8 +133,8 @@ def test_demo_without_hosts_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(capability, "check_machine", lambda: Capability(("hosts need root",)))
-    assert ec2_demo.Ec2Demo.show(folder=tmp_path, as_json=True) == 1
+    assert ec2_demo.Ec2Demo.run_and_report(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS
-    assert steps[0]["detail"] == "EC2 instances are only API records here: hosts need root"
+    assert steps[0]["detail"] == "EC2 instances exist only as API records: hosts need root"
     assert [step["step"] for step in steps if not step["skipped"]] == [STEPS[0], STEPS[-1]]

@@ -11,7 +11,7 @@ from tests.cli.checkout import Checkout
 @pytest.mark.mission_only
 @pytest.mark.xdist_group("demo-heal")
 def test_the_demo_shows_a_job_that_survives_a_node_failure(checkout: Checkout) -> None:
-    if not (able := capability.examine()).real_nodes:
+    if not (able := capability.check_machine()).real_nodes:
         pytest.skip("; ".join(able.missing))
     done = checkout.cluster("demo", "--heal", "--json")
     assert done.returncode == 0, done.stderr

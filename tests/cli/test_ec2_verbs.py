@@ -16,7 +16,7 @@ from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.config.stack_file import NoSuchStack
 from tests.program.engine import deploy
-from tests.program.worlds import ROOT, local_account
+from tests.program.worlds import ROOT, start_local_account
 
 STACK = "local-ec2"
 FOLDER = ROOT / "stacks"
@@ -69,7 +69,7 @@ class World:
 
 
 class Ssh:
-    """A fake ssh on PATH, with stubs of the other programs that the command line looks for."""
+    """A fake ssh on PATH, with stubs of the other programs that the command line needs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -94,7 +94,7 @@ def ssh_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
 
 @pytest.fixture
 def ec2_cluster() -> Iterator[World]:
-    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+    with start_local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield World()
 
@@ -290,10 +290,10 @@ def test_a_notice_from_another_role_or_address_is_ignored(ec2_cluster: World) ->
     clients.s3.put_object(
         Bucket=bucket, Key=f"nodes/AROAOTHER:{head_node.id}/notice.json", Body=b'{"address": "%s"}' % head_node.address.encode()
     )
-    assert ec2_cluster.cluster.notice(head_node) is None
+    assert ec2_cluster.cluster.read_notice(head_node) is None
     key = f"nodes/{ec2_cluster.cluster._read_role_id(head_node)}:{head_node.id}/notice.json"
     clients.s3.put_object(Bucket=bucket, Key=key, Body=b'{"address": "10.9.9.9", "host_keys": []}')
-    assert ec2_cluster.cluster.notice(head_node) is None
+    assert ec2_cluster.cluster.read_notice(head_node) is None
 
 
 @pytest.mark.parametrize(("stack", "message"), [("local", "target.kind is eks, not ec2"), ("nothing", "nothing")])

@@ -48,7 +48,7 @@ esac
 
 @dataclass
 class Machine:
-    """A folder with stub programs. It is the only folder on PATH."""
+    """A folder with stub programs. This folder is the only one on PATH."""
 
     folder: Path
 
@@ -181,7 +181,7 @@ def test_an_image_built_without_a_repository_has_a_local_name(machine: Machine) 
         f"BASE={recipe.base}",
     ]
     assert options == ["build", *expected_options]
-    assert build["context"] == sorted(recipe.files), "the builder gets only the files that the tag is derived from"
+    assert build["context"] == sorted(recipe.files), "the builder gets only the files from which the tag is derived"
     assert machine.list_calls("push") == machine.list_calls("login") == []
 
 
@@ -330,5 +330,5 @@ def test_a_failing_login_does_not_print_the_password(machine: Machine, ecr_clien
     ],
 )
 def test_only_aws_registries_get_the_callers_password(name: str, region: str | None) -> None:
-    registry = repositories.Ecr.of(name)
+    registry = repositories.Ecr.from_repository(name)
     assert (registry and registry.region) == region

@@ -74,7 +74,7 @@ def kubeconfig_path(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[None]:
-    """A local AWS with quotas and the AMI that EC2 clusters search for."""
+    """A local AWS with quotas and the AMI that EC2 clusters use."""
     with MotoMocks("us-west-2"):
         prerequisites.create_prerequisites("us-west-2", {"target": {"kind": "ec2"}})
         yield
@@ -87,7 +87,7 @@ def write_stack_file(folder: Path, stack: str = "mine", *, offline: bool = False
 
 def make_flags(**answers: str) -> dict[str, str]:
     """Return flags in the form in which the command line passes them to `init`. For AWS targets, add a Region and set
-    `allow` to `none`, unless `told` sets these flags.
+    `allow` to `none`, unless the test sets these flags.
     """
     aws = {} if answers.get("target") == "existing" else dict(FOR_AWS)
     if answers.get("ssh_key") == "":
@@ -181,7 +181,7 @@ def test_init_suggests_labels_gpus_and_nodes_from_the_cluster(
 PUBLIC_ADDRESSES = st.ip_addresses(v=4).filter(
     lambda address: address.is_global and not address.is_multicast and address not in IPv4Network("192.0.0.0/24")
 )
-"""Addresses that EKS accepts: not in a block that the IANA has reserved, although Python calls some of them global."""
+"""Addresses that EKS accepts: they are not in a block that IANA has reserved, even if Python calls the block global."""
 
 
 @settings(max_examples=40)
@@ -235,7 +235,7 @@ def test_a_value_given_by_a_flag_is_not_prompted_for(stacks_folder: Path) -> Non
 
     flags = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
     assert dialog.run_dialog("mine", stacks_folder, flags, yes=False, offline=True, ask=ask) == 0
-    assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or none"]
+    assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or `none`"]
 
 
 REFUSED = [
@@ -369,7 +369,7 @@ def test_only_the_question_with_an_invalid_answer_is_asked_again(
 
 
 def test_each_storage_choice_prompts_only_for_its_own_fields(stacks_folder: Path, kubeconfig_path: str) -> None:
-    """After `init` rejects an NFS server, it repeats only that question. It does not ask for a storage class."""
+    """After `init` rejects an NFS server, it repeats only that question. `init` does not ask for a storage class."""
     prompts = {question.prompt: question.name for question in FORMS["existing"].questions}
     answers = iter(["-bad-:/export", "10.0.0.5:/export"])
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""`init` proposes the caller's public address, and explains what happens without one."""
+"""`init` proposes the caller's public address, and explains the consequences if there is none."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ UNDETECTED = [
 ]
 
 
-def test_the_detected_address_is_the_one_that_the_service_reports(checkip_service: Answer) -> None:
+def test_public_address_is_read_from_the_address_service(checkip_service: Answer) -> None:
     checkip_service(b"8.8.8.8\n", 200)
     assert str(caller_address.detect_address()) == ADDRESS
 
@@ -119,7 +119,7 @@ def test_the_callers_address_is_the_default_answer_at_the_prompt(
         return default
 
     assert dialog.run_dialog("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
-    assert defaults["addresses (CIDRs) allowed to reach the Kubernetes API, or none"] == "8.8.8.8/32"
+    assert defaults["addresses (CIDRs) allowed to reach the Kubernetes API, or `none`"] == "8.8.8.8/32"
     assert read_allowed_cidrs(tmp_path) == {"publicCidrs": ["8.8.8.8/32"]}
     assert "Your public address is 8.8.8.8 (http://127.0.0.1" in capsys.readouterr().out
 

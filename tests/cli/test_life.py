@@ -86,15 +86,15 @@ def test_two_local_clouds_do_not_interfere(checkout: Checkout, tmp_path: Path) -
 
 @pytest.mark.parametrize("victim", ["aws", "provider"])
 def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Checkout, home: Path, victim: str) -> None:
-    """If the local AWS crashes, its account is lost. A provider has no state and restarts on its old port, which open
-    shells use."""
+    """If the local AWS crashes, its account is lost. A provider has no state and restarts on its previous port, which
+    open shells use."""
     checkout.run_local("start", home).assert_success()
     servers = LocalCloud(home).servers()
     killed = next(server for server in servers if server.name == victim)
     with Path(killed.log).open("a") as log:
         log.write("its last words\n")
     os.kill(killed.pid, signal.SIGKILL)
-    wait_until(lambda: killed.process() is None)
+    wait_until(lambda: killed.find_process() is None)
 
     status = checkout.run_local("status", home)
     assert status.code == 1
@@ -108,11 +108,11 @@ def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Che
     start = checkout.run_local("start", home).assert_success()
     if victim == "aws":
         assert start.err.splitlines()[:2] == ["cleaning up after a local cloud that did not stop cleanly", "local cloud started"]
-        assert not any(server.process() for server in servers), "start ends servers that survived the crash"
+        assert not any(server.find_process() for server in servers), "start ends servers that survived the crash"
     else:
         assert start.err.splitlines()[:2] == ["local cloud is already running", "restarted provider"]
         assert [server.port for server in LocalCloud(home).servers()] == [server.port for server in servers]
-        assert all(server.process() for server in servers if server is not killed)
+        assert all(server.find_process() for server in servers if server is not killed)
     checkout.run_local("status", home).assert_success()
 
 

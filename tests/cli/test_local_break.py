@@ -122,14 +122,14 @@ def test_only_a_spot_instance_can_get_a_spot_notice(home: Path, account: Account
     assert done.stderr == "cluster local break: i-0a is not a Spot Instance, so EC2 does not interrupt it\n"
 
 
-def test_block_ends_advances_the_clock_to_45_minutes_before_the_end_when_nodes_drain(home: Path, account: Account) -> None:
+def test_block_ends_fault_advances_the_clock_to_the_drain_45_minutes_before_the_end(home: Path, account: Account) -> None:
     done = run_local_break(home, NODE, "--block-ends")
     assert account.asked == [("GET", "clock", None), ("POST", "clock", {"seconds": 75 * 60.0})]
     assert done.stderr == "It is 45 minutes before the end of cr-1: Auto Scaling drains its nodes.\n"
 
 
 @pytest.mark.parametrize("account", ["default"], indirect=True)
-def test_block_ends_refuses_a_node_outside_a_capacity_block(home: Path, account: Account) -> None:
+def test_block_ends_fault_is_refused_for_a_node_outside_a_capacity_block(home: Path, account: Account) -> None:
     done = run_local_break(home, NODE, "--block-ends")
     assert done.exit_code == 3 and f"{NODE} is not in a Capacity Block" in done.stderr
     assert account.asked == []

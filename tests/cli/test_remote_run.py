@@ -107,7 +107,7 @@ fi 2>/dev/null
 
 
 def test_a_command_that_lost_a_node_restarts_when_the_replacement_responds(tmp_path: Path, hostfile: Path) -> None:
-    """The join service removes the lost node while the script looks for it. The replacement joins and answers later."""
+    """The join service removes the lost node while the script checks for it. The replacement joins and answers later."""
     (tmp_path / "bin" / "sed").write_text(REPLACE)
     (tmp_path / "bin" / "sed").chmod(0o755)
     first = "if mkdir $HOME/tried 2>/dev/null; then touch $HOME/down-10.0.0.3; exit 5; fi"
@@ -227,7 +227,7 @@ def test_broken_connections_do_not_stop_the_command_or_lose_or_repeat_output(tmp
             (tmp_path / f"gate{number}").touch()
         if len(looks) > 3:
             return ["bash", "-c", script]
-        # the connection breaks after two lines: `head` exits, and SIGPIPE ends the remote tail
+        # the connection breaks after two lines `head` exits, and SIGPIPE ends the remote `tail`
         return ["bash", "-c", f"({script}) | head --lines=2; exit {SSH_FAILED}"]
 
     code, text = follow_run(make_breaking_command, "one")
@@ -313,7 +313,7 @@ def test_a_folder_sent_with_a_run_is_deleted_with_the_run_record(tmp_path: Path,
         runs.log("one")
 
 
-def test_log_with_bytes_that_are_no_text_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_log_with_non_text_bytes_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     cluster: Any = _Cluster(tmp_path / "shared")
     head_node: Any = _HeadNode()
     runs = remote_runs.Runs(cluster, head_node)

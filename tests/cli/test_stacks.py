@@ -20,15 +20,15 @@ config:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def stacks_folder(tmp_path: Path) -> Path:
     (tmp_path / "Pulumi.bad.yaml").write_text(BAD)
     return tmp_path
 
 
-def test_an_unknown_stack_is_reported_with_the_existing_stacks(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
-    said = checkout.run_local("grant", cloud_home, "-s", "bat", "--config-dir", folder)
+def test_an_unknown_stack_is_reported_with_the_existing_stacks(checkout: Checkout, cloud_home: Path, stacks_folder: Path) -> None:
+    said = checkout.run_local("grant", cloud_home, "-s", "bat", "--config-dir", stacks_folder)
     assert (said.code, said.out) == (4, "")
-    assert said.err == f'cluster local grant: there is no stack "bat" in {folder}. Did you mean bad? There are bad\n'
+    assert said.err == f'cluster local grant: there is no stack "bat" in {stacks_folder}. Did you mean bad? There are bad\n'
 
 
 def test_grant_without_a_local_cloud_explains_how_to_start_one(checkout: Checkout, home: Path) -> None:
@@ -70,8 +70,8 @@ def test_grant_has_nothing_to_create_for_an_existing_cluster(checkout: Checkout,
     assert checkout.run_local("grant", cloud_home, "-s", "09-on-premises").assert_success().err == "nothing was missing\n"
 
 
-def test_grant_creates_nothing_for_an_invalid_stack_file(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
-    said = checkout.run_local("grant", cloud_home, "-s", "bad", "--config-dir", folder)
+def test_grant_creates_nothing_for_an_invalid_stack_file(checkout: Checkout, cloud_home: Path, stacks_folder: Path) -> None:
+    said = checkout.run_local("grant", cloud_home, "-s", "bad", "--config-dir", stacks_folder)
     assert said.code == 3
     assert "pools[0].maxSise: is not a setting. Did you mean maxSize?" in said.err
     assert LocalCloud(cloud_home).control().leftovers() == []

@@ -15,14 +15,14 @@ from infra.config.stack_file import NoSuchStack
 from localcloud.aws import faults
 from tests.cli.test_ec2_verbs import FOLDER, STACK, World
 from tests.program.engine import deploy
-from tests.program.worlds import local_account
+from tests.program.worlds import start_local_account
 
 CAPACITY = "We currently do not have sufficient capacity in the Availability Zone you requested."
 
 
 @pytest.fixture
 def deployed_cluster() -> Iterator[World]:
-    with local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+    with start_local_account(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield World()
 
@@ -30,7 +30,7 @@ def deployed_cluster() -> Iterator[World]:
 @pytest.fixture
 def eks_stack() -> Iterator[str]:
     """The demo's EKS stack, deployed in a local AWS without Kubernetes."""
-    with local_account(FOLDER / "Pulumi.local.yaml") as (settings, facts, mocks):
+    with start_local_account(FOLDER / "Pulumi.local.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield "local"
 
@@ -43,7 +43,7 @@ def read_status(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -
 
 def set_desired_size(group: str, size: int) -> None:
     """Set a desired size for which AWS has no capacity."""
-    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
+    faults.add_fault(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
     autoscaling = boto3.client("autoscaling", region_name="us-west-2")
     names = [item["AutoScalingGroupName"] for item in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]]
     (name,) = [candidate for candidate in names if group in candidate]
@@ -92,7 +92,7 @@ def test_status_prints_aws_data_if_kubernetes_does_not_respond(eks_stack: str, c
 
 def test_a_missing_permission_hides_only_the_data_that_requires_it(eks_stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = "User: arn:aws:iam::1:user/ada is not authorized to perform: autoscaling:DescribeScalingActivities"
-    faults.add(faults.Fault("autoscaling", "DescribeScalingActivities", "AccessDenied", message, times=9))
+    faults.add_fault(faults.Fault("autoscaling", "DescribeScalingActivities", "AccessDenied", message, times=9))
     status = read_status(capsys, eks_stack, code=5)
     assert status["unknown"][0] == "you are not allowed to call autoscaling:DescribeScalingActivities"
     assert {pool["name"]: pool["wanted"] for pool in status["pools"]} == {"system": 1, "single": 0, "efa": 2}

@@ -42,8 +42,7 @@ def test_submit_prints_the_cost_of_the_nodes_of_the_job(tmp_path: Path, monkeypa
 
 
 def test_submit_refuses_workdir_combined_with_working_dir(tmp_path: Path) -> None:
-    """Ranks can start in only one folder. A job file that sets both `workdir` and `workingDir` is rejected in the same
-    way."""
+    """Ranks can start in only one folder. A job file that sets both `workdir` and `workingDir` is also rejected."""
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(make_job_values(workingDir="/shared/code")))
     done = CliRunner().invoke(app, ["submit", str(file), "--workdir", str(tmp_path)])

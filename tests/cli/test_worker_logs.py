@@ -42,7 +42,7 @@ def make_job_state(phase: str, pods: Sequence[dict[str, Any]] = ()) -> JobState:
 
 
 def follow_logs(monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[JobState], **more: Any) -> tuple[list[str], int]:
-    """Return the printed lines, sorted, and the exit code. `looks` lists successive states of the job; the last state
+    """Return the printed lines, sorted, and the exit code. `looks` lists successive states of the job; the last one
     is repeated."""
     left = list(looks)
     monkeypatch.setattr(objects, "find_job", lambda *_: left.pop(0) if len(left) > 1 else left[0])

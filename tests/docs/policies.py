@@ -19,7 +19,7 @@ from infra.naming import PROJECT, STACK_TAG
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """Actions that share a statement, and what the statement is limited to."""
+    """Actions that share a statement, and the limits of the statement."""
 
     sid: str
     actions: str
@@ -52,7 +52,7 @@ SCOPES: Final = (
     Scope("Repositories", r"ecr:\w+", f"arn:aws:ecr:*:*:repository/{PROJECT}-*"),
     Scope("Other", r".*"),
 )
-"""The first scope whose pattern matches an action counts."""
+"""The first scope whose pattern matches an action applies."""
 
 CHECKS: Final = {
     *("autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeScalingActivities", "ec2:DescribeAvailabilityZones"),

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-import localcloud.engine.aws.resources  # noqa: F401  registers the resource handlers
+import localcloud.engine.aws.resources  # noqa: F401 the import registers the resource handlers
 from cli import exit_codes
 from cli.main import render_verb_table as verbs
 from cli.stacks.settings import render_settings_table
@@ -39,7 +39,7 @@ def _render_image_names(image: Image) -> str:
 
 
 def render_images() -> str:
-    lines = ["| image | content | emulates upstream's |", "|---|---|---|"]
+    lines = ["| image | content | emulates the upstream image |", "|---|---|---|"]
     lines += [f"| {_render_image_names(image)} | {image.content} | {'yes' if image.stands_in else 'no'} |" for image in IMAGES]
     return "\n".join(lines) + "\n"
 

@@ -24,7 +24,7 @@ def test_every_decision_has_a_status_a_date_and_an_index_row() -> None:
         assert rows[file.name] == {**head.groupdict(), "file": file.name}
 
 
-def test_the_index_explains_every_missing_number() -> None:
+def test_decision_index_explains_every_missing_number() -> None:
     numbers = [int(file.name[:4]) for file in FOLDER.glob("[0-9]*.md")]
     sentence = re.search(r"Numbers ([\d, toand]+) were reserved", " ".join(INDEX.split()))
     assert sentence

@@ -102,7 +102,7 @@ def test_every_link_to_a_heading_has_a_target(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_pages_have_short_lines_and_few_words(document: str) -> None:
-    """Tables may have longer lines. A page that is too long wants to be two."""
+    """Tables may have longer lines. Split a page that is too long."""
     text = TABLE.sub("", (ROOT / document).read_text())
     if not document.startswith(GENERATED):
         assert [line for line in text.splitlines() if len(line) > LINE_LIMIT and not line.startswith("|")] == []
@@ -110,8 +110,8 @@ def test_pages_have_short_lines_and_few_words(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_nested_blocks_are_indented_by_four_spaces(document: str) -> None:
-    """GitHub accepts two spaces, but Python-Markdown, which renders the site, ends the list there."""
+def test_nested_markdown_blocks_are_indented_by_four_spaces(document: str) -> None:
+    """GitHub accepts an indent of two spaces, but Python-Markdown, which renders the site, ends the list there."""
     text = re.sub(r"^```.*?^```$", "", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
     nested = re.findall(r"^ {1,3}(?:[-*] |\d+\. |```).*", text, re.MULTILINE)
     assert nested == []

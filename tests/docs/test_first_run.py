@@ -14,11 +14,11 @@ from infra.cost.prices import read_snapshot
 from infra.jobs import nccl_verdict
 from tests.docs.tables import ROOT
 from tests.program.engine import deploy
-from tests.program.worlds import local_account
+from tests.program.worlds import start_local_account
 
 PAGE = (ROOT / "docs" / "guides" / "first-run.md").read_text()
 IDLE = {"m7i.large": 2}
-"""Instance type -> number of nodes that run while all pools are empty: the system nodes."""
+"""Maps an instance type to the number of nodes that run while all pools are empty: the system nodes."""
 
 
 def read_commands() -> list[str]:
@@ -42,7 +42,7 @@ def test_init_writes_a_stack_that_matches_the_page_and_aws_accepts_it(tmp_path: 
     capsys.readouterr()
     run_command("scripts/cluster validate -s first", "--offline", "--config-dir", str(tmp_path))
     assert "no errors" in capsys.readouterr().out
-    with local_account(tmp_path / "Pulumi.first.yaml") as (settings, facts, mocks):
+    with start_local_account(tmp_path / "Pulumi.first.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         kind = facts.instance_types["g6.8xlarge"]
         assert (kind.gpus, kind.efa_maximum, 2 * kind.vcpus) == (1, 1, 64), "the page mentions EFA and the vCPU quota"
@@ -52,7 +52,7 @@ def test_init_writes_a_stack_that_matches_the_page_and_aws_accepts_it(tmp_path: 
     ("region", "more", "shown"),
     [("us-east-1", {}, "0.30"), ("us-east-1", {"g6.8xlarge": 2}, "4.33"), ("us-west-2", {"p5.48xlarge": 2}, "110.38")],
 )
-def test_the_costs_on_the_page_match_the_prices(region: str, more: dict[str, int], shown: str) -> None:
+def test_costs_on_the_first_run_page_match_the_prices(region: str, more: dict[str, int], shown: str) -> None:
     bill = Bill(region, {**IDLE, **more}, eks=True)
     assert str(bill) == f"{shown} USD/h"
     assert f"{shown} USD" in " ".join(PAGE.split())

@@ -13,7 +13,7 @@ from bench.watching import Watch
 
 
 class ApiServer(BaseHTTPRequestHandler):
-    """API server whose watches end after one event. The object has a new version in each event."""
+    """API server whose watches end after one event. In each event, the object has a new version."""
 
     def do_GET(self) -> None:
         query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}

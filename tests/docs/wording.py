@@ -1,4 +1,4 @@
-"""Find phrases that are never right in technical English. `python -m tests.docs.wording` counts them.
+"""Find phrases that are never correct in technical English. `python -m tests.docs.wording` counts them.
 
 PHRASES must contain only phrases that have no legitimate use. For everything else, `python -m
 tests.docs.sample_sentences` draws sentences that a reader judges.
@@ -31,7 +31,7 @@ SKIPPED: Final[Mapping[str, str]] = {
     "tests/golden/": "golden copies of the user data, manifests and URNs in users' stacks",
     "infra/jobs/in_pods/": "scripts embedded in job manifests; changing a comment would rerun users' jobs",
 }
-"""File or folder -> reason for not checking it."""
+"""Maps a file or folder to the reason for not checking it."""
 
 PHRASES: Final[Mapping[str, str]] = {
     "boot text": "user data",
@@ -91,7 +91,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "initialise": "initialize",
     "normalise": "normalize",
 }
-"""Phrase -> what to write instead. Identifiers count too: `boot text` also finds `boot_text` and `BootText`."""
+"""Maps a phrase to what to write instead. Identifiers count too: `boot text` also finds `boot_text` and `BootText`."""
 
 EXEMPT: Final[Mapping[str, str]] = {
     ".serialise(": "jeepney: a method of its messages",
@@ -100,7 +100,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "kubelet that starts anew": "Go source of a cached build",
     "kubelet started anew": "Go source of a cached build",
 }
-"""Text that contains a phrase -> reason for keeping it."""
+"""Maps a text that contains a phrase to the reason for keeping it."""
 
 GENERATED: Final = re.compile(r"<!-- begin of .*?<!-- end of ", re.DOTALL)
 """A generated table in a document; its text is checked in the code that generates it."""

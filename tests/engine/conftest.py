@@ -20,7 +20,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def project(cloud: LocalCloud, tmp_path: Path) -> Iterator[Project]:
-    """A project without a program. The fixture deletes its stacks and resets the local AWS after the test."""
+    """A project without a program. The fixture deletes the project's stacks and resets the local AWS after the test."""
     yield Project(cloud, tmp_path / "project")
     call_control_api(cloud, "POST", "reset")
     shutil.rmtree(cloud.folder / "backend" / ".pulumi", ignore_errors=True)

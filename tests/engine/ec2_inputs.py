@@ -17,7 +17,7 @@ USER_DATA = base64.b64encode(b"#!/bin/sh\ntrue\n").decode()
 Inputs = Callable[[w.World], Args]
 
 
-def security_group_inputs(world: w.World) -> Args:
+def build_security_group_inputs(world: w.World) -> Args:
     """Security group rules with every kind of source, and one rule for all traffic within the group."""
     bundle = {
         "protocol": "tcp",
@@ -76,7 +76,7 @@ PLACE: Args = {
 }
 
 
-def template_inputs(world: w.World) -> Args:
+def build_template_inputs(world: w.World) -> Args:
     return {
         "name": "nodes",
         "description": "first",
@@ -108,7 +108,10 @@ def template_inputs(world: w.World) -> Args:
             "instanceMetadataTags": "enabled",
         },
         "monitoring": {"enabled": True},
-        "networkInterfaces": [interface_inputs(world), {"deviceIndex": 1, "networkCardIndex": 1, "interfaceType": "efa-only"}],
+        "networkInterfaces": [
+            build_interface_inputs(world),
+            {"deviceIndex": 1, "networkCardIndex": 1, "interfaceType": "efa-only"},
+        ],
         "networkPerformanceOptions": {"bandwidthWeighting": "vpc-1"},
         "placement": PLACE,
         "privateDnsNameOptions": {
@@ -123,7 +126,7 @@ def template_inputs(world: w.World) -> Args:
     }
 
 
-def interface_inputs(world: w.World) -> Args:
+def build_interface_inputs(world: w.World) -> Args:
     return {
         "associateCarrierIpAddress": "true",
         "associatePublicIpAddress": "false",
@@ -155,13 +158,13 @@ UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
 """The handler does not wait for instances, so it supports only waitForCapacityTimeout "0"."""
 
 
-def launch_template_name(world: w.World) -> str:
+def read_launch_template_name(world: w.World) -> str:
     """Return the launch template's name."""
     templates = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
     return str(templates[0]["LaunchTemplateName"])
 
 
-def autoscaling_group_inputs(world: w.World) -> Args:
+def build_autoscaling_group_inputs(world: w.World) -> Args:
     return {
         "name": "workers",
         "minSize": 1,
@@ -315,7 +318,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
         },
     ),
     w.DEFAULT_SECURITY_GROUP: (
-        lambda world: {"vpcId": world.vpc, **security_group_inputs(world), "tags": TAGS},
+        lambda world: {"vpcId": world.vpc, **build_security_group_inputs(world), "tags": TAGS},
         lambda world: {"vpcId": world.vpc},
     ),
     w.SECURITY_GROUP: (
@@ -324,7 +327,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
             "description": "for nodes",
             "vpcId": world.vpc,
             "revokeRulesOnDelete": True,
-            **security_group_inputs(world),
+            **build_security_group_inputs(world),
             "tags": TAGS,
         },
         lambda world: {"namePrefix": "nodes-", "vpcId": world.vpc},
@@ -335,7 +338,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
         lambda _: {"strategy": "spread", "spreadLevel": "rack"},
     ),
     w.LAUNCH_TEMPLATE: (
-        template_inputs,
+        build_template_inputs,
         lambda _: {"namePrefix": "nodes-", "imageId": "ami-0123456789abcdef0", "updateDefaultVersion": True},
         lambda _: {},
     ),
@@ -374,20 +377,20 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
     w.INSTANCE: (
         lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}, **HEAD, "tags": TAGS},
         lambda world: {
-            "launchTemplate": {"name": launch_template_name(world)},
+            "launchTemplate": {"name": read_launch_template_name(world)},
             "userDataBase64": USER_DATA,
             "userDataReplaceOnChange": True,
         },
-        lambda world: {"launchTemplate": {"name": launch_template_name(world)}},
+        lambda world: {"launchTemplate": {"name": read_launch_template_name(world)}},
     ),
     w.AUTOSCALING_GROUP: (
-        autoscaling_group_inputs,
+        build_autoscaling_group_inputs,
         lambda world: {
             "namePrefix": "workers-",
             "minSize": 0,
             "maxSize": 0,
             "vpcZoneIdentifiers": [world.subnet],
-            "launchTemplate": {"name": launch_template_name(world), "version": "$Latest"},
+            "launchTemplate": {"name": read_launch_template_name(world), "version": "$Latest"},
             **UNWAITED,
         },
     ),

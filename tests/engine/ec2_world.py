@@ -1,4 +1,4 @@
-"""Environment for EC2 handlers: an empty account in the local AWS, and the resources that each type depends on."""
+"""Environment for EC2 handlers: an empty account in the local AWS, and the resources on which each type depends."""
 
 import json
 from collections.abc import Iterator
@@ -200,4 +200,4 @@ def empty_world(ec2_account: Aws) -> Iterator[World]:
     yield World(ec2_account)
     for service, region in (("ec2", REGION), ("autoscaling", REGION), ("logs", REGION), ("s3", "aws")):
         get_backend(service)[ACCOUNT][region].reset()  # type: ignore[call-overload]
-    faults.clear()
+    faults.clear_faults()

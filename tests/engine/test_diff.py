@@ -25,8 +25,8 @@ RULES = Prop(unordered=True, fields={"port": PLAIN, "cidrs": Prop(unordered=True
 
 
 def list_changes(prop: Prop, old: Any, new: Any) -> list[str]:
-    """Return each change with its path, e.g. `update! x[0].port`; `!` marks a replacement. None for `old` or `new`
-    means that the property is missing.
+    """Return each change with its path, such as `update! x[0].port`; `!` marks a replacement. The value None for
+    `old` or `new` means that the property is missing.
     """
     state, inputs = ({name: value for name, value in (("x", side),) if value is not None} for side in (old, new))
     difference = compare({"x": prop}, state, inputs)
@@ -69,16 +69,16 @@ def list_changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (SET, ["a", "b"], ["b", "c"], ["delete x[0]", "add x[1]"]),
         (SET, ["a"], ["b"], ["update x[0]"]),
         (SET, ["a", "a"], ["a"], ["delete x[1]"]),
-        # Maps: every key is compared.
+        # In maps, every key is compared.
         (PLAIN, {"a": "1", "b": "2"}, {"a": "1", "c": "3"}, ["delete x.b", "add x.c"]),
         (PLAIN, {"gpumpi:stack": "a"}, {"gpumpi:stack": "b"}, ["update x.gpumpi:stack"]),
-        # Objects: only members that the program sets are compared, not those that AWS adds.
+        # In objects, only members that the program sets are compared, not those that AWS adds.
         (Prop(fields={"a": PLAIN, "b": PLAIN}), {"a": 1, "b": 2, "arn": "x"}, {"a": 1}, []),
         (Prop(fields={"a": NEEDS_NEW, "b": PLAIN}), {"a": 1, "b": 2}, {"a": 2, "b": 2}, ["update! x.a"]),
         (Prop(fields={"a": NEEDS_NEW, "b": PLAIN}), {"a": 1, "b": 2}, {"a": 1, "b": 3}, ["update x.b"]),
         (RULES, [{"port": 1, "cidrs": ["a", "b"]}, {"port": 2}], [{"port": 2}, {"port": 1, "cidrs": ["b", "a"]}], []),
         (RULES, [{"port": 1, "cidrs": ["a"]}], [{"port": 1}], ["update x[0]"]),
-        # The first new element matches both old ones; the second matches only one of them.
+        # The first new element matches both old elements; the second matches only one of them.
         (PAIRS, [{"a": 1, "b": 2}, {"a": 1, "b": 3}], [{"a": 1}, {"a": 1, "b": 2}], []),
         # JSON documents are compared by content, not as text.
         (JSON, '{"a": 1, "b": 2}', '{"b":2,"a":1}', []),

@@ -18,7 +18,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
 from localcloud.engine import language_host
-from localcloud.engine.aws.server import plugin_version
+from localcloud.engine.aws.server import read_plugin_version
 from localcloud.installed_programs import LANGUAGE_HOST, Programs
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
@@ -176,7 +176,9 @@ def make_program_info(folder: Path) -> language_pb2.ProgramInfo:
 def test_the_language_host_lists_the_plugins_of_installed_packages(host_process: Any, tmp_path: Path) -> None:
     _, stub = host_process
     answer = stub.GetRequiredPackages(language_pb2.GetRequiredPackagesRequest(info=make_program_info(tmp_path)))
-    assert ("aws", "resource", plugin_version()) in [(package.name, package.kind, package.version) for package in answer.packages]
+    assert ("aws", "resource", read_plugin_version()) in [
+        (package.name, package.kind, package.version) for package in answer.packages
+    ]
 
 
 def test_the_language_host_reports_its_version_and_the_packages_of_the_program(host_process: Any, tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ def test_the_response_of_a_canceled_run_follows_the_end_of_the_engines_call(
     monkeypatch.setattr(language_host, "PATIENCE_SECONDS", 600)
     pid, program = tmp_path / "pid", tmp_path / "program.py"
     program.write_text(f"import os, time\nopen({str(pid)!r}, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(600)\n")
-    monkeypatch.setattr(language_host.language_exec, "cached_script_path", lambda: program)
+    monkeypatch.setattr(language_host.language_exec, "get_cached_script_path", lambda: program)
     host, context, order = language_host.LanguageHost("127.0.0.1:1"), Mock(), list[str]()
     request = language_pb2.RunRequest(info=make_program_info(tmp_path))
     with ThreadPoolExecutor() as pool:

@@ -62,9 +62,11 @@ def test_mocks_create_resources_in_emulated_aws_and_return_their_outputs(mocks: 
 
 def test_mocks_record_every_resource_with_its_inputs(mocks: MotoMocks) -> None:
     vpc, *_ = run_program(mocks, create_network)
-    recorded = mocks.created(VPC)[0]
+    recorded = mocks.list_created(VPC)[0]
     assert (recorded.name, recorded.id, recorded.inputs) == ("net", vpc, {"cidrBlock": "10.0.0.0/16", "tags": {"Name": "net"}})
-    assert {resource.name: resource.inputs["vpcId"] for resource in mocks.created(SUBNET)} == {f"part{n}": vpc for n in range(8)}
+    assert {resource.name: resource.inputs["vpcId"] for resource in mocks.list_created(SUBNET)} == {
+        f"part{n}": vpc for n in range(8)
+    }
 
 
 def test_a_request_refused_by_aws_fails_the_unit_test(mocks: MotoMocks) -> None:
@@ -103,7 +105,7 @@ def test_mocks_register_components_and_their_children(mocks: MotoMocks) -> None:
 
     run_program(mocks, program)
     assert (mocks.resources[0].token, mocks.resources[0].id) == ("tiny:infra:Box", None)
-    assert len(mocks.created(ROLE)) == 1
+    assert len(mocks.list_created(ROLE)) == 1
 
 
 def test_an_existing_resource_can_be_looked_up(mocks: MotoMocks) -> None:
@@ -117,7 +119,7 @@ def test_a_secret_input_becomes_a_secret_output(mocks: MotoMocks) -> None:
         return pulumi.Output.from_input(role.description.is_secret())
 
     assert run_program(mocks, program) is True
-    assert mocks.created(ROLE)[0].inputs["description"] == "hidden"
+    assert mocks.list_created(ROLE)[0].inputs["description"] == "hidden"
 
 
 def test_a_preview_creates_nothing_and_knows_only_the_inputs() -> None:
@@ -128,7 +130,7 @@ def test_a_preview_creates_nothing_and_knows_only_the_inputs() -> None:
 
     with MotoMocks(preview=True) as mocks:
         run_program(mocks, program)
-        assert mocks.created(SUBNET)[0].inputs["cidrBlock"] == "10.0.0.0/24"
+        assert mocks.list_created(SUBNET)[0].inputs["cidrBlock"] == "10.0.0.0/24"
         assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1
 
 
@@ -172,7 +174,7 @@ def test_a_program_that_outlives_its_test_cannot_reach_the_account_of_the_next_t
 def test_a_failed_program_ends_with_its_test() -> None:
     def create_rejected_vpc() -> None:
         description: pulumi.Input[str] = "first"
-        for number in range(8):  # a chain of dependencies: AWS rejects the VPC before most roles are registered
+        for number in range(8):  # a chain of dependencies: AWS rejects the VPC before the program registers most roles
             description = aws.iam.Role(f"role{number}", assume_role_policy=TRUST, description=description).name
         aws.ec2.Vpc("net", cidr_block="10.0.0.0/8")
 
@@ -196,4 +198,4 @@ def test_a_test_without_a_program_does_not_block_the_next_test() -> None:
     assert get_root_resource() is None
     with MotoMocks("us-west-2") as mocks:
         run_program(mocks, lambda: aws.ec2.Vpc("vpc", cidr_block="10.0.0.0/16").id)
-        assert len(mocks.created(VPC)) == 1
+        assert len(mocks.list_created(VPC)) == 1

@@ -10,7 +10,7 @@ import pytest
 from localcloud.installed_programs import LANGUAGE_HOST
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import PULUMI
 from testkit.projects import Project
 
@@ -34,7 +34,7 @@ def path_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The first folder on PATH, which contains the CLI."""
     cli_folder = tmp_path / "bin"
     cli_folder.mkdir()
-    (cli_folder / "pulumi").symlink_to(ensure(PULUMI, print))
+    (cli_folder / "pulumi").symlink_to(ensure_tool(PULUMI, print))
     other_folders = [entry for entry in os.environ["PATH"].split(os.pathsep) if not Path(entry, LANGUAGE_HOST).exists()]
     monkeypatch.setenv("PATH", os.pathsep.join([str(cli_folder), *other_folders]))
     return cli_folder

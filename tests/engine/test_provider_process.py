@@ -23,17 +23,17 @@ from localcloud.processes import ROOT
 from testkit.waiting import wait_until
 
 AWS, KUBERNETES = "localcloud.engine.aws", "localcloud.engine.kubernetes"
-VERSIONS = {AWS: aws.plugin_version, KUBERNETES: kubernetes.plugin_version}
+VERSIONS = {AWS: aws.read_plugin_version, KUBERNETES: kubernetes.plugin_version}
 
 
-def server_command(module: str) -> list[str]:
+def build_server_command(module: str) -> list[str]:
     return [sys.executable, "-m", module, "--port", "0"]
 
 
 @contextmanager
 def run_server(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_PROFILE": "nobody"}
-    process = subprocess.Popen([*server_command(module), "--ready-file", str(ready)], cwd=ROOT, env=environment)
+    process = subprocess.Popen([*build_server_command(module), "--ready-file", str(ready)], cwd=ROOT, env=environment)
     try:
         wait_until(lambda: ready.exists() or process.poll() is not None)
         yield process
@@ -104,7 +104,7 @@ def test_a_closed_connection_has_no_owner() -> None:
 def test_the_provider_does_not_start_without_local_aws() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "AWS_ENDPOINT_URL"}
     result = subprocess.run(
-        server_command(AWS), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+        build_server_command(AWS), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert result.returncode == 2
     assert result.stderr == "AWS_ENDPOINT_URL is not set: the local provider works only with a local AWS\n"

@@ -10,7 +10,7 @@ from pulumi.runtime.proto import provider_pb2
 
 from localcloud.engine.aws.lifecycle import DEFAULTS
 from localcloud.engine.aws.resource import RESOURCES
-from localcloud.engine.aws.server import plugin_version, start
+from localcloud.engine.aws.server import read_plugin_version, start
 from localcloud.engine.codec import UNKNOWN, decode
 from tests.engine.shelf import PROVIDER_URN, TOKEN, URN, Engine, Shelf, read_init_failure
 
@@ -35,7 +35,7 @@ def engine(port: int) -> Engine:
 
 
 def test_the_provider_reports_the_version_of_the_sdk(engine: Engine) -> None:
-    assert engine.stub.GetPluginInfo(empty_pb2.Empty()).version == plugin_version()
+    assert engine.stub.GetPluginInfo(empty_pb2.Empty()).version == read_plugin_version()
 
 
 def test_an_input_that_no_handler_uses_is_refused_with_its_path(engine: Engine) -> None:

@@ -41,7 +41,8 @@ IDENTITY = {
     ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
     INGRESS_RULE: ("ipProtocol",),  # AWS reports `udp` for protocol 17
     EGRESS_RULE: ("ipProtocol",),
-    INSTANCE: ("launchTemplate", "userDataBase64"),  # the provider reports `$Default` and encoded user data to their users
+    # the provider reports `$Default` and encoded user data to the resources that use them
+    INSTANCE: ("launchTemplate", "userDataBase64"),
 }
 """Properties that a handler needs to find its resource, or to report a value in the program's notation."""
 

@@ -11,7 +11,7 @@ from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFaile
 from localcloud.engine.aws.resource import RESOURCES, Args
 from localcloud.engine.aws.resources.ec2_launch_template_data import DATA
 from tests.engine import ec2_world as w
-from tests.engine.ec2_inputs import INPUTS, POLICY, USER_DATA, security_group_inputs
+from tests.engine.ec2_inputs import INPUTS, POLICY, USER_DATA, build_security_group_inputs
 from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401
 
 Changes = Callable[[World], Args]
@@ -55,16 +55,16 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
     (w.VPC_ENDPOINT, 1, lambda world: {"subnetIds": [world.subnet], "securityGroupIds": [world.other_security_group]}),
     (w.VPC_ENDPOINT, 1, make_changes(privateDnsEnabled=False)),
     (w.DEFAULT_SECURITY_GROUP, 0, make_changes(ingress=[])),
-    (w.DEFAULT_SECURITY_GROUP, 1, security_group_inputs),
+    (w.DEFAULT_SECURITY_GROUP, 1, build_security_group_inputs),
     (
         w.SECURITY_GROUP,
         0,
         lambda world: {
-            "ingress": security_group_inputs(world)["ingress"][:1],
-            "egress": security_group_inputs(world)["egress"][:1],
+            "ingress": build_security_group_inputs(world)["ingress"][:1],
+            "egress": build_security_group_inputs(world)["egress"][:1],
         },
     ),
-    (w.SECURITY_GROUP, 1, security_group_inputs),
+    (w.SECURITY_GROUP, 1, build_security_group_inputs),
     (w.SECURITY_GROUP, 1, make_changes(revokeRulesOnDelete=True)),
     (w.LAUNCH_TEMPLATE, 0, make_changes(description="second", imageId="ami-00000000000000001")),
     (w.INGRESS_RULE, 0, lambda world: {"referencedSecurityGroupId": world.other_security_group, "description": None}),
@@ -251,7 +251,7 @@ def test_user_data_from_the_launch_template_counts_as_a_change(ec2_world: World)
 
 def test_removing_the_user_data_stops_and_starts_the_instance(ec2_world: World) -> None:
     thing = create_templated_instance(ec2_world, userData=USER_DATA)
-    faults.add(faults.Fault("ec2", "StartInstances", code="IncorrectInstanceState"))
+    faults.add_fault(faults.Fault("ec2", "StartInstances", code="IncorrectInstanceState"))
     with pytest.raises(InitializationFailed, match="StartInstances"):
         thing.update(thing.program_inputs())
     [reservation] = ec2_world.ec2.describe_instances(InstanceIds=[thing.id])["Reservations"]
@@ -270,8 +270,8 @@ def test_monitoring_in_the_launch_template_does_not_affect_the_instance(
 
 
 def test_no_instance_starts_before_the_auto_scaling_group_has_its_hooks(ec2_world: World) -> None:
-    """The provider creates the group with size 0, puts the hooks, and then sets the size."""
-    faults.add(faults.Fault("autoscaling", "PutLifecycleHook", code="AccessDenied"))
+    """The provider creates the group with size 0, adds the hooks, and then sets the size."""
+    faults.add_fault(faults.Fault("autoscaling", "PutLifecycleHook", code="AccessDenied"))
     with pytest.raises(InitializationFailed, match="AccessDenied"):
         ec2_world.create(w.AUTOSCALING_GROUP, **INPUTS[w.AUTOSCALING_GROUP][0](ec2_world))
     group = ec2_world.aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]

@@ -18,7 +18,7 @@ from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F
 
 
 def inject_fault(operation: str, code: str, times: int = 2, message: str = "has dependencies") -> None:
-    faults.add(Fault("ec2", operation, code, message, times=times))
+    faults.add_fault(Fault("ec2", operation, code, message, times=times))
 
 
 @pytest.mark.parametrize(

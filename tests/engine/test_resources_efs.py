@@ -68,7 +68,7 @@ def test_a_file_system_with_a_mount_target_cannot_be_deleted(world: World) -> No
 
 def test_an_unchanged_file_system_causes_no_write_requests(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {"lifecyclePolicies": [{"transitionToIa": "AFTER_30_DAYS"}]}, world.prefix)
-    calls.clear()
+    calls.clear_counts()
     shared.refresh()
     shared.update(shared.program_inputs())
     assert calls.count_reads() and not calls.count_writes()

@@ -28,7 +28,7 @@ def shortened_delays(world: World) -> Iterator[None]:
     durations.set_factor(0)
 
 
-def node_group_inputs(world: World, **more: Any) -> Args:
+def build_node_group_inputs(world: World, **more: Any) -> Args:
     return {
         "clusterName": world.cluster,
         "nodeGroupName": world.name("train"),
@@ -42,36 +42,36 @@ def node_group_inputs(world: World, **more: Any) -> Args:
 
 def make_failed_group(world: World) -> State:
     """Return the state of a node group in status CREATE_FAILED."""
-    group_inputs = node_group_inputs(world)
-    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
+    group_inputs = build_node_group_inputs(world)
+    faults.add_fault(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
     try:
         Life(NODE_GROUP, world.aws, group_inputs)
     except InitializationFailed as failed:
         return failed.state
     finally:
-        faults.clear()
+        faults.clear_faults()
     pytest.fail("the node group was created without instances")
 
 
 @pytest.mark.usefixtures("shortened_delays")
 def test_creation_and_deletion_wait_for_the_nodes(world: World) -> None:
-    group = Life(NODE_GROUP, world.aws, node_group_inputs(world))
+    group = Life(NODE_GROUP, world.aws, build_node_group_inputs(world))
     assert group.state["status"] == "ACTIVE"
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     autoscaling = world.client("autoscaling")
     scaling_groups = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
     assert [instance["LifecycleState"] for instance in scaling_groups[0]["Instances"]] == ["InService"]
-    group.update(node_group_inputs(world, labels={"a": "b"}))
+    group.update(build_node_group_inputs(world, labels={"a": "b"}))
     group.delete()
     assert autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"] == []
 
 
 def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_state(world: World) -> None:
-    group_inputs = node_group_inputs(world)
-    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
+    group_inputs = build_node_group_inputs(world)
+    faults.add_fault(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
     with pytest.raises(InitializationFailed) as failed:
         Life(NODE_GROUP, world.aws, group_inputs)
-    faults.clear()
+    faults.clear_faults()
     id = f"{world.cluster}:{world.name('train')}"
     scaling_group = failed.value.state["resources"][0]["autoscalingGroups"][0]["name"]
     assert str(failed.value) == (
@@ -86,8 +86,8 @@ def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_s
 def test_the_next_update_keeps_a_failed_group_unchanged(world: World) -> None:
     """As with the official provider, only the option `replace_on_changes=["#initerror"]` recreates the group."""
     state = make_failed_group(world)
-    calls.clear()
-    after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, node_group_inputs(world), ())
+    calls.clear_counts()
+    after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, build_node_group_inputs(world), ())
     assert after["status"] == "CREATE_FAILED"
     assert not calls.count_writes()
 
@@ -95,24 +95,24 @@ def test_the_next_update_keeps_a_failed_group_unchanged(world: World) -> None:
 def test_a_failed_group_can_be_deleted_and_recreated_with_the_same_name(world: World) -> None:
     state = make_failed_group(world)
     lifecycle.delete(NODE_GROUP, world.aws, state["id"], state)
-    again = Life(NODE_GROUP, world.aws, node_group_inputs(world))
+    again = Life(NODE_GROUP, world.aws, build_node_group_inputs(world))
     assert again.state["status"] == "ACTIVE"
     assert world.client("eks").list_nodegroups(clusterName=world.cluster)["nodegroups"] == [world.name("train")]
 
 
 def test_creating_a_second_resource_with_the_same_name_is_refused(world: World) -> None:
-    Life(NODE_GROUP, world.aws, node_group_inputs(world))
+    Life(NODE_GROUP, world.aws, build_node_group_inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: NodeGroup already exists with name"):
-        Life(NODE_GROUP, world.aws, node_group_inputs(world))
+        Life(NODE_GROUP, world.aws, build_node_group_inputs(world))
 
 
 def test_a_size_set_by_the_autoscaler_survives_a_change_of_the_limits(world: World) -> None:
     """The program ignores changes to the desired size: an update of the maximum size sends the current desired size."""
-    group = Life(NODE_GROUP, world.aws, node_group_inputs(world))
+    group = Life(NODE_GROUP, world.aws, build_node_group_inputs(world))
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
     group.refresh()
-    new_inputs = node_group_inputs(world, scalingConfig={"desiredSize": 1, "maxSize": 5, "minSize": 0})
+    new_inputs = build_node_group_inputs(world, scalingConfig={"desiredSize": 1, "maxSize": 5, "minSize": 0})
     group.update(new_inputs, ignored=["scalingConfig.desiredSize"])
     assert group.state["scalingConfig"] == {"desiredSize": 2, "maxSize": 5, "minSize": 0}
 
@@ -123,10 +123,10 @@ def test_an_update_changes_only_modified_labels_and_taints(world: World) -> None
         {"key": "changed", "value": "1", "effect": "NO_SCHEDULE"},
         {"key": "gone", "effect": "NO_EXECUTE"},
     )
-    before = node_group_inputs(world, labels={"kept": "1", "changed": "1", "gone": "1"}, taints=[unchanged, changed, gone])
+    before = build_node_group_inputs(world, labels={"kept": "1", "changed": "1", "gone": "1"}, taints=[unchanged, changed, gone])
     group = Life(NODE_GROUP, world.aws, before)
     taints = [unchanged, {**changed, "value": "2"}, {"key": "new", "value": "1", "effect": "NO_EXECUTE"}]
-    group.update(node_group_inputs(world, labels={"kept": "1", "changed": "2", "new": "1"}, taints=taints))
+    group.update(build_node_group_inputs(world, labels={"kept": "1", "changed": "2", "new": "1"}, taints=taints))
     assert group.state["labels"] == {"kept": "1", "changed": "2", "new": "1"}
     assert sorted(taint["key"] for taint in group.state["taints"]) == ["changed", "kept", "new"]
     assert group.find_differences() == set()
@@ -134,10 +134,10 @@ def test_an_update_changes_only_modified_labels_and_taints(world: World) -> None
 
 def test_new_limits_and_a_new_template_version_take_two_requests(world: World) -> None:
     template = {"id": world.launch_template, "version": "1"}
-    group = Life(NODE_GROUP, world.aws, node_group_inputs(world, launchTemplate=template))
+    group = Life(NODE_GROUP, world.aws, build_node_group_inputs(world, launchTemplate=template))
     assert group.state["launchTemplate"]["name"] == world.launch_template_name
-    calls.clear()
-    new = node_group_inputs(
+    calls.clear_counts()
+    new = build_node_group_inputs(
         world, launchTemplate={**template, "version": "2"}, scalingConfig={"desiredSize": 1, "maxSize": 9, "minSize": 0}
     )
     group.update(new)
@@ -149,13 +149,13 @@ def test_new_limits_and_a_new_template_version_take_two_requests(world: World) -
 @pytest.mark.parametrize("before", [True, False], ids=["taken-away", "added"])
 def test_adding_or_removing_a_launch_template_replaces_the_node_group(world: World, before: bool) -> None:
     template = {"launchTemplate": {"id": world.launch_template, "version": "1"}}
-    group = Life(NODE_GROUP, world.aws, node_group_inputs(world, **(template if before else {})))
-    assert group.find_replacements(node_group_inputs(world, **({} if before else template))) == {"launchTemplate"}
+    group = Life(NODE_GROUP, world.aws, build_node_group_inputs(world, **(template if before else {})))
+    assert group.find_replacements(build_node_group_inputs(world, **({} if before else template))) == {"launchTemplate"}
 
 
 def test_an_unchanged_node_group_causes_no_write_requests(world: World) -> None:
-    group = Life(NODE_GROUP, world.aws, node_group_inputs(world))
-    calls.clear()
+    group = Life(NODE_GROUP, world.aws, build_node_group_inputs(world))
+    calls.clear_counts()
     group.refresh()
     group.update(group.program_inputs())
     assert calls.count_reads() and not calls.count_writes()
@@ -165,7 +165,7 @@ def test_changing_only_conflict_resolution_makes_no_request(world: World) -> Non
     """If only a conflict rule changes, the handler does not call EKS."""
     addon_inputs = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
     addon = Life(ADDON, world.aws, addon_inputs)
-    calls.clear()
+    calls.clear_counts()
     addon.update({**addon_inputs, "resolveConflictsOnUpdate": "OVERWRITE"})
     assert not calls.count_writes()
     assert addon.state["resolveConflictsOnUpdate"] == "OVERWRITE"

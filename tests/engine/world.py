@@ -1,4 +1,4 @@
-"""Resources that the test cases depend on, each created with API calls on first use."""
+"""Resources on which the test cases depend, each created with API calls on first use."""
 
 import contextlib
 import itertools

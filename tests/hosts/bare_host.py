@@ -12,7 +12,7 @@ import psutil
 from localcloud.hosts.layers import Disk
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import KUBEADM, KUBECTL, KUBELET
 from testkit.aws_clients import REGION
 from testkit.waiting import wait_until
@@ -127,7 +127,7 @@ def start_bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
             programs = host.root / PROGRAMS.removeprefix("/")
             programs.mkdir()
             for tool in (KUBEADM, KUBECTL, KUBELET):
-                shutil.copy2(ensure(tool, print), programs)
+                shutil.copy2(ensure_tool(tool, print), programs)
         yield hosts
     finally:
         cloud.stop()

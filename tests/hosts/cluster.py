@@ -1,4 +1,4 @@
-"""An EC2 cluster created with boto3 in a local cloud with hosts. It has a head node, workers, a key bucket and a shared
+"""An EC2 cluster created with boto3 in a local cloud with hosts. The cluster has a head node, workers, a key bucket and a shared
 file system.
 """
 

@@ -31,7 +31,7 @@ def openmpi() -> str:
 def cluster(skip_if_unsupported: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
     """A head node and two workers in a separate local cloud. Stopping the cloud must leave nothing behind."""
     cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
-    short = Path(tempfile.mkdtemp(prefix="ssh"))  # the path of a Unix socket may have at most 107 characters
+    short = Path(tempfile.mkdtemp(prefix="ssh"))  # the path of a Unix socket can have at most 107 characters
     cloud.start(print, hosts=True)
     try:
         yield HandMade(cloud, Ssh(cloud, short), openmpi)

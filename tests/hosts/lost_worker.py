@@ -25,7 +25,7 @@ three more steps."""
 
 
 def check_lost_worker(cluster: HandMade) -> None:
-    """Terminate a worker during a run with `--restarts`. The run must finish on the remaining and a new worker."""
+    """Terminate a worker during a run with `--restarts`. The run must finish on the remaining worker and a new one."""
     lost, remaining = cluster.await_workers()
     gone = cluster.address(lost)
     cluster.ssh(cluster.master, f"rm -f /shared/steps; printf %s {shlex.quote(STEPS)} >/shared/steps.py")

@@ -16,7 +16,7 @@ import pytest
 from localcloud import mirror
 from localcloud.images.recipes import read_pinned_versions
 from localcloud.kubernetes.nodes import filesystem
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
 from testkit.waiting import wait_until
 from tests.hosts.bare_host import CONFIG, PROGRAMS, PROVISIONERS, BareHost, start_bare_hosts
@@ -55,7 +55,7 @@ def run_static_pods_as_services(host: BareHost) -> None:
     """Run each static pod as a systemd service that starts when kubeadm has written its manifest."""
     programs, units = host.root / PROGRAMS.removeprefix("/"), host.root / "etc/systemd/system"
     for tool in (ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER):
-        shutil.copy2(ensure(tool, print), programs)
+        shutil.copy2(ensure_tool(tool, print), programs)
     (programs / "static-pod").write_text(STATIC_POD)
     (programs / "static-pod").chmod(0o755)
     (units / "static-pod@.service").write_text(SERVICE)

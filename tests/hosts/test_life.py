@@ -30,7 +30,7 @@ def test_a_host_can_power_itself_off_and_start_cleans_up_after_a_killed_local_cl
         world.ec2.start_instances(InstanceIds=[instance])
         wait_until(lambda: [host for host in cloud.hosts() if host.phase == "running"])
         os.kill(cloud.server("aws").pid, signal.SIGKILL)
-        wait_until(cloud.list_crashed)
+        wait_until(cloud.list_crashed_servers)
         assert list_namespaces(cloud)
         cloud.start(print)
         assert list_namespaces(cloud) == []

@@ -36,7 +36,7 @@ LENT = Credentials("ASIA1", "secret", "token", "2026-11-21T12:00:00Z")
 
 
 class Requester:
-    """Client that calls the metadata service as `machine` would."""
+    """Client that calls the metadata service as the instance `machine` would."""
 
     def __init__(self, machine: Machine = MACHINE) -> None:
         self.machine, self.now = machine, 0.0

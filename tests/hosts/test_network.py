@@ -59,7 +59,7 @@ network._call_libc("mount", b"none", run, None, MS_SHARED | network.MS_REC, None
 network.create_namespace("of-another-program")
 network.remove_namespace("ours-before-1")
 network.unmount(network.build_namespace_path("ours-before-2"))  # what a stop that failed here left behind
-ledger.clean()
+ledger.clean_up()
 assert [path.name for path in network.RUN.iterdir()] == ["of-another-program"]
 assert "ours-before" not in Path("/proc/self/mountinfo").read_text()
 network.run_in_namespace("of-another-program", lambda: None)

@@ -26,5 +26,5 @@ def test_mpirun_of_open_mpi_5_uses_the_hostfile_of_the_join_service_by_default(c
 
 
 def test_a_run_that_loses_a_worker_finishes_on_the_replacement(cluster: HandMade) -> None:
-    """After it loses a worker, mpirun of Open MPI 5 may report success."""
+    """After the loss of a worker, mpirun of Open MPI 5 may report success."""
     lost_worker.check_lost_worker(cluster)

@@ -12,7 +12,7 @@ from localcloud.images import layers
 from localcloud.images.recipes import read_pinned_versions
 from localcloud.images.root import PROXIES
 from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import KUBEADM
 from tests.images.conftest import needs_roots
 
@@ -33,7 +33,7 @@ class Disk:
     def run(self, *command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
         """Run a command with kubeadm, kubelet and kubectl in /tmp/downloads."""
         proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
-        programs = ensure(KUBEADM, print).parent
+        programs = ensure_tool(KUBEADM, print).parent
         return roots.run_in_overlay(self.layer, [roots.ensure_bare_root(print)], command, {**proxies, **settings}, programs)
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
@@ -55,7 +55,7 @@ def test_check_lists_everything_a_bare_machine_lacks_and_changes_nothing(disk: D
     assert done.returncode == 1
     assert {"containerd runs", "containerd", "socat", "kubectl", "the kubelet starts at boot", "no swap after a boot"} <= missing
     assert {f"{name} {read_pinned_versions()['kubernetes_version']}" for name in ("kubelet", "kubeadm")} <= missing
-    assert [name for name in layers.snapshot(disk.layer) if not name.startswith(("dev", "proc", "sys", "tmp"))] == []
+    assert [name for name in layers.take_snapshot(disk.layer) if not name.startswith(("dev", "proc", "sys", "tmp"))] == []
 
 
 def test_an_unknown_option_is_rejected(disk: Disk) -> None:

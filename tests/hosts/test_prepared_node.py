@@ -40,7 +40,7 @@ def prepared_host(host: BareHost) -> BareHost:
 def snapshot_files(host: BareHost) -> dict[str, str]:
     """Return mode, owner and content of each file that the host's disk adds to the base image, keyed by path."""
     content_by_path = {}
-    for name, stamp in layers.snapshot(host.disk.upper).items():
+    for name, stamp in layers.take_snapshot(host.disk.upper).items():
         file = host.disk.upper / name
         if not NOISE.match(name):
             is_small = file.is_file() and not file.is_symlink() and file.stat().st_size < 1 << 16

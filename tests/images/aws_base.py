@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from localcloud.images import build, layers, root
-from localcloud.images.archive import layer_paths, write_layout
+from localcloud.images.archive import list_layer_paths, write_layout
 from localcloud.images.catalogue import PYTHON, Image
 from localcloud.images.recipes import Provisioned, Root
 
@@ -55,7 +55,7 @@ SETTINGS: Final = {
         "WorkingDir": "/workspace",
     },
 }
-"""Recipe -> container settings of the recipe's base image."""
+"""Maps a recipe to the container settings of its base image."""
 
 AMAZON_LINUX: Final = (
     *("binutils", "ca-certificates", "diffutils", "findutils", "gawk", "gcc", "gcc-c++", "make", "openssh-clients"),
@@ -127,7 +127,7 @@ COMPILED: Final = (
     *("usr/local/cuda/lib64/libcudart.so.13", "opt/amazon/openmpi/lib64/libmpi.so.40"),
 )
 NCCL: Final = {"mpi": "usr/lib64/libnccl.so.2", "pytorch": "opt/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"}
-"""Recipe -> path of NCCL in the recipe's base image. The stub contains Debian's Python 3.11; AWS's image contains
+"""Maps each recipe to the path of NCCL in the recipe's base image. The stub contains Debian's Python 3.11; AWS's image contains
 Python 3.12.
 """
 
@@ -157,8 +157,8 @@ ldconfig
 
 def create_base_stub(folder: Path, recipe: str) -> None:
     """Create the stub of a recipe's base image in a folder."""
-    for layer in layer_paths(build.ensure_image(DEBIAN, print)):
-        layers.unpack(layer, folder)
+    for layer in list_layer_paths(build.ensure_image(DEBIAN, print)):
+        layers.apply_layer(layer, folder)
     for path, text in {**SHIMS, **FILES}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

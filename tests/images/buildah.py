@@ -16,7 +16,7 @@ from tests.images.conftest import check_image_support
 
 BUILDAH: Final = Package("buildah", ("buildah",))
 
-# buildah re-executes itself with an empty environment. Only the dynamic linker's cache can therefore point to the libraries that
+# buildah re-executes itself with an empty environment. Therefore only the dynamic linker's cache can point to the libraries that
 # were unpacked with buildah. This script replaces the cache in a mount namespace that exists only while buildah runs.
 _ENTER: Final = 'if [ -e "$1" ]; then mount --bind "$1" /etc/ld.so.cache; fi; shift; exec "$@"'
 
@@ -32,7 +32,7 @@ class Buildah:
         if reason := check_image_support():
             raise Unusable(reason)
         try:
-            self._program = debian.ensure(BUILDAH, print) / "buildah"
+            self._program = debian.ensure_package(BUILDAH, print) / "buildah"
         except BuildError as error:
             raise Unusable(str(error)) from error
         self._folder, self._cache = folder, folder / "ld.so.cache"
@@ -46,7 +46,7 @@ class Buildah:
     def _make_cache(self) -> None:
         folders = list(self._program.parent.parent.glob("root/usr/lib/*-linux-gnu*"))
         if not folders:
-            return  # buildah is installed on this system, so it needs no unpacked libraries
+            return  # buildah is installed on this system, so the unpacked libraries are not needed
         listed = self._folder / "ld.so.conf"
         listed.write_text("\n".join([Path("/etc/ld.so.conf").read_text(), *map(str, folders)]) + "\n")
         ldconfig = shutil.which("ldconfig", path=os.pathsep.join(["/usr/sbin", "/sbin", os.environ["PATH"]])) or "ldconfig"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.images import build, layers
-from localcloud.images.archive import layer_paths
+from localcloud.images.archive import list_layer_paths
 from localcloud.images.catalogue import INTEL_MPI, JOB_IMAGES, OPENMPI_5, Image
 from localcloud.images.root import ImageError, check_requirements
 
@@ -33,8 +33,8 @@ def unpack_image(image: Image) -> Iterator[Path]:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpumpi-image-") as folder:
         root = Path(folder) / "root"
-        for layer in layer_paths(layout):
-            layers.unpack(layer, root)
+        for layer in list_layer_paths(layout):
+            layers.apply_layer(layer, root)
         yield root
 
 

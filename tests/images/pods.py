@@ -106,7 +106,8 @@ class Job:
             self.launcher.network("link", "set", device, "up")
 
     def _make_key(self) -> None:
-        """Create a key like the one in mpi-operator's Secret: ECDSA despite its name, owned by root, world-readable."""
+        """Create a key like the one in mpi-operator's Secret, which is an ECDSA key despite its name, owned by root
+        and world-readable."""
         folder = "/home/mpiuser/.ssh"
         make = f"cd {folder} && rm -rf * && ssh-keygen -q -t ecdsa -b 521 -N '' -f id_rsa && cp id_rsa.pub authorized_keys"
         self.launcher.run_as_root("sh", "-c", f"{make} && chmod 0755 . && chmod 0644 *")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.images import layers
-from localcloud.images.archive import blob_path, layer_paths, manifest_digest, write_layout
+from localcloud.images.archive import get_blob_path, list_layer_paths, read_manifest_digest, write_layout
 from tests.images.conftest import needs_root
 
 
@@ -35,7 +35,7 @@ def list_names(layer: Path) -> set[str]:
 
 def create_layer(root: Path, target: Path, *commands: str) -> Path:
     """Run shell commands in a root file system and return a layer with their changes."""
-    before = layers.snapshot(root)
+    before = layers.take_snapshot(root)
     for command in commands:
         assert os.system(f"cd {root} && {command}") == 0
     layers.write_difference(root, before, target)
@@ -85,8 +85,8 @@ def test_unpacking_all_layers_in_order_restores_the_root_file_system(root_folder
     )
     again = tmp_path / "again"
     for number in range(3):
-        layers.unpack(tmp_path / f"{number}.tar", again)
-    assert sorted(layers.snapshot(again)) == sorted(layers.snapshot(root_folder))
+        layers.apply_layer(tmp_path / f"{number}.tar", again)
+    assert sorted(layers.take_snapshot(again)) == sorted(layers.take_snapshot(root_folder))
     assert (again / "home/user").stat().st_uid == 1000
     assert (again / "etc/group").read_text() == "y\n"
     assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the symlink must replace only one hard link"
@@ -103,7 +103,7 @@ def test_the_same_content_gives_an_identical_layer(root_folder: Path, tmp_path: 
         layer, layout = tmp_path / f"{number}.tar", tmp_path / f"layout-{number}"
         layers.write_difference(root_folder, {}, layer)
         write_layout(layout, [layer], {"User": "1000"}, "amd64")
-        digests.add(manifest_digest(layout))
+        digests.add(read_manifest_digest(layout))
     assert len(digests) == 1
 
 
@@ -116,9 +116,9 @@ def test_every_blob_is_named_by_its_digest(root_folder: Path, tmp_path: Path) ->
         )
         == 0
     )
-    manifest = json.loads(blob_path(tmp_path / "layout", manifest_digest(tmp_path / "layout")).read_text())
-    config = json.loads(blob_path(tmp_path / "layout", manifest["config"]["digest"]).read_text())
+    manifest = json.loads(get_blob_path(tmp_path / "layout", read_manifest_digest(tmp_path / "layout")).read_text())
+    config = json.loads(get_blob_path(tmp_path / "layout", manifest["config"]["digest"]).read_text())
     assert config["rootfs"]["diff_ids"] == [layer["digest"] for layer in manifest["layers"]], "layers are not compressed"
     assert (config["config"]["User"], config["os"], config["architecture"]) == ("1000", "linux", "amd64")
-    (layer,) = layer_paths(tmp_path / "layout")
+    (layer,) = list_layer_paths(tmp_path / "layout")
     assert layer.samefile(tmp_path / "layer.tar"), "images share layer files instead of copying them"

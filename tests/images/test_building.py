@@ -33,7 +33,7 @@ def test_concurrent_builders_build_an_image_only_once(own_cache: Path) -> None:
     said = [builder.communicate(timeout=240)[0].splitlines() for builder in builders]
     built_lines = [line for lines in said for line in lines if ": built " in line]
     assert len(built_lines) == 2, "each of the two layers is built once"
-    assert {lines[-1] for lines in said} == {f"at {build.cached_path(SMALL)}"}
+    assert {lines[-1] for lines in said} == {f"at {build.get_cached_path(SMALL)}"}
     assert not list(own_cache.glob(".making-*"))
 
 
@@ -50,7 +50,7 @@ def test_the_next_builder_removes_files_left_by_a_killed_builder(own_cache: Path
 
 def test_the_error_for_an_unknown_image_lists_the_known_images() -> None:
     with pytest.raises(ImageError, match=r"docker.io/test/a:6: no such local image\. Use one of: .*openmpi:5"):
-        build.ensure("docker.io/test/a:6", print)
+        build.ensure_named_image("docker.io/test/a:6", print)
 
 
 def test_the_error_for_a_missing_program_names_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.images import catalogue, recipes
-from localcloud.images.build import cached_path
+from localcloud.images.build import get_cached_path
 from localcloud.images.catalogue import IMAGES, INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, add_registry, find_image
 
 
@@ -86,36 +86,36 @@ def test_job_images_run_as_an_unprivileged_user() -> None:
 
 
 def test_a_changed_mpi_version_rebuilds_only_images_with_that_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {image.name: cached_path(image) for image in IMAGES}
+    before = {image.name: get_cached_path(image) for image in IMAGES}
     with override_version("mpich_version", "6.0.0", tmp_path, monkeypatch):
-        changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
+        changed = {image.name for image in IMAGES if get_cached_path(image) != before[image.name]}
     assert changed == {"mpich:5", "docker.io/mpioperator/mpi-pi:mpich"}
 
 
 def test_a_changed_framework_lock_file_rebuilds_only_images_with_that_framework(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {image.name: cached_path(image) for image in IMAGES}
+    before = {image.name: get_cached_path(image) for image in IMAGES}
     other = tmp_path / "chainermn.txt"
     other.write_text(recipes.Frameworks("chainermn").lock_file.read_text().replace("six==1.17.0", "six==1.18.0"))
     usual: property = vars(recipes.Frameworks)["lock_file"]
     changed = property(lambda layer: other if layer.name == "chainermn" else usual.__get__(layer))
     monkeypatch.setattr(recipes.Frameworks, "lock_file", changed)
-    assert {image.name for image in IMAGES if cached_path(image) != before[image.name]} == {catalogue.CHAINERMN.name}
+    assert {image.name for image in IMAGES if get_cached_path(image) != before[image.name]} == {catalogue.CHAINERMN.name}
 
 
 def test_a_changed_debian_suite_rebuilds_all_images_based_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {image.name: cached_path(image) for image in IMAGES}
+    before = {image.name: get_cached_path(image) for image in IMAGES}
     with override_version("debian_suite", "trixie", tmp_path, monkeypatch):
-        changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
+        changed = {image.name for image in IMAGES if get_cached_path(image) != before[image.name]}
     assert changed == {image.name for image in IMAGES if image.layers[0] == recipes.Root()}
 
 
 def test_scripts_called_by_a_provisioner_are_part_of_its_recipe() -> None:
     provisioned = recipes.Provisioned(("install-mpich.sh",))
-    assert "dpkg-query" in provisioned.recipe(), "install-packages.sh, called by unpack-wheel.sh"
-    assert "KnownHostsCommand" in recipes.Provisioned(("configure-pod-ssh.sh",)).recipe()
-    assert "KnownHostsCommand" not in provisioned.recipe()
+    assert "dpkg-query" in provisioned.render_recipe(), "install-packages.sh, called by unpack-wheel.sh"
+    assert "KnownHostsCommand" in recipes.Provisioned(("configure-pod-ssh.sh",)).render_recipe()
+    assert "KnownHostsCommand" not in provisioned.render_recipe()
 
 
 def test_job_images_share_all_layers_except_the_last() -> None:

@@ -13,7 +13,7 @@ from infra.jobs import nccl_verdict, smoke
 from infra.jobs.in_pods import read_source
 from infra.jobs.nccl_verdict import NAMES, NcclExpected
 from localcloud.images import build, layers, recipes
-from localcloud.images.archive import blob_path, layer_paths, manifest_digest
+from localcloud.images.archive import get_blob_path, list_layer_paths, read_manifest_digest
 from localcloud.images.catalogue import INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, Image, find_image
 from tests.images.conftest import needs_roots
 from tests.images.pods import WORKERS, Job
@@ -76,7 +76,7 @@ def test_the_mpi_operator_example_runs_on_both_workers(job: Job, root_folder: Pa
         pytest.skip("the operator does not support Open MPI 5")
     example = find_image(f"docker.io/mpioperator/mpi-pi:{PI[image]}")
     assert example
-    layers.unpack(layer_paths(build.ensure_image(example, print))[-1], root_folder)
+    layers.apply_layer(list_layer_paths(build.ensure_image(example, print))[-1], root_folder)
     write_hostfile(job, image)
     one_each = {"I_MPI_PERHOST": "1"} if image is INTEL_MPI else {}
     count = "2" if image is INTEL_MPI else "4"
@@ -138,9 +138,9 @@ def test_the_launcher_entrypoint_waits_for_dns_names_and_then_starts_its_command
 
 def test_an_image_reports_its_mpi_version(root_folder: Path, image: Image) -> None:
     said = dict(line.split("=") for line in (root_folder / "etc/gpumpi/mpi").read_text().splitlines())
-    layout = build.ensure(image.name, print)
-    manifest = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
-    variables = json.loads(blob_path(layout, manifest["config"]["digest"]).read_text())["config"]["Env"]
+    layout = build.ensure_named_image(image.name, print)
+    manifest = json.loads(get_blob_path(layout, read_manifest_digest(layout)).read_text())
+    variables = json.loads(get_blob_path(layout, manifest["config"]["digest"]).read_text())["config"]["Env"]
     assert f"GPUMPI_MPI_IMPLEMENTATION={said['MPI_IMPLEMENTATION']}" in variables
     assert f"GPUMPI_MPI_VERSION={said['MPI_VERSION']}" in variables
     assert said["MPI_VERSION"] in recipes.read_pinned_versions().values()
@@ -149,7 +149,7 @@ def test_an_image_reports_its_mpi_version(root_folder: Path, image: Image) -> No
 
 def test_images_contain_no_secrets_and_no_files_of_the_build_machine(image: Image) -> None:
     members, resolver = set(), set()
-    for layer in layer_paths(build.ensure_image(image, print)):
+    for layer in list_layer_paths(build.ensure_image(image, print)):
         with tarfile.open(layer) as archive:
             members |= set(archive.getnames())
             resolver |= {member.size for member in archive if member.name == "etc/resolv.conf"}

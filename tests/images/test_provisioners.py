@@ -33,7 +33,7 @@ def list_provisioners(image: Image) -> list[tuple[str, dict[str, str]]]:
 def snapshot_files(folder: Path) -> dict[str, str]:
     """Return the mode, owner and content digest of each path in a root file system."""
     digests = {}
-    for name, stamp in layers.snapshot(folder).items():
+    for name, stamp in layers.take_snapshot(folder).items():
         path = folder / name
         text = str(path.readlink()) if path.is_symlink() else ""
         if path.is_file() and not path.is_symlink():

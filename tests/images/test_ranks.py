@@ -116,7 +116,7 @@ def running_ranks(image: Image, root_folder: Path) -> Iterator[Running]:
 
 
 def assert_all_save(running: Running) -> None:
-    """Let the signaled ranks save, those of worker 0 first. All must save, and the launcher must exit with 143."""
+    """Let the signaled ranks save, first those of worker 0. All ranks must save, and the launcher must exit with 143."""
     running.wait_for_files("saving", 4)
     for pod in running.workers:
         assert pod.run("touch", "/tmp/may-save").returncode == 0

@@ -32,18 +32,19 @@ ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "on
 
 
 TAGS = {"docker.io/test/small": ("1",), "docker.io/test/broken": ("1",), "registry.example.com/any/tag": ("v2", "v3")}
-"""Image -> tags that the image's registry has published."""
+"""Maps an image to the tags that its registry has published."""
 
 
 class Served:
-    """A registry on a free port. Records which images it builds and what it logs."""
+    """A registry on a free port. Records the images that the registry builds, and its log messages."""
 
     def __init__(self) -> None:
         self.built: list[str] = []
         self.said: list[str] = []
         self.registry = Registry(self.said.append, self._ensure_image, self._refuse)
         self.blocked: dict[str, str] = {}
-        """Repository, or `<repository> layer` for its layers -> reason why clients cannot reach the upstream registry.
+        """Maps each repository, or `<repository> layer` for its layers, to the reason why clients cannot reach the
+        upstream registry.
         """
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -74,7 +75,7 @@ def served_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr(registry, "IMAGES", catalogue)
     monkeypatch.setattr("localcloud.images.catalogue.IMAGES", catalogue)
     monkeypatch.setattr(registry, "REGISTRIES", {"docker.io", "registry.example.com"})
-    monkeypatch.setattr(published, "image_tags", TAGS.get)
+    monkeypatch.setattr(published, "load_image_tags", TAGS.get)
     registry_server = Served()
     yield registry_server
     registry_server.registry.close()
@@ -226,7 +227,7 @@ def test_a_closed_registry_refuses_connections(served_registry: Served) -> None:
 def containerd(served_registry: Served, tmp_path: Path) -> Iterator[list[str]]:
     """Start a separate containerd, configured for the registry as on a node, and return the `ctr` command for it."""
     try:
-        folder = debian.ensure(debian.CONTAINERD, print)
+        folder = debian.ensure_package(debian.CONTAINERD, print)
     except build.BuildError as error:
         pytest.skip(str(error))
     write_registries(tmp_path / "registries", served_registry.url)

@@ -43,7 +43,7 @@ pathlib.Path(f"{os.environ['TORCH_FR_DUMP_TEMP_FILE']}{rank}").write_bytes(pickl
 os.read(held, 1000)
 os.read(held, 1)
 """
-"""Stands for PyTorch, which writes its flight recorder when its pipe is written to."""
+"""Represents PyTorch, which dumps its flight recorder when something is written to its pipe."""
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tests.pure.job_world import render_pods
 
 pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
 
-# Stub of torchrun. Like torchrun, it starts a rank with LOCAL_RANK, and kills the rank at once on SIGTERM.
+# Stub of torchrun. Like torchrun, the stub starts a rank with LOCAL_RANK, and kills the rank at once on SIGTERM.
 TORCHRUN = """#!/usr/bin/python3
 import os, signal, subprocess, sys
 open("/tmp/started", "w").write(" ".join([os.environ[n] for n in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK")]))

@@ -18,7 +18,7 @@ extend.extend_moto()
 def world(tmp_path: Path) -> Iterator["World"]:  # noqa: F821
     from tests.join.world import World
 
-    calls.clear()
+    calls.clear_counts()
     with mock_aws():
         yield World(client, tmp_path)
-    faults.clear()
+    faults.clear_faults()

@@ -56,7 +56,7 @@ def outside(folder: Path) -> Path:
     return path
 
 
-def describe(folder: Path) -> dict[str, tuple[object, ...]]:
+def describe_files(folder: Path) -> dict[str, tuple[object, ...]]:
     """Return owner, mode, type and content of everything in a folder."""
     return {
         str(path): (path.lstat().st_uid, path.lstat().st_gid, path.lstat().st_mode, path.is_file() and path.read_bytes())
@@ -64,13 +64,13 @@ def describe(folder: Path) -> dict[str, tuple[object, ...]]:
     }
 
 
-def own(path: Path) -> None:
+def chown_to_user(path: Path) -> None:
     entry = pwd.getpwnam(USER)
     os.chown(path, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
 
 
-def place(kind: str, path: Path, outside: Path) -> None:
-    """Put something at the path, as its user could. A hard link to a file of root stands for a file system that has no
+def place_file(kind: str, path: Path, outside: Path) -> None:
+    """Create something at the path, as its user could. A hard link to a file of root represents a machine without
     `fs.protected_hardlinks`."""
     if kind == "hard link":
         os.link(outside / "program", path)
@@ -86,7 +86,7 @@ def place(kind: str, path: Path, outside: Path) -> None:
             file.truncate(1 << 40)
     else:
         path.symlink_to(outside / kind.removeprefix("link to "))
-    own(path)
+    chown_to_user(path)
 
 
 LINKS = ("link to secret", "link to program", "link to folder", "link to private", "link to new", "link to /dev/zero")
@@ -96,27 +96,29 @@ KINDS = (*LINKS, "hard link", "fifo", "folder", "garbage", "huge file")
 @pytest.mark.parametrize("others", ["no other files", "a key", "a public key"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", PATHS)
-def test_files_below_a_home_change_nothing_outside_it(home: Path, outside: Path, name: str, kind: str, others: str) -> None:
+def test_files_in_a_user_home_cannot_change_files_outside_the_home(
+    home: Path, outside: Path, name: str, kind: str, others: str
+) -> None:
     path = home / name
     if path.parent != home:
         path.parent.mkdir(mode=0o700)
-        own(path.parent)
+        chown_to_user(path.parent)
         other = home / (".ssh/id_ed25519" if others == "a key" else ".ssh/id_ed25519.pub")
         if others != "no other files" and other != path:
             other.write_text(f"ssh-ed25519 {'A' * 68} of the user\n")
-            own(other)
-    place(kind, path, outside)
-    before = describe(outside)
+            chown_to_user(other)
+    place_file(kind, path, outside)
+    before = describe_files(outside)
     try:
         key = machine.ensure_user_key(USER)
     except OSError:
         key = ""
-    assert describe(outside) == before
+    assert describe_files(outside) == before
     assert "S" * 68 not in key
     assert len(key) < 20_000
 
 
-def test_a_new_key_pair_belongs_to_the_user_and_stays(home: Path) -> None:
+def test_a_new_key_pair_is_owned_by_the_user_and_kept(home: Path) -> None:
     key = machine.ensure_user_key(USER)
     uid = pwd.getpwnam(USER).pw_uid
     expected = {".ssh": 0o700, ".ssh/id_ed25519": 0o600, ".ssh/id_ed25519.pub": 0o644}
@@ -132,7 +134,7 @@ def test_a_key_that_the_user_created_is_used(home: Path) -> None:
     for name in PATHS[1:]:
         (home / name).write_text(f"ssh-ed25519 {'A' * 68} of the user\n")
     for name in PATHS:
-        own(home / name)
+        chown_to_user(home / name)
     assert machine.ensure_user_key(USER) == f"ssh-ed25519 {'A' * 68}"
 
 
@@ -146,7 +148,7 @@ def test_a_failed_key_creation_names_the_cause() -> None:
 
 @pytest.mark.parametrize("stream", ["", " >&2"])
 def test_endless_output_of_a_program_is_cut_off(stream: str) -> None:
-    """A login user and a remote host decide what ssh prints."""
+    """A login user or a remote host can control what ssh prints."""
     done = machine.run_command(["sh", "-c", f"cat /dev/zero{stream}"])
     assert done.returncode != 0
     assert max(len(done.stdout), len(done.stderr)) <= machine.MAX_OUTPUT_BYTES

@@ -103,7 +103,7 @@ def test_a_worker_enters_service_when_the_hostfile_of_the_head_node_lists_it(wor
 def test_a_worker_that_gives_up_joining_is_replaced(world: World) -> None:
     master, worker = world.start_head_node(), *world.scale(1)
     world.run_two_rounds(master)
-    worker.service.finish("ABANDON")
+    worker.service.complete_launch("ABANDON")
     after = world.list_states()
     assert worker.instance_id not in after or after[worker.instance_id].startswith("Terminating")
     replacement = next(host for host in world.scale(1) if host.instance_id != worker.instance_id)
@@ -135,7 +135,7 @@ def test_a_worker_without_a_head_node_logs_that_it_is_missing(world: World) -> N
 def test_a_worker_is_replaced_even_if_its_log_upload_fails(world: World) -> None:
     worker = world.scale(1)[0]
     world.seconds = JOIN_SECONDS
-    faults.add(Fault("s3", "*", "AccessDenied", times=99))
+    faults.add_fault(Fault("s3", "*", "AccessDenied", times=99))
     run_rounds(worker, rounds=1)
     assert worker.instance_id not in world.list_states()
 
@@ -167,7 +167,8 @@ def test_the_uploaded_log_contains_the_boot_log_followed_by_the_journal(tmp_path
         (
             1,
             "",
-            "the head node's hostfile lacks 10.0.0.5: it has not seen this node yet, or this node's sshd did not answer it",
+            "the head node's hostfile lacks 10.0.0.5: the head node has not seen this node yet, "
+            "or this node's sshd did not answer it",
         ),
         (255, "Host key verification failed.\n", "cannot log in to the head node: Host key verification failed."),
     ],
@@ -226,7 +227,7 @@ def test_during_an_s3_outage_the_files_stay_and_the_service_keeps_running(world:
     master, worker = world.start_head_node(), *world.scale(1)
     world.run_two_rounds(master, worker)
     before = master.read("hostfile")
-    faults.add(Fault("s3", "ListObjectsV2", "ServiceUnavailable", status=503, times=3))
+    faults.add_fault(Fault("s3", "ListObjectsV2", "ServiceUnavailable", status=503, times=3))
     run_rounds(master, rounds=4)
     assert master.read("hostfile") == before
     assert faults.list_active_faults() == []
@@ -235,7 +236,7 @@ def test_during_an_s3_outage_the_files_stay_and_the_service_keeps_running(world:
 def test_terminated_nodes_are_removed_even_during_an_s3_outage(world: World) -> None:
     master, first, second = world.start_head_node(), *world.scale(2)
     world.run_two_rounds(master, first, second)
-    faults.add(Fault("s3", "*", "ServiceUnavailable", status=503, times=99))
+    faults.add_fault(Fault("s3", "*", "ServiceUnavailable", status=503, times=99))
     world.client("autoscaling").terminate_instance_in_auto_scaling_group(
         InstanceId=first.instance_id, ShouldDecrementDesiredCapacity=True
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
-from gpumpi_join.bucket import notice_key
+from gpumpi_join.bucket import build_notice_key
 from gpumpi_join.members import parse_member
 from gpumpi_join.notice import MAX_BYTES, BadNotice, Notice
 from gpumpi_join.ssh_files import Node, render_authorized_keys
@@ -117,14 +117,14 @@ def test_a_node_with_several_interfaces_may_connect_from_each_of_them() -> None:
 )
 def test_a_notice_of_a_hostile_node_is_rejected_without_affecting_others(world: World, text: bytes) -> None:
     master, first, second = world.start_head_node(), *world.scale(2)
-    first.s3.put_object(Bucket=BUCKET, Key=notice_key(first.folder), Body=text)
+    first.s3.put_object(Bucket=BUCKET, Key=build_notice_key(first.folder), Body=text)
     world.run_two_rounds(second, master)
     assert second.address in master.read("hostfile")
 
 
 def test_at_most_one_byte_more_than_the_limit_is_read_from_an_object(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     master, first = world.start_head_node(), *world.scale(1)
-    first.s3.put_object(Bucket=BUCKET, Key=notice_key(first.folder), Body=b" " * (1 << 20))
+    first.s3.put_object(Bucket=BUCKET, Key=build_notice_key(first.folder), Body=b" " * (1 << 20))
     sizes: list[int | None] = []
     read = StreamingBody.read
 
@@ -140,11 +140,11 @@ def test_at_most_one_byte_more_than_the_limit_is_read_from_an_object(world: Worl
 def test_a_node_cannot_write_the_notice_of_another_node(world: World) -> None:
     first, second = world.scale(2)
     with pytest.raises(ClientError, match="AccessDenied"):
-        first.s3.put_object(Bucket=BUCKET, Key=notice_key(second.folder), Body=b"mine")
+        first.s3.put_object(Bucket=BUCKET, Key=build_notice_key(second.folder), Body=b"mine")
 
 
 def test_an_instance_with_the_tags_but_not_the_role_of_the_head_node_is_not_trusted(world: World) -> None:
-    """Permission to create tags is enough to copy the head node's tags, but using its role requires iam:PassRole."""
+    """Permission to create tags is enough to copy the head node's tags, but using the head node's role requires iam:PassRole."""
     master, worker = world.start_head_node(), *world.scale(1)
     world.run_two_rounds(master, worker)
     tags = [{"Key": "gpumpi:stack", "Value": "mnist"}, {"Key": "gpumpi:role", "Value": "master"}]
@@ -160,7 +160,7 @@ def test_the_bucket_contains_only_notices_and_no_private_key(world: World) -> No
     world.run_two_rounds(master, *workers)
     s3 = world.client("s3")
     keys = [notice["Key"] for notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
-    assert sorted(keys) == sorted(notice_key(host.folder) for host in (master, *workers))
+    assert sorted(keys) == sorted(build_notice_key(host.folder) for host in (master, *workers))
     for name in keys:
         assert b"PRIVATE" not in s3.get_object(Bucket=BUCKET, Key=name)["Body"].read()
 
@@ -206,6 +206,6 @@ def test_arbitrary_bytes_never_crash_the_notice_parser(text: bytes) -> None:
 def test_a_member_that_publishes_an_invalid_notice_does_not_affect_others(world: World) -> None:
     master, first, second = world.start_head_node(), *world.scale(2)
     world.run_two_rounds(master, second)
-    first.s3.put_object(Bucket=BUCKET, Key=notice_key(first.folder), Body=b"[" * 20_000)
+    first.s3.put_object(Bucket=BUCKET, Key=build_notice_key(first.folder), Body=b"[" * 20_000)
     master.service.step()
     assert second.address in master.read("hostfile")

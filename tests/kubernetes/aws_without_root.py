@@ -9,5 +9,5 @@ REASON = "a test pretends not to be root"
 NOTHING = capability.Capability((REASON,))
 
 if __name__ == "__main__":
-    capability.examine = lambda: NOTHING
+    capability.check_machine = lambda: NOTHING
     sys.exit(main())

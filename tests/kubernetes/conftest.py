@@ -18,7 +18,7 @@ from testkit.job_cluster import JobCluster, deploy_cluster
 @pytest.fixture(scope="session")
 def skip_if_unsupported() -> None:
     """Skip the test if this machine cannot run real nodes."""
-    capabilities = capability.examine()
+    capabilities = capability.check_machine()
     if not capabilities.real_nodes:
         pytest.skip("; ".join(capabilities.missing))
 

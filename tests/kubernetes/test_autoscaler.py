@@ -15,7 +15,7 @@ from infra.naming import AUTOSCALER_TAG, EFA_RESOURCE, GPU_RESOURCE, GPU_TAINT, 
 from infra.platform import cluster_autoscaler
 from localcloud.aws.account import ACCOUNT
 from testkit.eks_clusters import REGION, Account, Running
-from testkit.node_groups import NodeGroup, Object, build_pod, create_node_group, create_pods, is_ready, pod_path
+from testkit.node_groups import NodeGroup, Object, build_pod, build_pod_path, create_node_group, create_pods, is_ready
 from testkit.waiting import wait_until, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -176,7 +176,7 @@ def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(
     with create_pods(autoscaled_cluster, *workers):
         for name in ("worker-0", "worker-1"):
             wait_while(
-                lambda name=name: autoscaled_cluster.api.get(pod_path(name))["status"]["phase"],
+                lambda name=name: autoscaled_cluster.api.get(build_pod_path(name))["status"]["phase"],
                 lambda phase: phase != "Running",
             )
         assert read_sizes(train_group) == (2, 2)
@@ -205,7 +205,7 @@ def test_a_pod_stays_pending_with_a_reason_if_an_autoscaler_tag_is_missing(
 
 
 def test_a_pod_that_does_not_tolerate_the_tagged_taint_stays_pending(autoscaled_cluster: Running, train_group: NodeGroup) -> None:
-    """The API server adds a toleration for the GPU taint to pods that request GPUs, but none for the team's taint."""
+    """The API server adds a toleration for the GPU taint to pods that request GPUs, but not for the team's taint."""
     tag_group(train_group, taints=(GPU_TAINT, Taint("team", "a")))
     with create_pods(autoscaled_cluster, build_worker("stranger", tolerations=[])):
         wait_for_event(autoscaled_cluster, "stranger", "untolerated taint {team: a}")

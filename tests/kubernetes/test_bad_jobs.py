@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, build_python_command, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
@@ -54,7 +54,7 @@ def test_an_exception_on_one_rank_ends_the_waiting_ranks(job_cluster: JobCluster
 
 @pytest.mark.mission_only
 def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = write_job_file(tmp_path, "hangs", command=python_command(HANGS), activeDeadlineSeconds=40)
+    file = write_job_file(tmp_path, "hangs", command=build_python_command(HANGS), activeDeadlineSeconds=40)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert {"rank 0 goes on", "rank 1 goes on"} <= set(done.out.splitlines())
@@ -76,7 +76,7 @@ def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Pa
 @pytest.mark.mission_only
 def test_the_error_for_writing_to_a_read_only_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
     volumes = [{"name": "shared", "readOnly": True}]
-    file = write_job_file(tmp_path, "reader", command=python_command(WRITES), volumes=volumes, maxRestarts=0)
+    file = write_job_file(tmp_path, "reader", command=build_python_command(WRITES), volumes=volumes, maxRestarts=0)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "Read-only file system: '/shared/checkpoint'" in done.out
@@ -84,7 +84,7 @@ def test_the_error_for_writing_to_a_read_only_volume_names_the_volume(job_cluste
 
 @pytest.mark.mission_only
 def test_the_error_for_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = write_job_file(tmp_path, "filler", command=python_command(FILLS), workers=1, perNode=1, maxRestarts=0)
+    file = write_job_file(tmp_path, "filler", command=build_python_command(FILLS), workers=1, perNode=1, maxRestarts=0)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "OSError: [Errno 28] No space left on device" in done.out

@@ -134,7 +134,7 @@ def test_deleting_one_of_two_clusters_does_not_affect_the_other(account: Account
 
     processes, folder, namespace = other.state.processes, other.folder, other.state.namespace
     other.delete()
-    assert [process.name for process in processes if process.process() is not None] == []
+    assert [process.name for process in processes if process.find_process() is not None] == []
     assert not folder.exists()
     assert namespace
     assert not network.build_namespace_path(namespace).exists()
@@ -156,7 +156,7 @@ def test_an_upgrade_restarts_the_api_server_and_keeps_its_objects(account: Accou
         assert cluster.update("update_cluster_version", version="1.35") == "Successful"
         assert cluster.describe()["version"] == "1.35"
         assert cluster.find_process("kube-apiserver").pid != before.pid
-        assert before.process() is None
+        assert before.find_process() is None
         assert cluster.api.find("/api/v1/namespaces/kept") is not None
         assert cluster.state.crashes == []
     finally:
@@ -166,7 +166,7 @@ def test_an_upgrade_restarts_the_api_server_and_keeps_its_objects(account: Accou
 def test_eks_restarts_a_crashed_api_server(account: Account, cluster: Running) -> None:
     before = cluster.find_process("kube-apiserver")
     account.cloud.control().post(f"kubernetes/{REGION}/{cluster.name}/restart-api-server", {})
-    wait_while(lambda: before.process(), bool)
+    wait_while(lambda: before.find_process(), bool)
     wait_while(cluster.api.is_ready, lambda ready: not ready)
     assert cluster.state.crashes == []
     with pytest.raises(ControlError, match="no cluster nobody is running in"):
@@ -254,16 +254,16 @@ def test_the_next_start_cleans_up_after_a_killed_local_cloud(own_cloud: LocalClo
     own_cloud.start(print, kubernetes=True)
     cluster = create_busy_cluster(own_cloud, "killed")
     assert parse_kinds(find_leftovers(own_cloud)) >= {"namespace", "control", "process"}, (
-        "a running cloud has the traces that the test looks for"
+        "check that a running cloud has the traces that the test looks for"
     )
     orphans = cluster.state.processes
     for server in own_cloud.servers():
         os.kill(server.pid, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(server.pid) for server in own_cloud.servers() if server.process()])
-    assert all(process.process() for process in orphans), "cluster processes outlive the local AWS"
+    psutil.wait_procs([psutil.Process(server.pid) for server in own_cloud.servers() if server.find_process()])
+    assert all(process.find_process() for process in orphans), "cluster processes outlive the local AWS"
 
     assert own_cloud.start(print, kubernetes=True)
-    assert [process.name for process in orphans if process.process()] == []
+    assert [process.name for process in orphans if process.find_process()] == []
     assert own_cloud.clusters() == []
     assert parse_kinds(find_leftovers(own_cloud)) == {"process"}, "only processes of the new local cloud remain"
     assert Account(own_cloud).create("killed").api.is_ready()
@@ -275,6 +275,6 @@ def test_stop_leaves_no_processes_or_files_behind(own_cloud: LocalCloud) -> None
     cluster = create_busy_cluster(own_cloud, "brief")
     processes = cluster.state.processes
     own_cloud.stop()
-    assert [process.name for process in processes if process.process()] == []
+    assert [process.name for process in processes if process.find_process()] == []
     assert find_leftovers(own_cloud) == []
     assert not own_cloud.folder.exists()

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_clea
 WITHOUT_PYTORCH = ("MPIJob", "Slurm and ParallelCluster")
 RESULTS = {"pi": "pi is approximately 3.14", "sums": "sum 2\n", "ddp": "weights equal on all ranks"}
 RESULTS |= dict.fromkeys(("trainjob", "sky", "hyperpod"), RESULTS["ddp"])
-"""Job -> text that the job's log must contain."""
+"""Maps a job to the text that its log must contain."""
 
 
 @pytest.mark.parametrize("system", [pytest.param(WITHOUT_PYTORCH[0], marks=pytest.mark.mission_only), WITHOUT_PYTORCH[1]])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli.exit_codes import INTERRUPTED
-from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, build_python_command, write_job_file
 from testkit.waiting import LIMIT_SECONDS, wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
@@ -54,7 +54,9 @@ def find_cells(document: dict[str, Any], section: str, name: str) -> dict[str, A
 
 
 def test_the_dashboard_shows_pools_nodes_cost_and_a_restarted_job(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = write_job_file(tmp_path, "dash", command=[*python_command(FAILS_ONCE), f"dash-{secrets.token_hex(3)}"], maxRestarts=2)
+    file = write_job_file(
+        tmp_path, "dash", command=[*build_python_command(FAILS_ONCE), f"dash-{secrets.token_hex(3)}"], maxRestarts=2
+    )
     assert job_cluster.cluster("submit", file).code == 0
     with run_dashboard(job_cluster, "-s", STACK, "--config-dir", str(SOURCE)) as (url, process):
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_clea
 
 @pytest.fixture
 def repaired_cluster(job_cluster: JobCluster) -> Iterator[JobCluster]:
-    """The shared cluster. After the test, even a failed one, all killed processes are restarted."""
+    """The shared cluster. After each test, even a failed one, all killed processes are restarted."""
     yield job_cluster
     mending.restart_crashed_processes(job_cluster.cloud)
 
@@ -32,7 +32,7 @@ def get_cluster_state(cluster: JobCluster) -> ClusterState:
 def kill_processes(cluster: JobCluster, *names: str) -> None:
     """Kill the processes and wait until the local cloud has noticed their crashes."""
     for server in get_cluster_state(cluster).processes:
-        process = server.process() if server.name in names else None
+        process = server.find_process() if server.name in names else None
         # the daemons of nodes are children of nsenter or unshare
         for victim in [process, *process.children()] if process else []:
             os.kill(victim.pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ from localcloud.kubernetes import pki
 from localcloud.stack import LocalStack
 from testkit.eks_clusters import Account, Running
 from testkit.former_program import use_program
-from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, build_python_command, write_job_file
 from testkit.node_groups import GPU_TAINT, create_node_group
 from testkit.waiting import wait_until
 from tests.kubernetes import former_queue
@@ -105,7 +105,7 @@ class Rack:
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
         columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
         listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
-        if listed.code:  # a kind was deleted after `api-resources` listed it
+        if listed.code:  # a kind may have been deleted after `api-resources` listed it
             return {listed.err}
         return {" ".join(line.split()) for line in listed.out.splitlines()} | {
             f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"
@@ -168,7 +168,7 @@ def test_an_expired_certificate_is_reported_and_nothing_is_created(
         f"target.kubeconfig: {rack.running.describe()['endpoint']} rejects the credentials of context admin@rack. "
         "They may have expired; renew them"
     ) in " ".join(done.errors)
-    types = [resource["type"] for resource in stack.export()["deployment"].get("resources", ())]
+    types = [resource["type"] for resource in stack.export_state()["deployment"].get("resources", ())]
     assert set(types) <= {"pulumi:pulumi:Stack"}
     assert rack.list_content() == before
 
@@ -204,7 +204,9 @@ def test_the_platform_can_be_installed_run_jobs_and_be_removed_without_aws_calls
 
     smoke = rack.jobs.cluster("smoke", "--pool", "rack1")
     assert smoke.code == 0 and "ok: 4 passed (ranks, workers, sum over all ranks, MPI transport)" in smoke.out, smoke.out
-    ring = rack.jobs.cluster("submit", write_job_file(tmp_path, "ring", pool="rack1", command=python_command(RING)), "--follow")
+    ring = rack.jobs.cluster(
+        "submit", write_job_file(tmp_path, "ring", pool="rack1", command=build_python_command(RING)), "--follow"
+    )
     assert ring.code == 0, ring.out + ring.err
     lines = [line for line in ring.out.splitlines() if line.startswith("rank ")]
     assert lines == ["rank 0 of 2 sum 3", "rank 1 of 2 sum 3"], ring.out
@@ -232,7 +234,7 @@ def check_pool_mismatches(rack: Rack) -> None:
         lambda: rack.find_problems(admin, both), lambda problems: len(problems) == 1 and problems[0].startswith("pools[1]"), 60
     )
     assert problem.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
-    assert "offers no GPU: the device plugin there finds none. Check the driver there with `nvidia-smi`" in problem
+    assert "offers no GPUs: the device plugin there finds none. Check the driver there with `nvidia-smi`" in problem
     refused = stack.run("up")
     assert not refused.ok and not refused.changed and problem in " ".join(refused.errors), refused.output[-4000:]
 
@@ -246,7 +248,7 @@ def test_kueue_can_be_upgraded_with_a_running_and_a_queued_job(rack: Rack, tmp_p
     up = stack.run("up")
     assert up.ok, up.output[-4000:]
     for name, program, phase in (("works", HELD, "Running"), ("waits", RING, "Queued")):
-        done = jobs.cluster("submit", write_job_file(tmp_path, name, pool="rack1", command=python_command(program)))
+        done = jobs.cluster("submit", write_job_file(tmp_path, name, pool="rack1", command=build_python_command(program)))
         assert done.code == 0, done.err
         assert jobs.await_phase(name, phase) == phase
     pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.pods("works")}

@@ -19,7 +19,7 @@ from infra.naming import QUEUE_NAMESPACE
 from infra.platform.admission import PODS_READY_MINUTES
 from localcloud.engine_events import EventLog
 from localcloud.stack import LocalStack, Run
-from testkit.job_cluster import NAMESPACE, SOURCE, JobCluster, get_job_cluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, SOURCE, JobCluster, build_python_command, get_job_cluster, write_job_file
 from testkit.projects import create_client
 from testkit.waiting import wait_until
 
@@ -51,7 +51,9 @@ QUICK = "print('done')"
 def submit_and_follow(cluster: JobCluster, folder: Path, name: str, **more: Any) -> Iterator[Any]:
     """Submit a job and follow its log until the first attempt runs."""
     # A killed worker's pod name stays in use for a moment, so another attempt may fail on a busy machine
-    file = write_job_file(folder, name, command=[*python_command(TWICE), f"{name}-{secrets.token_hex(3)}"], maxRestarts=4, **more)
+    file = write_job_file(
+        folder, name, command=[*build_python_command(TWICE), f"{name}-{secrets.token_hex(3)}"], maxRestarts=4, **more
+    )
     try:
         with cluster.run_in_background("submit", file, "--follow") as process:
             assert process.stdout is not None
@@ -169,7 +171,7 @@ def test_a_missing_image_is_reported_in_one_sentence(job_cluster: JobCluster, tm
 
 @contextmanager
 def shorten_queue_timeout(cluster: JobCluster, limit: str) -> Iterator[None]:
-    """Inside this context, Kueue waits at most `limit` until all pods of a job are ready."""
+    """Within this context, Kueue waits at most `limit` until all pods of a job are ready."""
     where = ("-n", QUEUE_NAMESPACE)
     read = cluster.kubectl("get", "configmap", "kueue-manager-config", *where, "-o", "json")
     assert read.code == 0, read.err
@@ -201,7 +203,7 @@ def test_a_job_waiting_for_its_image_releases_its_gpus(job_cluster: JobCluster, 
         stuck = write_job_file(tmp_path, "stuck", image="nobody-made-it:1", command=["true"])
         assert job_cluster.cluster("submit", stuck).code == 0
         job_cluster.await_phase("stuck", "Starting")
-        after = job_cluster.cluster("submit", write_job_file(tmp_path, "after", command=python_command(QUICK)), "--follow")
+        after = job_cluster.cluster("submit", write_job_file(tmp_path, "after", command=build_python_command(QUICK)), "--follow")
         assert after.code == 0, after.err
         assert after.out.split().count("done") == 2
         for name in ("stuck", "after"):
@@ -209,8 +211,8 @@ def test_a_job_waiting_for_its_image_releases_its_gpus(job_cluster: JobCluster, 
 
 
 def test_a_job_without_enough_gpus_starts_no_pods_until_another_job_is_deleted(job_cluster: JobCluster, tmp_path: Path) -> None:
-    first = write_job_file(tmp_path, "first", command=python_command(FOREVER))
-    second = write_job_file(tmp_path, "second", command=python_command(QUICK))
+    first = write_job_file(tmp_path, "first", command=build_python_command(FOREVER))
+    second = write_job_file(tmp_path, "second", command=build_python_command(QUICK))
     assert job_cluster.cluster("submit", first).code == 0
     job_cluster.await_phase("first", "Running")
     with job_cluster.run_in_background("submit", second, "--follow") as process:
@@ -233,7 +235,7 @@ def list_placed_pods(cluster: JobCluster, job: str) -> list[str]:
 @pytest.mark.mission_only
 def test_following_a_job_reports_the_deletion_of_the_job(job_cluster: JobCluster, tmp_path: Path) -> None:
     with job_cluster.run_in_background(
-        "submit", write_job_file(tmp_path, "deleted", command=python_command(FOREVER)), "--follow"
+        "submit", write_job_file(tmp_path, "deleted", command=build_python_command(FOREVER)), "--follow"
     ) as process:
         assert process.stdout is not None
         read_until(process.stdout, "runs")
@@ -278,7 +280,7 @@ def second_stack(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFacto
         folder = tmp_path_factory.mktemp("second")
         second_cluster = get_job_cluster(job_cluster.cloud, "second", folder)
         yield Second(second_cluster, up, frozenset(urns))
-        endless = write_job_file(folder, "endless", command=python_command(FOREVER), gpusPerWorker=1, slots=1)
+        endless = write_job_file(folder, "endless", command=build_python_command(FOREVER), gpusPerWorker=1, slots=1)
         assert second_cluster.cluster("submit", endless).code == 0
         assert second_cluster.await_phase("endless", "Running", "Failed") == "Running"
     finally:
@@ -312,7 +314,10 @@ def test_two_stacks_run_jobs_at_the_same_time_without_interference(
     for name, cluster in clusters.items():
         more = {"gpusPerWorker": 1, "slots": 1} if name == "second" else {}
         (tmp_path / name).mkdir()
-        assert cluster.cluster("submit", write_job_file(tmp_path / name, "same", command=python_command(QUICK), **more)).code == 0
+        assert (
+            cluster.cluster("submit", write_job_file(tmp_path / name, "same", command=build_python_command(QUICK), **more)).code
+            == 0
+        )
     for cluster in clusters.values():
         assert cluster.await_phase("same", "Succeeded", "Failed") == "Succeeded"
     assert second_stack.cluster.cluster("cancel", "same").code == 0
@@ -327,7 +332,7 @@ def test_a_namespace_deleted_manually_is_recreated_with_the_data_of_its_volume(
     cluster, stack = second_stack.cluster, LocalStack(job_cluster.cloud, "second", SOURCE)
 
     def run_job(name: str, text: str) -> str:
-        file = write_job_file(tmp_path, name, command=python_command(text), workers=1, gpusPerWorker=1, slots=1)
+        file = write_job_file(tmp_path, name, command=build_python_command(text), workers=1, gpusPerWorker=1, slots=1)
         done = cluster.cluster("submit", file, "--follow")
         assert done.code == 0, done.out + done.err
         return done.out
@@ -343,11 +348,13 @@ def test_a_namespace_deleted_manually_is_recreated_with_the_data_of_its_volume(
 
 @pytest.mark.mission_only
 def test_two_partially_started_jobs_deadlock_without_the_queue(second_stack: Second, tmp_path: Path) -> None:
-    """docs/guides/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job occupies one of the two
-    nodes."""
+    """docs/guides/jobs.md documents this deadlock. Scheduling gates make the placement deterministic: each job
+    occupies one of the two nodes."""
     cluster, names = second_stack.cluster, ("left", "right")
     for name in names:
-        file = write_job_file(tmp_path, name, command=python_command(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"})
+        file = write_job_file(
+            tmp_path, name, command=build_python_command(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"}
+        )
         (job,) = cluster.cluster("submit", file, "--dry-run", "--json").json
         job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulingGates"] = [{"name": "test.gpumpi.dev/wait"}]
         result = cluster.kubectl("create", "-f", "-", text=json.dumps(job))
@@ -366,7 +373,7 @@ def test_two_partially_started_jobs_deadlock_without_the_queue(second_stack: Sec
 
 
 def ungate_worker(cluster: JobCluster, job: str, number: int) -> None:
-    """Remove a worker's scheduling gate; wait until the scheduler has placed it or reported that no node fits."""
+    """Remove a worker's scheduling gate; wait until the scheduler has placed the worker or reported that no node fits."""
     pod = f"{job}-worker-{number}"
     wait_until(lambda: cluster.kubectl("get", "pod", pod, "-n", "mpi-jobs").code, lambda code: code == 0)
     gates = '[{"op": "remove", "path": "/spec/schedulingGates"}]'

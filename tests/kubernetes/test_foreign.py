@@ -38,13 +38,13 @@ def build_manifest(version: str, kind: str, name: str, **spec: Any) -> dict[str,
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def pi_job() -> dict[str, Any]:
+def build_pi_job() -> dict[str, Any]:
     own = {"image": "mpioperator/mpi-pi:openmpi", "resources": CPU, **MPIUSER}
     start = {"command": ["mpirun"], "args": ["-n", "2", "/home/mpiuser/pi"]}
     return build_mpi_job("pi", {**own, **start}, {**own, **SSHD}, sshAuthMountPath="/home/mpiuser/.ssh", slotsPerWorker=1)
 
 
-def intel_pi_job() -> dict[str, Any]:
+def build_intel_pi_job() -> dict[str, Any]:
     own = {"image": "mpioperator/mpi-pi:intel", "imagePullPolicy": "Always", "resources": CPU, **MPIUSER}
     start = {"args": ["mpirun", "-n", "2", "/home/mpiuser/pi"]}
     ready = {"readinessProbe": {"tcpSocket": {"port": 2222}, "initialDelaySeconds": 2}}
@@ -53,19 +53,19 @@ def intel_pi_job() -> dict[str, Any]:
     return build_mpi_job("pi-intel", {**own, **start}, {**own, **serve, **ready}, **more)
 
 
-def tensorflow_benchmarks_job() -> dict[str, Any]:
+def build_tensorflow_benchmarks_job() -> dict[str, Any]:
     own = {"image": "mpioperator/tensorflow-benchmarks:latest"}
     start = {"command": ["mpirun", "--allow-run-as-root", "-np", "2", "python", "tf_cnn_benchmarks.py"]}
     return build_mpi_job("tensorflow-benchmarks", {**own, **start}, {**own, "resources": {"limits": {"nvidia.com/gpu": 1}}})
 
 
-def tensorflow_mnist_job() -> dict[str, Any]:
+def build_tensorflow_mnist_job() -> dict[str, Any]:
     own = {"image": "docker.io/kubeflow/mpi-horovod-mnist", "resources": CPU}
     start = {"command": ["mpirun"], "args": ["-np", "2", "--allow-run-as-root", "python", "/examples/tensorflow_mnist.py"]}
     return build_mpi_job("tensorflow-mnist", {**own, **start}, own)
 
 
-def nccl_tests_job() -> dict[str, Any]:
+def build_nccl_tests_job() -> dict[str, Any]:
     own = {"image": "public.ecr.aws/hpc-cloud/nccl-tests:latest"}
     start = {"command": ["/opt/amazon/openmpi/bin/mpirun", "-np", "16", "-N", "8", "all_reduce_perf"]}
     manifest = build_mpi_job(
@@ -78,7 +78,7 @@ def nccl_tests_job() -> dict[str, Any]:
 HOST_SHM = {"name": "shmem", "hostPath": {"path": "/dev/shm"}}
 
 
-def fsdp_job() -> dict[str, Any]:
+def build_fsdp_job() -> dict[str, Any]:
     """Return the manifest with its template variables replaced, as its README requires."""
     own = {"image": "registry.example.com/fsdp:1", "command": ["torchrun", "--nnodes=2", "train.py"], "resources": {"limits": P5}}
     worker = build_replica(2, {**own, "name": "pytorch"}, volumes=[HOST_SHM])
@@ -137,7 +137,7 @@ def pytorch_job_crd(job_cluster: JobCluster) -> Iterator[None]:
 
 
 @pytest.mark.mission_only
-@pytest.mark.parametrize("example", [pi_job, intel_pi_job], ids=["pi", "pi-intel"])
+@pytest.mark.parametrize("example", [build_pi_job, build_intel_pi_job], ids=["pi", "pi-intel"])
 def test_an_mpi_job_from_the_mpi_operator_examples_runs_unchanged(job_cluster: JobCluster, example: Any) -> None:
     name = apply_manifest(job_cluster, example())
     job = wait_until(lambda: find_job(job_cluster, name), lambda job: job["phase"] in ("Succeeded", "Failed"))
@@ -146,7 +146,7 @@ def test_an_mpi_job_from_the_mpi_operator_examples_runs_unchanged(job_cluster: J
 
 
 @pytest.mark.mission_only
-@pytest.mark.parametrize("example", [tensorflow_benchmarks_job, tensorflow_mnist_job], ids=["benchmarks", "mnist"])
+@pytest.mark.parametrize("example", [build_tensorflow_benchmarks_job, build_tensorflow_mnist_job], ids=["benchmarks", "mnist"])
 def test_every_command_reports_an_image_that_cannot_be_pulled(job_cluster: JobCluster, example: Any) -> None:
     manifest = example()
     image = manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"]
@@ -155,11 +155,11 @@ def test_every_command_reports_an_image_that_cannot_be_pulled(job_cluster: JobCl
 
 @pytest.mark.mission_only
 def test_nccl_tests_for_larger_nodes_stay_queued_for_devices_missing_in_the_cluster(job_cluster: JobCluster) -> None:
-    assert_commands_show(job_cluster, apply_manifest(job_cluster, nccl_tests_job()), "insufficient quota for ")
+    assert_commands_show(job_cluster, apply_manifest(job_cluster, build_nccl_tests_job()), "insufficient quota for ")
 
 
 def test_a_pytorch_job_is_gang_scheduled_once_its_kind_exists(job_cluster: JobCluster, pytorch_job_crd: None) -> None:
-    assert_commands_show(job_cluster, apply_manifest(job_cluster, fsdp_job()), "insufficient quota for ")
+    assert_commands_show(job_cluster, apply_manifest(job_cluster, build_fsdp_job()), "insufficient quota for ")
     (workload,) = job_cluster.list_objects("workloads", namespace=NAMESPACE)
     (pods,) = workload["spec"]["podSets"]
     assert (workload["metadata"]["ownerReferences"][0]["kind"], pods["count"]) == ("PyTorchJob", 2)

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from localcloud.kubernetes.nodes import finding, gpus, kernel_log
-from localcloud.tools.build import BuildError, ensure
+from localcloud.tools.build import BuildError, ensure_tool
 from localcloud.tools.catalogue import NVIDIA_DEVICE_PLUGIN, NVML
 from testkit.waiting import wait_while
 from tests.images.conftest import needs_root
@@ -56,7 +56,7 @@ def gpu_folder(tmp_path: Path) -> Path:
 
 def build_environment_variables(node: Path) -> dict[str, str]:
     try:
-        library = ensure(NVML, print)
+        library = ensure_tool(NVML, print)
     except BuildError as error:
         pytest.skip(str(error))
     return {**os.environ, "GPUMPI_NVML": str(node), "LD_LIBRARY_PATH": str(library.parent)}
@@ -72,7 +72,7 @@ def test_nvml_reports_the_gpus_of_the_instance_type(gpu_folder: Path) -> None:
         [sys.executable, "-c", LIST], env=build_environment_variables(gpu_folder), capture_output=True, text=True, check=True
     )
     devices = json.loads(done.stdout)
-    assert [device[0] for device in devices] == gpus.uuids(NODE) and len(set(gpus.uuids(NODE))) == 8
+    assert [device[0] for device in devices] == gpus.list_gpu_uuids(NODE) and len(set(gpus.list_gpu_uuids(NODE))) == 8
     assert {tuple(device[1:3]) for device in devices} == {("NVIDIA A100", 40960 << 20)}
     assert [device[3] for device in devices] == [f"00000000:1{index}:00.0" for index in range(8)]
     assert all(device[4] == [8, 0] for device in devices)
@@ -102,7 +102,7 @@ def plugin_channel(gpu_folder: Path, tmp_path: Path) -> "Iterator[grpc.Channel]"
     """gRPC channel to NVIDIA's device plugin, as a kubelet would open it. The plugin runs in its own mount namespace,
     with a temporary folder as the kubelet's plugin folder."""
     try:
-        plugin = ensure(NVIDIA_DEVICE_PLUGIN, print)
+        plugin = ensure_tool(NVIDIA_DEVICE_PLUGIN, print)
     except BuildError as error:
         pytest.skip(str(error))
     folder = tmp_path / "plugins"
@@ -129,7 +129,7 @@ def test_the_device_plugin_removes_a_broken_gpu_but_not_after_an_application_err
     watch = plugin_channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch")
     answers = watch(b"", timeout=120, wait_for_ready=True)
     first = next(answers)
-    assert [first.count(uuid.encode()) for uuid in gpus.uuids(NODE)] == [1] * 8
+    assert [first.count(uuid.encode()) for uuid in gpus.list_gpu_uuids(NODE)] == [1] * 8
     assert first.count(b"Healthy") == 8 and b"Unhealthy" not in first
     log = (gpu_folder / "log").read_text
     wait_while(log, lambda text: "Ignoring the following XIDs" not in text)
@@ -137,7 +137,7 @@ def test_the_device_plugin_removes_a_broken_gpu_but_not_after_an_application_err
     break_gpu(gpu_folder, 4, 79)
     second = next(answers)
     assert second.count(b"Unhealthy") == 1
-    assert gpus.uuids(NODE)[4].encode() in second.partition(b"Unhealthy")[0][-60:]
+    assert gpus.list_gpu_uuids(NODE)[4].encode() in second.partition(b"Unhealthy")[0][-60:]
     answers.cancel()
 
 
@@ -155,7 +155,7 @@ def test_break_errors_list_the_existing_nodes_and_gpus(tmp_path: Path) -> None:
     assert (node.cluster, node.instance, node.own) == ("demo", "i-0a", own)
     with pytest.raises(gpus.NoSuchGpu, match="ip-10-0-1-7: no GPU 8; the node has GPUs 0 to 7"):
         gpus.break_gpu(node, 8, 79)
-    assert gpus.break_gpu(node, 7, 79) == gpus.uuids(NODE)[7]
+    assert gpus.break_gpu(node, 7, 79) == gpus.list_gpu_uuids(NODE)[7]
     assert (own / gpus.FOLDER / gpus.XIDS_FILE).read_text() == "7 79\n"
     (line,) = (own / kernel_log.FILE).read_text().splitlines()
     assert line.endswith("NVRM: Xid (PCI:0000:17:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus")

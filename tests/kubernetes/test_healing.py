@@ -10,7 +10,7 @@ import pytest
 
 from infra.health import journal
 from infra.naming import PLATFORM_NAMESPACE
-from testkit.job_cluster import JobCluster, python_command, write_job_file
+from testkit.job_cluster import JobCluster, build_python_command, write_job_file
 from testkit.projects import create_client
 from testkit.waiting import wait_until
 from tests.kubernetes.test_failures import TWICE, read_until
@@ -20,8 +20,9 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_clea
 
 @pytest.fixture
 def healthy_nodes(job_cluster: JobCluster) -> Iterator[None]:
-    """Before the test, make the controller forget the nodes that other tests took out, because its brake counts them.
-    After the test, reboot nodes that are still cordoned. EKS would repair these nodes only after ten minutes.
+    """Before the test, make the controller forget the nodes that other tests took out, because the controller's limit
+    counts them. After the test, reboot nodes that are still cordoned. EKS would repair these nodes only after ten
+    minutes.
     """
     forgotten = job_cluster.kubectl("delete", "configmap", journal.CONFIG_MAP, "-n", PLATFORM_NAMESPACE, "--ignore-not-found")
     assert forgotten.code == 0, forgotten.err
@@ -40,7 +41,7 @@ def read_health(cluster: JobCluster, node: str) -> Any:
 def test_a_job_leaves_a_broken_gpu_without_a_counted_failure_and_the_rebooted_node_is_verified(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    command = [*python_command(TWICE), f"moves-{secrets.token_hex(3)}"]
+    command = [*build_python_command(TWICE), f"moves-{secrets.token_hex(3)}"]
     file = write_job_file(tmp_path, "moves", command=command, workers=1, maxRestarts=0)
     with job_cluster.run_in_background("submit", file, "--follow") as process:
         assert process.stdout is not None
@@ -75,7 +76,7 @@ def test_a_job_leaves_a_broken_gpu_without_a_counted_failure_and_the_rebooted_no
 def test_a_job_moves_off_a_node_with_a_stopped_kubelet_even_if_its_ranks_still_run(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    command = [*python_command(TWICE), f"no-kubelet-{secrets.token_hex(3)}"]
+    command = [*build_python_command(TWICE), f"no-kubelet-{secrets.token_hex(3)}"]
     file = write_job_file(tmp_path, "no-kubelet", command=command, workers=1, maxRestarts=0)
     home = ("--home", str(job_cluster.cloud.folder))
     with job_cluster.run_in_background("submit", file, "--follow") as process:

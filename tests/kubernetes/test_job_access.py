@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from localcloud.images import build
-from testkit.job_cluster import IMAGE, NAMESPACE, POOL, JobCluster, python_command, write_job_file
+from testkit.job_cluster import IMAGE, NAMESPACE, POOL, JobCluster, build_python_command, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
@@ -97,7 +97,7 @@ def test_ranks_without_a_shared_volume_start_in_a_copy_of_the_folder_from_the_bu
 def test_pods_of_a_running_job_support_logs_exec_and_port_forwarding_and_logs_outlive_the_pods(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    file = write_job_file(tmp_path, "served", command=python_command(SERVE), rankPrefix=True)
+    file = write_job_file(tmp_path, "served", command=build_python_command(SERVE), rankPrefix=True)
     assert job_cluster.cluster("submit", file).code == 0
     job_cluster.await_phase("served", "Running")
     served = wait_until(lambda: job_cluster.cluster("logs", "served").out, lambda out: out.count("serves") == 2)
@@ -142,7 +142,7 @@ def forward_port(job_cluster: JobCluster, job: str, port: str, *more: str) -> It
 @pytest.mark.mission_only
 def test_tensorboard_is_reachable_through_a_forwarded_port(job_cluster: JobCluster, tmp_path: Path) -> None:
     """The image of the TensorFlow workload contains TensorBoard."""
-    build.ensure("tensorflow:1", print)  # the build takes longer than the wait for a job
+    build.ensure_named_image("tensorflow:1", print)  # the build of the image takes longer than the wait for a job
     file = write_job_file(tmp_path, "board", image="tensorflow:1", workers=1, command=["sleep", "600"], launcher="mpijob")
     assert job_cluster.cluster("submit", file).code == 0
     job_cluster.await_phase("board", "Running")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import JobCluster, python_command, write_job_file
+from testkit.job_cluster import JobCluster, build_python_command, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
@@ -37,7 +37,7 @@ while True:
 def test_ranks_of_a_canceled_job_save_a_checkpoint_and_the_next_job_resumes(job_cluster: JobCluster, tmp_path: Path) -> None:
     marks = f"canceled-{secrets.token_hex(4)}"
     more = {"checkpointSignal": "SIGUSR1", "terminationGracePeriodSeconds": GRACE_SECONDS, "env": {"FOLDER": marks}}
-    job = write_job_file(tmp_path, "canceled", command=python_command(SAVES), maxRestarts=0, **more)
+    job = write_job_file(tmp_path, "canceled", command=build_python_command(SAVES), maxRestarts=0, **more)
 
     def find_files(pattern: str) -> list[Path]:
         return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}/{pattern}"))

@@ -115,9 +115,9 @@ def test_a_job_with_a_hanging_rank_is_restarted_and_finishes(job_cluster: JobClu
 
 
 def assert_record_matches_log(hung: dict[str, Any], resumed: dict[str, Any], spent: dict[str, float], log: str) -> None:
-    """Compare the recorded steps, and the times computed from them, with the program's log. Its `done` lines give the
-    attempt's first step, the step and the time. On a busy machine, a line can reach the recorded log seconds later, but
-    not before the program has completed the step before.
+    """Compare the recorded steps, and the times computed from them, with the program's log. The `done` lines in this
+    log give the attempt's first step, the step and the time. On a busy machine, a line can reach the recorded log
+    seconds later, but not before the program has completed the previous step.
     """
     lines = [line.split()[1:] for line in log.splitlines() if line.startswith("done ")]
     before = {int(step): float(when) for first, step, when in lines if first == "0"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from testkit.eks_clusters import REGION
-from testkit.job_cluster import JobCluster, python_command, write_job_file
+from testkit.job_cluster import JobCluster, build_python_command, write_job_file
 
 pytestmark = pytest.mark.xdist_group("jobs")
 
@@ -37,7 +37,7 @@ def test_a_job_can_access_only_the_listed_path_of_a_bucket(job_cluster: JobClust
     s3 = job_cluster.cloud.clients(REGION)("s3")
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=BUCKET, Key="other/secret", Body=b"secret")
-    file = write_job_file(tmp_path, "buckets", image="openmpi-boto3:5", command=python_command(PROGRAM), perNode=1)
+    file = write_job_file(tmp_path, "buckets", image="openmpi-boto3:5", command=build_python_command(PROGRAM), perNode=1)
     try:
         done = job_cluster.cluster("submit", file, "--follow", "--env", "TEAM=vision", "--set", "maxRestarts=0")
         assert done.code == 0, done.out + done.err

@@ -13,7 +13,7 @@ from infra.jobs.mpi import host_name
 from infra.naming import ACCELERATOR_LABEL, GPU_TAINT
 from infra.versions import MPI_OPERATOR
 from localcloud import mirror
-from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, build_python_command, write_job_file
 
 pytestmark = pytest.mark.xdist_group("jobs")
 
@@ -92,7 +92,7 @@ def test_smoke_fails_if_open_mpi_5_gets_only_the_old_variables_and_runs_on_the_l
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     """The job has only the variables that mpi-operator sets, not those that Open MPI 5 reads."""
-    with_program = python_command(smoke.build_program())
+    with_program = build_python_command(smoke.build_program())
     command = [*with_program, '[2, 1, 1, "tcp"]']
     file = write_job_file(tmp_path, "smoke-old", command=command, maxRestarts=0)
     manifests = job_cluster.cluster("submit", file, "--dry-run", "--json").json
@@ -133,7 +133,7 @@ def list_mpi_combinations() -> Iterator[Any]:
 def test_ranks_run_on_the_requested_hosts(
     job_cluster: JobCluster, tmp_path: Path, mpi: dict[str, Any], more: dict[str, Any], expected_workers: list[str]
 ) -> None:
-    file = write_job_file(tmp_path, "where", command=python_command(WHO), env={"GREETING": "hello there"}, **mpi, **more)
+    file = write_job_file(tmp_path, "where", command=build_python_command(WHO), env={"GREETING": "hello there"}, **mpi, **more)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
     lines = [line for line in done.out.splitlines() if line.startswith("rank ")]
@@ -149,7 +149,7 @@ def test_ranks_run_on_the_requested_hosts(
 @pytest.mark.mission("B", "slots and hosts")
 def test_ranks_per_socket_setting_is_applied(job_cluster: JobCluster, tmp_path: Path) -> None:
     for image in ("openmpi:4", "openmpi:5"):
-        file = write_job_file(tmp_path, "sockets", command=python_command(WHO), image=image, slots=2, perSocket=1)
+        file = write_job_file(tmp_path, "sockets", command=build_python_command(WHO), image=image, slots=2, perSocket=1)
         done = job_cluster.cluster("submit", file, "--follow")
         assert done.code == 0, done.out + done.err
         assert [line.split()[5] for line in done.out.splitlines() if line.startswith("rank ")] == [
@@ -182,7 +182,7 @@ def test_ranks_can_read_secrets_and_the_prepared_shared_volume(job_cluster: JobC
     job_cluster.kubectl("create", "secret", "generic", name, "-n", "mpi-jobs", "--from-literal=key=with 'quotes' and \"more\"")
     secret = {"PASSWORD": {"name": name, "key": "key"}}
     file = write_job_file(
-        tmp_path, name, launcher=launcher, command=python_command(READ), setup=["python3", "-c", PREPARE], secretEnv=secret
+        tmp_path, name, launcher=launcher, command=build_python_command(READ), setup=["python3", "-c", PREPARE], secretEnv=secret
     )
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err

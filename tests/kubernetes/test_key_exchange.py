@@ -8,7 +8,7 @@ import pytest
 
 from infra.jobs.in_pods.keys_in_bucket import KEY_FORM
 from testkit.eks_clusters import REGION
-from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, build_python_command, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("jobs")
@@ -38,7 +38,7 @@ def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_job_deletion_
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     name = "keys-on-volume"
-    file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", slots=2, command=python_command(WHO))
+    file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", slots=2, command=build_python_command(WHO))
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     assert "Secret" not in {manifest["kind"] for manifest in objects}
     try:
@@ -69,7 +69,7 @@ def test_the_controller_ends_the_workers_of_a_failed_job_with_deleted_keys(job_c
 @pytest.mark.mission("D", "keys on the volume")
 def test_canceling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-cancelled"
-    file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=python_command(WAITS))
+    file = write_job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=build_python_command(WAITS))
     try:
         with job_cluster.run_in_background("submit", file, "--follow") as process:
             assert process.stdout is not None
@@ -141,7 +141,7 @@ def test_pods_exchange_public_keys_through_the_bucket_and_connect_to_each_other(
     program = FROM_ALL_TO_ALL.replace("NAME", name)
     settings = {"image": WITH_BOTO3, "launcher": "standalone", "keyExchange": "s3", "perNode": 1}
     file = write_job_file(
-        tmp_path, name, command=python_command(program), env={"BUCKET": find_key_bucket(job_cluster)}, **settings
+        tmp_path, name, command=build_python_command(program), env={"BUCKET": find_key_bucket(job_cluster)}, **settings
     )
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     assert "Secret" not in {manifest["kind"] for manifest in objects}
@@ -165,7 +165,13 @@ def test_the_next_attempt_trusts_the_new_key_of_a_restarted_worker(job_cluster: 
     name = "keys-again"
     program = ONCE_MORE.replace("MARK", f"{name}-{secrets.token_hex(3)}")
     file = write_job_file(
-        tmp_path, name, image=WITH_BOTO3, launcher="standalone", keyExchange="s3", command=python_command(program), perNode=1
+        tmp_path,
+        name,
+        image=WITH_BOTO3,
+        launcher="standalone",
+        keyExchange="s3",
+        command=build_python_command(program),
+        perNode=1,
     )
     lines: list[str] = []
     before: dict[str, str] = {}

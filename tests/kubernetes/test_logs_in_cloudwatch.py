@@ -8,7 +8,7 @@ import pytest
 
 from localcloud.stack import LocalStack
 from testkit.eks_clusters import REGION
-from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, build_python_command, write_job_file
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("job_cleanup")]
 
@@ -53,7 +53,7 @@ def test_logs_outlive_pods_in_cloudwatch_and_pods_write_only_their_own_logs(
     job_cluster: JobCluster, logs_in_cloudwatch: None, tmp_path: Path
 ) -> None:
     file = write_job_file(
-        tmp_path, "kept", image="openmpi-boto3:5", command=python_command(PROGRAM), setup=["echo", "prepared"], perNode=1
+        tmp_path, "kept", image="openmpi-boto3:5", command=build_python_command(PROGRAM), setup=["echo", "prepared"], perNode=1
     )
     done = job_cluster.cluster("submit", file, "--follow", "--set", "maxRestarts=0")
     assert done.code == 0, done.out + done.err

@@ -1,4 +1,5 @@
-"""FSx for Lustre with `pulumi up` and `submit`: a job reads an object of the bucket, and its files arrive there."""
+"""FSx for Lustre with `pulumi up` and `submit`: a job reads an object of the bucket, and the job's files are exported
+to the bucket."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
-from testkit.job_cluster import SOURCE, get_job_cluster, python_command, write_job_file
+from testkit.job_cluster import SOURCE, build_python_command, get_job_cluster, write_job_file
 from testkit.projects import create_client
 from testkit.waiting import wait_until
 
@@ -35,7 +36,7 @@ def test_ranks_on_two_nodes_read_an_object_and_their_files_are_exported_to_the_b
     assert up.ok, up.output
     cluster = get_job_cluster(own_cloud, STACK, tmp_path)
 
-    done = cluster.cluster("submit", write_job_file(tmp_path, NAME, command=python_command(READS)), "--follow")
+    done = cluster.cluster("submit", write_job_file(tmp_path, NAME, command=build_python_command(READS)), "--follow")
     assert done.code == 0, done.err
 
     def read_exported_files() -> dict[str, str]:

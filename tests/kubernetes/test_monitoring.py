@@ -15,7 +15,7 @@ import pytest
 from infra.monitoring.dashboards import DASHBOARDS
 from infra.naming import MONITORING_NAMESPACE
 from localcloud.kubernetes.network_policy.part import ENFORCED
-from testkit.job_cluster import NAMESPACE, JobCluster, deploy_cluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, build_python_command, deploy_cluster, write_job_file
 from testkit.projects import create_client
 from testkit.waiting import wait_until, wait_while
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.xdist_group("monitoring"), pytest.mark.mission_only]
 
 STACK = "monitored"
 JOBS = {"prometheus", "alertmanager", "kube-state-metrics", "node-exporter", "dcgm-exporter", "kueue", "kubelet"}
-SLEEPS = python_command("import signal; print('runs', flush=True); signal.pause()")
+SLEEPS = build_python_command("import signal; print('runs', flush=True); signal.pause()")
 NOT_HERE = re.compile(
     r"DCGM_FI_DEV_(POWER_USAGE|GPU_TEMP|SM_CLOCK|UNCORRECTABLE_REMAPPED_ROWS|PCIE_REPLAY_COUNTER)"
     r"|problem_condition_count|cluster_autoscaler_|kueue_evicted_workloads_total|^count by .*ALERTS"
@@ -132,7 +132,7 @@ def webhook(cluster: JobCluster, running_job: str) -> Iterator[str]:
     image = cluster.pods(running_job, "worker")[0]["spec"]["containers"][0]["image"]
     pod = cluster.kubectl(
         *("run", "receiver", "-n", "default", f"--image={image}", "--restart=Never", "--command", "--"),
-        *python_command(RECEIVER),
+        *build_python_command(RECEIVER),
     )
     assert pod.code == 0, pod.err
     address = wait_until(lambda: cluster.kubectl("get", "pod", "receiver", "-n", "default", "-o", "jsonpath={.status.podIP}").out)
@@ -191,7 +191,7 @@ def receiver(cluster: JobCluster) -> Iterator["Api"]:
     started = cluster.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert started.code == 0, started.err
     try:
-        # kubectl's forwarding ends at the first connection that the pod refuses
+        # kubectl's forwarding ends at the first connection that the pod rejects
         wait_until(lambda: cluster.kubectl("logs", "metrics-receiver", "-n", "default").out, lambda log: LISTENS in log)
         with forward_port(cluster, "default", "pod/metrics-receiver", 9090) as url:
             yield Api(url, url)
@@ -256,7 +256,7 @@ def test_job_pods_cannot_reach_metrics_endpoints(cluster: JobCluster, monitoring
         for pod in cluster.list_objects("pods", f"app={app}", namespace)
     ]
     assert len(addresses) >= len(GUARDED)
-    tried = cluster.kubectl("exec", "-n", NAMESPACE, worker["metadata"]["name"], "--", *python_command(TRIES), *addresses)
+    tried = cluster.kubectl("exec", "-n", NAMESPACE, worker["metadata"]["name"], "--", *build_python_command(TRIES), *addresses)
     assert (tried.code, tried.out.splitlines()) == (0, [f"{address} TimeoutError" for address in addresses])
 
 

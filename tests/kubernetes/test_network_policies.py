@@ -10,7 +10,7 @@ import pytest
 
 from infra.naming import GPU_TAINT
 from localcloud.kubernetes.network_policy.part import ENFORCED
-from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, build_python_command, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("enforced_policies", "job_cleanup")]
@@ -42,7 +42,7 @@ def build_listener(name: str, image: str) -> dict[str, Any]:
         "spec": {
             "terminationGracePeriodSeconds": 0,
             "tolerations": [{"key": GPU_TAINT.key, "operator": "Exists"}],
-            "containers": [{"name": "main", "image": image, "command": python_command(program), "readinessProbe": probe}],
+            "containers": [{"name": "main", "image": image, "command": build_python_command(program), "readinessProbe": probe}],
         },
     }
 
@@ -140,10 +140,10 @@ def test_job_pods_reach_aws_and_the_api_server_but_not_other_jobs_or_the_control
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     with create_neighbor(
-        job_cluster, get_image_name(job_cluster, write_job_file(tmp_path, "probe", command=python_command("")))
+        job_cluster, get_image_name(job_cluster, write_job_file(tmp_path, "probe", command=build_python_command("")))
     ) as addresses:
         file = write_job_file(
-            tmp_path, "probe", command=[*python_command(PROBE), addresses["open"], addresses["closed"]], ranks=1
+            tmp_path, "probe", command=[*build_python_command(PROBE), addresses["open"], addresses["closed"]], ranks=1
         )
         done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
@@ -155,7 +155,7 @@ def test_job_pods_reach_aws_and_the_api_server_but_not_other_jobs_or_the_control
 def test_a_policy_that_blocks_ssh_between_ranks_fails_jobs_with_that_reason_until_its_removal(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    hello = python_command("from mpi4py import MPI; print('rank', MPI.COMM_WORLD.rank, flush=True)")
+    hello = build_python_command("from mpi4py import MPI; print('rank', MPI.COMM_WORLD.rank, flush=True)")
     quickly = {"ATTEMPTS": "1", "CONNECT_SECONDS": "5"}
     file = write_job_file(tmp_path, "no-ssh", command=hello, env=quickly, maxRestarts=0)
     usual = read_policy(job_cluster)["spec"]

@@ -41,7 +41,7 @@ table ip kube-proxy {{
 @pytest.fixture(scope="module")
 def nft_program() -> Path:
     try:
-        program = debian.ensure(debian.NFTABLES, print) / "nft"
+        program = debian.ensure_package(debian.NFTABLES, print) / "nft"
     except BuildError as error:
         pytest.skip(f"network policies are not enforced here: {error}")
     if reason := nft.find_obstacle(program):
@@ -53,14 +53,14 @@ def nft_program() -> Path:
 def router(nft_program: Path) -> Iterator[str]:
     """Network namespaces of a node and of three pods. The pods listen on TCP ports 80, 2222 and 8080."""
     with ExitStack() as stack:
-        for name in (ROUTER, *map(namespace_name, (WORKER, OTHER, FOREIGN))):
+        for name in (ROUTER, *map(get_namespace_name, (WORKER, OTHER, FOREIGN))):
             network.create_namespace(name)
             stack.callback(network.remove_namespace, name)
         network.run_in_namespace(ROUTER, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
         for address in (WORKER, OTHER, FOREIGN):
             connect_pod(address)
             for port in (80, 2222, 8080):
-                stack.callback(network.listen(namespace_name(address), address, port).close)
+                stack.callback(network.listen(get_namespace_name(address), address, port).close)
         nft.apply_rules(nft_program, ROUTER, KUBE_PROXY)
         yield ROUTER
 
@@ -78,14 +78,14 @@ def enforce(nft_program: Path, router: str) -> Iterator[Callable[..., None]]:
     nft.apply_rules(nft_program, router, rules.render_removal())
 
 
-def namespace_name(address: str) -> str:
+def get_namespace_name(address: str) -> str:
     return f"{ROUTER}-{address.split('.')[2]}"
 
 
 def connect_pod(address: str) -> None:
     """Connect a pod to the router like the CNI plugin ptp."""
     name, gateway = f"pod{address.split('.')[2]}", address.removesuffix("2") + "1"
-    descriptor = os.open(network.build_namespace_path(namespace_name(address)), os.O_RDONLY)
+    descriptor = os.open(network.build_namespace_path(get_namespace_name(address)), os.O_RDONLY)
 
     def configure_node_side() -> None:
         with IPRoute() as route:
@@ -99,7 +99,7 @@ def connect_pod(address: str) -> None:
 
     try:
         network.run_in_namespace(ROUTER, configure_node_side)
-        network.run_in_namespace(namespace_name(address), configure_pod_side)
+        network.run_in_namespace(get_namespace_name(address), configure_pod_side)
     finally:
         os.close(descriptor)
 
@@ -135,31 +135,31 @@ APP = {app: {"podSelector": {"matchLabels": {"app": app}}} for app in ("worker",
 
 def test_every_pod_reaches_every_other_pod_without_a_policy(enforce: Callable[..., None]) -> None:
     enforce()
-    assert can_connect(namespace_name(FOREIGN), WORKER, 80) and can_connect(namespace_name(WORKER), FOREIGN, 80)
+    assert can_connect(get_namespace_name(FOREIGN), WORKER, 80) and can_connect(get_namespace_name(WORKER), FOREIGN, 80)
 
 
 def test_an_isolated_pod_accepts_only_allowed_peers_and_ports_and_its_own_node(enforce: Callable[..., None]) -> None:
     enforce(build_policy(pods={"matchLabels": {"app": "worker"}}, ingress=[{"from": [APP["other"]], "ports": [{"port": 2222}]}]))
-    assert can_connect(namespace_name(OTHER), WORKER, 2222)
-    assert is_dropped(namespace_name(FOREIGN), WORKER, 2222)
-    assert is_dropped(namespace_name(OTHER), WORKER, 80)
+    assert can_connect(get_namespace_name(OTHER), WORKER, 2222)
+    assert is_dropped(get_namespace_name(FOREIGN), WORKER, 2222)
+    assert is_dropped(get_namespace_name(OTHER), WORKER, 80)
     assert can_connect(ROUTER, WORKER, 80), "kubelet probes"
-    assert can_connect(namespace_name(WORKER), FOREIGN, 80), "replies to the pod's own connections"
+    assert can_connect(get_namespace_name(WORKER), FOREIGN, 80), "replies to the pod's own connections"
 
 
 def test_an_egress_exception_blocks_only_its_address(enforce: Callable[..., None]) -> None:
     enforce(build_policy(egress=[{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": [f"{FOREIGN}/32"]}}]}]))
-    assert can_connect(namespace_name(WORKER), OTHER, 80)
-    assert is_dropped(namespace_name(WORKER), FOREIGN, 80)
-    assert can_connect(namespace_name(FOREIGN), WORKER, 80), "replies pass, and ingress is not isolated"
+    assert can_connect(get_namespace_name(WORKER), OTHER, 80)
+    assert is_dropped(get_namespace_name(WORKER), FOREIGN, 80)
+    assert can_connect(get_namespace_name(FOREIGN), WORKER, 80), "replies pass, and ingress is not isolated"
 
 
 def test_egress_to_a_service_is_evaluated_before_kube_proxy_selects_a_pod(enforce: Callable[..., None]) -> None:
     enforce(build_policy(egress=[{"to": [APP["other"]], "ports": [{"port": 8080}]}]))
-    assert can_connect(namespace_name(WORKER), SERVICE, 80)
+    assert can_connect(get_namespace_name(WORKER), SERVICE, 80)
     enforce(build_policy(egress=[{"to": [{"ipBlock": {"cidr": f"{OTHER}/32"}}]}]))
-    assert can_connect(namespace_name(WORKER), OTHER, 8080)
-    assert is_dropped(namespace_name(WORKER), SERVICE, 80), "as on EKS, an ipBlock of pods does not allow their service"
+    assert can_connect(get_namespace_name(WORKER), OTHER, 8080)
+    assert is_dropped(get_namespace_name(WORKER), SERVICE, 80), "as on EKS, an ipBlock does not allow access through a service"
 
 
 def test_a_pod_can_reach_itself_through_its_service(enforce: Callable[..., None], nft_program: Path) -> None:
@@ -168,8 +168,8 @@ def test_a_pod_can_reach_itself_through_its_service(enforce: Callable[..., None]
         nft_program, ROUTER, f"table ip kube-proxy {{ chain post {{ type nat hook postrouting priority srcnat; {rule}; }}; }}"
     )
     enforce(build_policy(ingress=[]))
-    assert can_connect(namespace_name(OTHER), SERVICE, 80)
-    assert is_dropped(namespace_name(WORKER), SERVICE, 80)
+    assert can_connect(get_namespace_name(OTHER), SERVICE, 80)
+    assert is_dropped(get_namespace_name(WORKER), SERVICE, 80)
 
 
 def test_udp_datagrams_match_only_udp_rules(enforce: Callable[..., None]) -> None:
@@ -180,7 +180,7 @@ def test_udp_datagrams_match_only_udp_rules(enforce: Callable[..., None]) -> Non
     )
     assert exchange_datagram(OTHER, 55) == b"answer"
     assert exchange_datagram(OTHER, 61) is None
-    assert is_dropped(namespace_name(OTHER), WORKER, 80)
+    assert is_dropped(get_namespace_name(OTHER), WORKER, 80)
 
 
 def exchange_datagram(source: str, port: int) -> bytes | None:
@@ -203,4 +203,4 @@ def open_udp_socket(address: str, port: int) -> socket.socket:
         udp_socket.bind((address, port))
         return udp_socket
 
-    return network.run_in_namespace(namespace_name(address), bind)
+    return network.run_in_namespace(get_namespace_name(address), bind)

@@ -14,7 +14,7 @@ import pytest
 
 from localcloud.kubernetes.node_monitoring import rules
 from localcloud.kubernetes.nodes import kernel_log
-from localcloud.tools.build import BuildError, ensure
+from localcloud.tools.build import BuildError, ensure_tool
 from localcloud.tools.catalogue import NODE_PROBLEM_DETECTOR
 from testkit.waiting import wait_while
 
@@ -49,7 +49,7 @@ class ApiServer:
 def server(tmp_path: Path) -> Iterator[ApiServer]:
     """Run the detector on a node, with a fake API server."""
     try:
-        program = ensure(NODE_PROBLEM_DETECTOR, print)
+        program = ensure_tool(NODE_PROBLEM_DETECTOR, print)
     except BuildError as error:
         pytest.skip(str(error))
     (tmp_path / kernel_log.FILE).parent.mkdir(parents=True)

@@ -4,7 +4,7 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import kubelets
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import KUBELET, KUBELET_BEFORE
 from testkit.eks_clusters import Account, Running
 from testkit.node_groups import NodeGroup, build_pod, create_node_group, create_pods, wait_for_phase
@@ -33,7 +33,7 @@ def block_eviction(cluster: Running, name: str) -> str:
 def test_nodes_created_after_an_upgrade_run_the_new_kubelet_version(
     own_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ensure(KUBELET_BEFORE, print)  # compiling the kubelet on the first run takes longer than the wait for a node group
+    ensure_tool(KUBELET_BEFORE, print)  # compiling the kubelet on the first run takes longer than the wait for a node group
     monkeypatch.setenv(kubelets.VARIABLE, "1.34")
     own_cloud.start(print, kubernetes=True)
     cluster = Account(own_cloud).create("upgraded", version="1.34")

@@ -18,11 +18,11 @@ from testkit.node_groups import (
     FOREVER,
     NodeGroup,
     build_pod,
+    build_pod_path,
     create_node_group,
     create_pods,
     get_name,
     is_ready,
-    pod_path,
     wait_for_output,
     wait_for_phase,
 )
@@ -67,7 +67,7 @@ def system_group(busy_cluster: Running) -> Iterator[NodeGroup]:
 
 @pytest.fixture(scope="module")
 def train_group(busy_cluster: Running, system_group: NodeGroup) -> Iterator[NodeGroup]:
-    """Three GPU instances. This machine runs only two of them as real nodes."""
+    """Three GPU instances. This machine runs only two of its nodes as real nodes."""
     with create_node_group(busy_cluster, "train", 3, "p4d.24xlarge") as group:
         yield group
 
@@ -108,7 +108,9 @@ def test_nodes_beyond_the_limit_are_simulated_and_accept_no_ordinary_pod(busy_cl
     assert simulated["status"]["capacity"]["cpu"] == "96"
     assert simulated["status"]["capacity"]["nvidia.com/gpu"] == "8"
     with create_pods(busy_cluster, build_pod("ordinary", node=simulated)):
-        waiting = wait_while(lambda: busy_cluster.api.get(pod_path("ordinary")), lambda each: "conditions" not in each["status"])
+        waiting = wait_while(
+            lambda: busy_cluster.api.get(build_pod_path("ordinary")), lambda each: "conditions" not in each["status"]
+        )
         assert waiting["status"]["phase"] == "Pending"
         assert "untolerated taint(s)" in waiting["status"]["conditions"][0]["message"]
 
@@ -164,7 +166,7 @@ def test_a_pod_with_a_missing_image_has_reason_err_image_pull(busy_cluster: Runn
     ):
 
         def read_reason() -> str:
-            states = busy_cluster.api.get(pod_path("missing"))["status"].get("containerStatuses", [])
+            states = busy_cluster.api.get(build_pod_path("missing"))["status"].get("containerStatuses", [])
             return str(states[0]["state"].get("waiting", {}).get("reason")) if states else ""
 
         assert wait_while(read_reason, lambda text: text in ("", "ContainerCreating")) in ("ErrImagePull", "ImagePullBackOff")

@@ -1,4 +1,4 @@
-"""Nodes join the cluster, and are drained, replaced or lost. They leave nothing behind on this machine."""
+"""Nodes join the cluster, and are drained, replaced or lost. The nodes leave nothing behind on this machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +12,12 @@ from testkit.eks_clusters import Account, Running, find_cgroups
 from testkit.node_groups import (
     NodeGroup,
     build_pod,
+    build_pod_path,
     create_node_group,
     create_pods,
     find_daemon,
     get_name,
     is_ready,
-    pod_path,
     wait_for_phase,
 )
 from testkit.waiting import wait_while
@@ -58,7 +58,7 @@ def test_a_node_group_scales_from_zero_and_back_to_zero(lifecycle_cluster: Runni
     assert list_node_resources(lifecycle_cluster) == []
     pool.scale(2)
     assert len(pool.list_real_nodes()) == 2
-    assert list_node_resources(lifecycle_cluster), "running nodes have the traces that the test looks for"
+    assert list_node_resources(lifecycle_cluster), "check that running nodes have the traces that the test looks for"
     assert [is_ready(node) for node in pool.nodes()] == [True, True]
     pool.scale(0)
     wait_while(lambda: list_node_resources(lifecycle_cluster), bool)
@@ -99,7 +99,7 @@ def test_a_pod_disruption_budget_delays_a_node_drain(lifecycle_cluster: Running,
             wait_while(pool.nodes, lambda nodes: not nodes[0]["spec"].get("unschedulable"))
             assert pool.describe()["status"] == "UPDATING"
             assert is_ready(pool.nodes()[0])
-            assert "deletionTimestamp" not in lifecycle_cluster.api.get(pod_path("guarded"))["metadata"]
+            assert "deletionTimestamp" not in lifecycle_cluster.api.get(build_pod_path("guarded"))["metadata"]
             lifecycle_cluster.api.delete(f"{budgets}/all")
             pool.wait_until_settled("UPDATING")
             assert pool.nodes() == []
@@ -164,7 +164,7 @@ def test_a_new_template_version_replaces_every_node_and_respects_disruption_budg
             resourceVersion=start["metadata"]["resourceVersion"],
         )
         available = [event["object"]["status"].get("availableReplicas", 0) for event in events]
-    assert set(available) == {1, 2}, "one pod moved at a time, and only while the other one was available"
+    assert set(available) == {1, 2}, "one pod was moved at a time, and only while the other one was available"
     after = {node["spec"]["providerID"] for node in pool.nodes()}
     assert len(after) == 2 and not before & after
     assert [is_ready(node) for node in pool.list_real_nodes()] == [True, True], (
@@ -189,7 +189,7 @@ def test_an_update_with_nodes_that_fail_to_join_fails_and_keeps_the_old_node(lif
             (error,) = done["errors"]
             assert error["errorCode"] == "NodeCreationFailure"
             assert REFUSAL in error["errorMessage"]
-            assert lifecycle_cluster.api.get(pod_path("working"))["status"]["phase"] == "Running"
+            assert lifecycle_cluster.api.get(build_pod_path("working"))["status"]["phase"] == "Running"
         assert (group.describe()["status"], group.describe()["launchTemplate"]["version"]) == ("ACTIVE", "1")
         wait_while(lambda: [get_name(each) for each in group.nodes()], lambda names: names != [get_name(node)])
 

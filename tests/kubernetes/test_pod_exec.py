@@ -1,4 +1,4 @@
-"""The job controller's code runs a script in a pod. Its service account may do nothing except run commands in pods."""
+"""The job controller's code runs a script in a pod. The controller's service account may only run commands in pods."""
 
 import base64
 import ssl

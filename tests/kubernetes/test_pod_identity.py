@@ -10,7 +10,7 @@ import pytest
 
 from localcloud.aws.account import ACCOUNT
 from testkit.eks_clusters import REGION, Account, Running
-from testkit.node_groups import build_pod, create_node_group, create_pods, is_ready, pod_path, wait_for_output
+from testkit.node_groups import build_pod, build_pod_path, create_node_group, create_pods, is_ready, wait_for_output
 from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -129,7 +129,7 @@ def test_deleting_the_association_revokes_access_of_running_pods(identity_cluste
         create_service_account(identity_cluster, "late", identity_cluster.account.world.pod_role),
         create_pods(identity_cluster, pod),
     ):
-        wait_while(lambda: is_ready(identity_cluster.api.get(pod_path("late-pod"))), lambda ready: not ready)
+        wait_while(lambda: is_ready(identity_cluster.api.get(build_pod_path("late-pod"))), lambda ready: not ready)
         (association,) = eks.list_pod_identity_associations(clusterName=identity_cluster.name, serviceAccount="late")[
             "associations"
         ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import NAMESPACE, JobCluster, python_command, write_job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, build_python_command, write_job_file
 
 pytestmark = pytest.mark.xdist_group("jobs")
 
@@ -16,7 +16,9 @@ ACTIONS = [
 
 @pytest.mark.mission("A", "rights")
 def test_job_pods_have_no_service_account_token_and_no_permissions(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = write_job_file(tmp_path, "rights", launcher="standalone", command=python_command("import signal; signal.pause()"))
+    file = write_job_file(
+        tmp_path, "rights", launcher="standalone", command=build_python_command("import signal; signal.pause()")
+    )
     try:
         assert job_cluster.cluster("submit", file).code == 0
         specs = [pod["spec"] for pod in job_cluster.list_objects("pods", "gpumpi.io/job=rights")]

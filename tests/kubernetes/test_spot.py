@@ -8,7 +8,7 @@ from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import limits
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
-from testkit.job_cluster import get_job_cluster, python_command, write_job_file
+from testkit.job_cluster import build_python_command, get_job_cluster, write_job_file
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
@@ -47,7 +47,7 @@ def test_a_rank_saves_before_its_spot_node_ends_and_the_job_resumes_on_another_n
     cluster = get_job_cluster(own_cloud, STACK, tmp_path, STACKS)
 
     more = {"workers": 1, "maxRestarts": 0, "checkpointSignal": "SIGUSR1"}
-    assert cluster.cluster("submit", write_job_file(tmp_path, NAME, command=python_command(SAVES), **more)).code == 0
+    assert cluster.cluster("submit", write_job_file(tmp_path, NAME, command=build_python_command(SAVES), **more)).code == 0
     wait_until(lambda: cluster.cluster("logs", NAME).out.splitlines(), lambda lines: "trains" in lines)
     (worker,) = cluster.pods(NAME, "worker")
     node = worker["spec"]["nodeName"]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from testkit.job_cluster import SOURCE, STACK, JobCluster, python_command, write_job_file
+from testkit.job_cluster import SOURCE, STACK, JobCluster, build_python_command, write_job_file
 from testkit.projects import create_client
 from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("jobs")
 
-FOREVER = python_command("import signal; print('runs', flush=True); signal.pause()")
+FOREVER = build_python_command("import signal; print('runs', flush=True); signal.pause()")
 OF_STACK = ("status", "-s", STACK, "--config-dir", str(SOURCE))
 CAPACITY = "We currently do not have sufficient g5.8xlarge capacity in the Availability Zone you requested."
 NO_AWS = {

@@ -345,7 +345,7 @@ def test_volumes_are_unmounted_after_the_pod_ends(
 
 
 def test_a_csi_driver_registers_again_after_an_api_server_outage(storage_cluster: Running, nodes: list[Object]) -> None:
-    """The kubelet stops trying to register a driver after a third of a second. It retries only if the driver's socket
+    """The kubelet stops trying to register a driver after a third of a second. The kubelet retries only if the driver's socket
     appears again.
     """
     driver = storage_cluster.find_process(f"efs-csi-{get_name(nodes[0]).split('.')[0]}")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("kubernetes")
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCloud]:
     monkeypatch.setattr(instance, "AWS_MODULE", aws_without_root.__name__)
-    monkeypatch.setattr(capability, "examine", lambda: aws_without_root.NOTHING)
+    monkeypatch.setattr(capability, "check_machine", lambda: aws_without_root.NOTHING)
     cloud = LocalCloud(tmp_path / "cloud")
     try:
         yield cloud
@@ -44,5 +44,5 @@ def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_reported
     assert "namespace/kube-system" in cluster.kubectl(config, "get", "namespaces", "--output", "name").stdout
     processes = cluster.state.processes
     cluster.delete()
-    assert [process.name for process in processes if process.process()] == []
+    assert [process.name for process in processes if process.find_process()] == []
     assert other.describe()["status"] == "ACTIVE"

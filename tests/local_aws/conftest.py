@@ -15,7 +15,7 @@ extend.extend_moto()
 @pytest.fixture
 def aws() -> Iterator[Client]:
     """Factory for clients of an empty local AWS account in this process."""
-    calls.clear()
+    calls.clear_counts()
     with mock_aws():
         yield client
     durations.set_factor(0)

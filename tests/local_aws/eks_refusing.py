@@ -32,7 +32,7 @@ class Refusing(World):
             ec2.create_network_interface(SubnetId=subnet, SecondaryPrivateIpAddressCount=7)
         self.foreign_group = self.security_group(self.foreign_vpc, "foreign")
         self.bare_role = self.create_role("bare", make_trust_policy("lambda.amazonaws.com"))
-        self.cluster(version="1.34", deletionProtection=True, encryptionConfig=[self.encryption(self.key())])
+        self.cluster(version="1.34", deletionProtection=True, encryptionConfig=[self.build_encryption(self.key())])
         self.cluster("legacy", accessConfig={"authenticationMode": "CONFIG_MAP"})
         self.cluster("old", version="1.31")
         self.user_template = self.template("plain", EbsOptimized=True)
@@ -48,28 +48,28 @@ class Refusing(World):
         self._templates = 0
 
     @staticmethod
-    def encryption(key: str) -> dict[str, Any]:
+    def build_encryption(key: str) -> dict[str, Any]:
         return {"resources": ["secrets"], "provider": {"keyArn": key}}
 
-    def new(self, vpc: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    def build_cluster_params(self, vpc: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
         """Return CreateCluster parameters for a new cluster."""
         return self.build_cluster_request(settings.pop("name", "new"), vpc, **settings)
 
-    def group(self, **settings: Any) -> dict[str, Any]:
+    def build_node_group_params(self, **settings: Any) -> dict[str, Any]:
         """Return CreateNodegroup parameters for a new node group."""
         return self.build_node_group_request(settings.pop("name", "new"), **settings)
 
-    def with_template(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    def build_params_with_template(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
         """Return CreateNodegroup parameters for a new node group with a new launch template."""
         self._templates += 1
-        return self.group(launchTemplate=self.template(f"template-{self._templates}", **data), **settings)
+        return self.build_node_group_params(launchTemplate=self.template(f"template-{self._templates}", **data), **settings)
 
-    def image(self) -> str:
+    def find_plain_image(self) -> str:
         """Return the id of a public AMI that is not EKS-optimized."""
         name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
         return str(self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
 
-    def next_version(self, data: dict[str, Any]) -> dict[str, Any]:
+    def create_next_version(self, data: dict[str, Any]) -> dict[str, Any]:
         """Create a new version of node group `templated`'s launch template; return the template's id and the version
         number.
         """
@@ -79,7 +79,7 @@ class Refusing(World):
         ]
         return {"id": template, "version": str(version["VersionNumber"])}
 
-    def block(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    def build_block_params(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
         """Return CreateNodegroup parameters for a Capacity Block."""
         whole = {
             "InstanceType": "p5.48xlarge",
@@ -87,17 +87,17 @@ class Refusing(World):
             "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}},
         }
         chosen = {key: value for key, value in {**whole, **data}.items() if value is not None}
-        return self.with_template(chosen, capacityType="CAPACITY_BLOCK", amiType="AL2023_x86_64_NVIDIA", **settings)
+        return self.build_params_with_template(chosen, capacityType="CAPACITY_BLOCK", amiType="AL2023_x86_64_NVIDIA", **settings)
 
 
 def missing_role_arn() -> str:
     return f"arn:aws:iam::{ACCOUNT}:role/none"
 
 
-def api_reference_url(page: str) -> str:
+def build_api_reference_url(page: str) -> str:
     """Return the URL of an action or type in EKS's API reference."""
     return f"https://docs.aws.amazon.com/eks/latest/APIReference/API_{page}.html"
 
 
-def user_guide_url(page: str) -> str:
+def build_user_guide_url(page: str) -> str:
     return f"https://docs.aws.amazon.com/eks/latest/userguide/{page}.html"

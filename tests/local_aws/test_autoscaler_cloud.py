@@ -113,8 +113,8 @@ def test_aws_rejects_a_desired_size_above_the_maximum(world: World) -> None:
 
 def test_a_failed_launch_appears_in_the_scaling_activities(world: World) -> None:
     cloud = tag_and_discover(world)
-    assert cloud.failure(get_only_group(cloud), 0) == ""
-    faults.add(
+    assert cloud.find_launch_failure(get_only_group(cloud), 0) == ""
+    faults.add_fault(
         faults.Fault(
             service="ec2", operation="RunInstances", code="InsufficientInstanceCapacity", message="We have none.", times=1
         )
@@ -122,8 +122,8 @@ def test_a_failed_launch_appears_in_the_scaling_activities(world: World) -> None
     cloud.resize(get_only_group(cloud), 1)
     group = get_only_group(cloud)
     assert group.desired == 1 and not group.instances
-    assert "We have none." in cloud.failure(group, 0)
-    assert cloud.failure(group, 4e9) == "", "the failure is older than this scale-up"
+    assert "We have none." in cloud.find_launch_failure(group, 0)
+    assert cloud.find_launch_failure(group, 4e9) == "", "the failure is older than this scale-up"
 
 
 # --- with the credentials of the autoscaler's pod

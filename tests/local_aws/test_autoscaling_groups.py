@@ -1,4 +1,4 @@
-"""Auto Scaling groups launch the desired number of instances, spread over zones, from the launch template."""
+"""Auto Scaling groups launch the desired number of instances, spread across zones, from the launch template."""
 
 import json
 from typing import Any
@@ -87,7 +87,7 @@ def test_an_instance_in_a_group_matches_the_launch_template(world: World) -> Non
     ]
     create_group(world, desired=2, LaunchTemplate=template_reference, Tags=tags)
     members = describe_group(world)["Instances"]
-    assert len({item["AvailabilityZone"] for item in members}) == 1, "a cluster placement group lies in one zone"
+    assert len({item["AvailabilityZone"] for item in members}) == 1, "a cluster placement group is in one zone"
     assert members[0]["LaunchTemplate"]["Version"] == "1"
     instance = world.describe_instances(members[0]["InstanceId"])[0]
     assert [item["InterfaceType"] for item in instance["NetworkInterfaces"]] == ["interface", "efa-only"]
@@ -111,7 +111,7 @@ def test_launches_and_terminations_appear_in_the_scaling_activities(world: World
 
 
 def test_a_refused_launch_appears_as_an_activity_with_the_ec2_error_message(world: World) -> None:
-    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=3))
+    faults.add_fault(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=3))
     create_group(world, desired=1)
     assert describe_group(world)["Instances"] == []
     assert [item["StatusCode"] for item in list_activities(world)] == ["Failed"] * 3, "the launch is tried in each zone"
@@ -124,12 +124,12 @@ def test_a_refused_launch_appears_as_an_activity_with_the_ec2_error_message(worl
 
 def test_instances_launch_in_the_other_zones_if_one_zone_lacks_capacity(world: World) -> None:
     match = {"SubnetId": world.subnets[0]}
-    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=99, match=match))
+    faults.add_fault(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=99, match=match))
     create_group(world, desired=4)
     assert list_zones(world) == ["b", "b", "c", "c"]
 
 
-def mixed_instances_policy(world: World, on_demand_percent: int, *types: str) -> dict[str, Any]:
+def build_mixed_instances_policy(world: World, on_demand_percent: int, *types: str) -> dict[str, Any]:
     specification = {
         "LaunchTemplateSpecification": create_template(world),
         "Overrides": [{"InstanceType": name} for name in types],
@@ -139,21 +139,21 @@ def mixed_instances_policy(world: World, on_demand_percent: int, *types: str) ->
 
 def test_a_mixed_instances_group_launches_the_first_available_type(world: World) -> None:
     match = {"InstanceType": "g5.8xlarge"}
-    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=99, match=match))
-    create_group(world, desired=2, MixedInstancesPolicy=mixed_instances_policy(world, 100, "g5.8xlarge", "g5.12xlarge"))
+    faults.add_fault(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=99, match=match))
+    create_group(world, desired=2, MixedInstancesPolicy=build_mixed_instances_policy(world, 100, "g5.8xlarge", "g5.12xlarge"))
     assert [item["InstanceType"] for item in describe_group(world)["Instances"]] == ["g5.12xlarge"] * 2
 
 
 @pytest.mark.parametrize(("percent", "spot"), [(0, 4), (50, 2), (100, 0)])
 def test_a_mixed_instances_group_launches_the_configured_share_of_spot_instances(world: World, percent: int, spot: int) -> None:
-    create_group(world, desired=4, MixedInstancesPolicy=mixed_instances_policy(world, percent, "g5.8xlarge"))
+    create_group(world, desired=4, MixedInstancesPolicy=build_mixed_instances_policy(world, percent, "g5.8xlarge"))
     ids = [item["InstanceId"] for item in describe_group(world)["Instances"]]
     assert [item.get("InstanceLifecycle") for item in world.describe_instances(*ids)].count("spot") == spot
 
 
 def test_the_failure_of_a_mixed_instances_group_names_the_types_that_could_not_launch(world: World) -> None:
-    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
-    create_group(world, desired=1, MixedInstancesPolicy=mixed_instances_policy(world, 0, "g5.8xlarge"))
+    faults.add_fault(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
+    create_group(world, desired=1, MixedInstancesPolicy=build_mixed_instances_policy(world, 0, "g5.8xlarge"))
     expected = f"Could not launch Spot Instances. InsufficientInstanceCapacity - {CAPACITY} Launching EC2 instance failed."
     assert list_activities(world)[0]["StatusMessage"] == expected
 
@@ -189,7 +189,7 @@ def test_a_new_minimum_or_maximum_adjusts_the_desired_capacity(world: World) -> 
 
 def test_an_update_keeps_parameters_that_the_request_omits(world: World) -> None:
     create_group(
-        world, desired=1, MixedInstancesPolicy=mixed_instances_policy(world, 100, "g5.8xlarge"), DefaultInstanceWarmup=60
+        world, desired=1, MixedInstancesPolicy=build_mixed_instances_policy(world, 100, "g5.8xlarge"), DefaultInstanceWarmup=60
     )
     before = describe_group(world)
     world.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName="nodes", MaxSize=5)
@@ -241,28 +241,28 @@ def test_instances_enter_service_after_their_launch_time(world: World, monkeypat
     durations.set_factor(1)
     create_group(world, desired=1)
     assert describe_group(world)["Instances"][0]["LifecycleState"] == "Pending"
-    clock[0] += durations.scaled_seconds("ec2-instance")
+    clock[0] += durations.compute_scaled_seconds("ec2-instance")
     assert describe_group(world)["Instances"][0]["LifecycleState"] == "InService"
     world.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="nodes", ForceDelete=True)
     assert (describe_group(world)["Status"], describe_group(world)["Instances"][0]["LifecycleState"]) == (
         "Delete in progress",
         "Terminating",
     )
-    clock[0] += durations.scaled_seconds("autoscaling-group-delete")
+    clock[0] += durations.compute_scaled_seconds("autoscaling-group-delete")
     assert world.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
 
 
 def test_force_deleting_a_group_leaves_nothing_behind(world: World) -> None:
-    before = {str(item) for item in inventory.leftovers()}
+    before = {str(item) for item in inventory.list_leftovers()}
     create_group(world, desired=3)
     world.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="nodes", ForceDelete=True)
     world.ec2.delete_launch_template(LaunchTemplateName="nodes")
-    assert {str(item) for item in inventory.leftovers()} == before
+    assert {str(item) for item in inventory.list_leftovers()} == before
 
 
 def test_emulators_receive_group_and_instance_events(world: World) -> None:
     heard: list[tuple[str, str]] = []
-    unregister = events.register(lambda event: heard.append((event.kind, event.action)))
+    unregister = events.register_realizer(lambda event: heard.append((event.kind, event.action)))
     try:
         create_group(world, desired=1)
         describe_group(world)

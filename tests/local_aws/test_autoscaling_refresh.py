@@ -50,7 +50,7 @@ class Group:
     def set_protection(self, *ids: str, protected: bool = True) -> None:
         self.client.set_instance_protection(AutoScalingGroupName="nodes", InstanceIds=list(ids), ProtectedFromScaleIn=protected)
 
-    def status(self, later: float = 0.0) -> dict[str, Any]:
+    def advance_and_read_status(self, later: float = 0.0) -> dict[str, Any]:
         """Advance the clock by `later` seconds and return the instance refresh.
 
         The clock advances in steps, because the local AWS evaluates conditions only when a request arrives, not
@@ -63,13 +63,13 @@ class Group:
         answer = self.client.describe_instance_refreshes(AutoScalingGroupName="nodes", InstanceRefreshIds=[self.id])
         return dict(answer["InstanceRefreshes"][0])
 
-    def watch(self) -> tuple[str, int, int]:
+    def watch_refresh(self) -> tuple[str, int, int]:
         """Run the refresh to its end. Return the refresh's status, the minimum number of instances in service, and the
         maximum number of instances.
         """
         least, most = len(self.before), 0
         for _ in range(2000):
-            status = self.status(later=STEP)["Status"]
+            status = self.advance_and_read_status(later=STEP)["Status"]
             present = [
                 item["LifecycleState"] for item in self.list_instances() if not item["LifecycleState"].startswith("Terminat")
             ]
@@ -100,28 +100,28 @@ def test_a_refresh_respects_the_minimum_and_maximum_healthy_percentage(
 ) -> None:
     group = Group(world, monkeypatch, 5)
     group.start_refresh(**preferences)
-    assert group.watch() == ("Successful", least, most)
+    assert group.watch_refresh() == ("Successful", least, most)
     assert len(group.list_instance_ids()) == 5 and not group.before & group.list_instance_ids()
 
 
 def test_a_refresh_reports_its_progress_and_waits_for_instance_warmup(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 4)
     group.start_refresh(MinHealthyPercentage=50, InstanceWarmup=1000)
-    group.status(later=60)
-    halfway = group.status(later=900)
+    group.advance_and_read_status(later=60)
+    halfway = group.advance_and_read_status(later=900)
     assert (halfway["Status"], halfway["PercentageComplete"], halfway["InstancesToUpdate"]) == ("InProgress", 0, 4)
     assert len(group.before & group.list_instance_ids()) == 2
-    later = group.status(later=200)
+    later = group.advance_and_read_status(later=200)
     assert (later["PercentageComplete"], later["InstancesToUpdate"]) == (50, 2)
-    assert group.watch()[0] == "Successful"
-    assert group.status()["PercentageComplete"] == 100
+    assert group.watch_refresh()[0] == "Successful"
+    assert group.advance_and_read_status()["PercentageComplete"] == 100
 
 
 def test_a_refresh_replaces_protected_instances_if_requested(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 2)
     group.set_protection(*group.before)
     group.start_refresh(ScaleInProtectedInstances="Refresh")
-    assert group.watch()[0] == "Successful"
+    assert group.watch_refresh()[0] == "Successful"
     assert not group.before & group.list_instance_ids()
 
 
@@ -130,7 +130,7 @@ def test_a_refresh_ignores_protected_instances_if_requested(world: World, monkey
     first = sorted(group.before)[0]
     group.set_protection(first)
     group.start_refresh(ScaleInProtectedInstances="Ignore")
-    assert group.watch()[0] == "Successful"
+    assert group.watch_refresh()[0] == "Successful"
     assert group.before & group.list_instance_ids() == {first}
 
 
@@ -139,16 +139,16 @@ def test_by_default_a_refresh_waits_an_hour_for_protected_instances(world: World
     first = sorted(group.before)[0]
     group.set_protection(first)
     group.start_refresh()
-    assert group.status(later=300)["Status"] == "InProgress"
+    assert group.advance_and_read_status(later=300)["Status"] == "InProgress"
     assert group.before & group.list_instance_ids() == {first}
     group.now += 3000
-    assert group.watch()[0] == "Failed"
-    assert first in group.status()["StatusReason"]
+    assert group.watch_refresh()[0] == "Failed"
+    assert first in group.advance_and_read_status()["StatusReason"]
     assert group.before & group.list_instance_ids() == {first}
     group.start_refresh(SkipMatching=False)
-    group.status(later=200)
+    group.advance_and_read_status(later=200)
     group.set_protection(first, protected=False)
-    assert group.watch()[0] == "Successful"
+    assert group.watch_refresh()[0] == "Successful"
 
 
 @pytest.mark.parametrize(("preference", "stays"), [("Ignore", True), ("Terminate", False)])
@@ -159,18 +159,18 @@ def test_standby_instances_are_ignored_or_terminated_if_requested(
     first = sorted(group.before)[0]
     group.client.enter_standby(AutoScalingGroupName="nodes", InstanceIds=[first], ShouldDecrementDesiredCapacity=True)
     group.start_refresh(StandbyInstances=preference)
-    assert group.watch()[0] == "Successful"
+    assert group.watch_refresh()[0] == "Successful"
     assert (first in group.list_instance_ids()) == stays
 
 
 def test_a_refresh_fails_if_no_instance_launches_for_an_hour(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(world, monkeypatch, 3)
-    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", times=1000))
+    faults.add_fault(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", times=1000))
     group.start_refresh()
-    assert group.status(later=300)["Status"] == "InProgress"
+    assert group.advance_and_read_status(later=300)["Status"] == "InProgress"
     assert len(group.before & group.list_instance_ids()) == 2, "the other instances stay"
     group.now += 3000
-    assert group.watch()[0] == "Failed"
+    assert group.watch_refresh()[0] == "Failed"
     assert len(group.before & group.list_instance_ids()) == 2
 
 

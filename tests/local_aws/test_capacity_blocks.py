@@ -19,7 +19,7 @@ P5 = {"InstanceType": "p5.48xlarge", "InstanceCount": 2, "CapacityDurationHours"
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(clock, "system", lambda: NOW)
+    monkeypatch.setattr(clock, "read_system_clock", lambda: NOW)
     yield
 
 

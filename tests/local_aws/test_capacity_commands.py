@@ -37,8 +37,8 @@ pytestmark = pytest.mark.usefixtures("account_credentials")
 
 
 @pytest.fixture(autouse=True)
-def environment(aws: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(clock, "system", lambda: NOW)
+def aws_settings(aws: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(clock, "read_system_clock", lambda: NOW)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     yield
@@ -83,7 +83,7 @@ def test_find_lists_own_reservations_blocks_spot_prices_and_zones() -> None:
 
 
 def test_a_region_that_denies_access_is_listed_with_the_reason() -> None:
-    faults.add(faults.Fault("ec2", "DescribeCapacityBlockOfferings", "UnauthorizedOperation"))
+    faults.add_fault(faults.Fault("ec2", "DescribeCapacityBlockOfferings", "UnauthorizedOperation"))
     done = run_capacity_command("find", "p5.48xlarge", "--regions", REGION)
     assert done.exit_code == 0
     assert "us-west-2: Capacity Blocks: you may not call DescribeCapacityBlockOfferings" in done.stdout
@@ -97,11 +97,11 @@ def test_a_region_that_denies_access_is_listed_with_the_reason() -> None:
     ],
 )
 def test_missing_placement_scores_are_listed_with_the_reason(code: str, reason: str) -> None:
-    faults.add(faults.Fault("ec2", "GetSpotPlacementScores", code))
+    faults.add_fault(faults.Fault("ec2", "GetSpotPlacementScores", code))
     [west] = capacity.find_capacity(Wanted("p5.48xlarge", 2, 24, spot=True), (REGION,), REGION).regions
     assert west.spot_prices and not west.spot_scores
     assert [refusal for refusal in west.refusals if refusal.startswith("placement scores: ") and reason in refusal]
-    faults.add(faults.Fault("ec2", "GetSpotPlacementScores", code))
+    faults.add_fault(faults.Fault("ec2", "GetSpotPlacementScores", code))
     assert "us-west-2: placement scores: " in run_capacity_command("find", "p5.48xlarge", "--regions", REGION, "--spot").stdout
 
 
@@ -191,7 +191,7 @@ def test_reserve_buys_nothing_in_a_region_other_than_that_of_the_stack(stack: Pa
 
 def test_reserve_without_permission_leaves_the_stack_file_unchanged(stack: Path) -> None:
     offering = find_offer()
-    organization.deny("ec2:PurchaseCapacityBlock")
+    organization.deny_action("ec2:PurchaseCapacityBlock")
     done = reserve(stack, offering["id"], "--yes")
     assert (done.exit_code, "you are not allowed to call ec2:PurchaseCapacityBlock" in done.stderr) == (5, True)
     assert (stack.read_text(), list_reservations()) == (STACK, [])

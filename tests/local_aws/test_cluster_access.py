@@ -23,9 +23,9 @@ ENDPOINT = f"https://sts.{REGION}.amazonaws.com"
 def world(aws: Client) -> Iterator[World]:
     world = World(aws)
     world.cluster(accessConfig={"authenticationMode": "API"})
-    listening.add(f"sts.{REGION}.amazonaws.com", 80)
+    listening.add_address(f"sts.{REGION}.amazonaws.com", 80)
     yield world
-    listening.remove(f"sts.{REGION}.amazonaws.com", 80)
+    listening.remove_address(f"sts.{REGION}.amazonaws.com", 80)
 
 
 def build_token(sts: Any, cluster: str = "demo") -> str:
@@ -152,7 +152,7 @@ def test_sts_refuses_a_deactivated_access_key(world: World) -> None:
 
 
 def test_a_token_for_another_endpoint_is_refused(world: World) -> None:
-    listening.remove(f"sts.{REGION}.amazonaws.com", 80)
+    listening.remove_address(f"sts.{REGION}.amazonaws.com", 80)
     with pytest.raises(InvalidToken, match="is not this local cloud's endpoint"):
         authenticate(build_token(world.client("sts")))
 

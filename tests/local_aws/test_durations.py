@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     monkeypatch.setitem(durations.DURATIONS, "other", durations.Duration(40, "made up"))
     yield clock
     durations.set_factor(0)
-    durations.settle()
+    durations.complete_due_transitions()
     problems.clear_problems()
 
 
@@ -48,18 +48,18 @@ def test_a_resource_is_ready_after_its_duration_multiplied_by_the_factor(clock: 
     assert thing.status == "CREATING"
     if due:
         clock.time += due - 1
-        durations.settle()
+        durations.complete_due_transitions()
         assert thing.status == "CREATING"
         clock.time += 1
-    durations.settle()
+    durations.complete_due_transitions()
     assert thing.status == "ACTIVE"
 
 
-def test_the_status_can_be_a_dict_entry(clock: Clock) -> None:
+def test_a_transition_can_set_a_dict_entry(clock: Clock) -> None:
     thing = {"State": "new"}
     durations.schedule(thing, "State", "pending", "available", "thing")
     assert thing["State"] == "pending"
-    durations.settle()
+    durations.complete_due_transitions()
     assert thing["State"] == "available"
 
 
@@ -68,10 +68,10 @@ def test_a_dependent_step_starts_at_the_due_time_of_its_predecessor(clock: Clock
     first, second = Thing(), Thing()
     durations.schedule(first, "status", "A", "B", "thing", then=lambda: durations.schedule(second, "status", "C", "D", "other"))
     clock.time += 139
-    durations.settle()
+    durations.complete_due_transitions()
     assert (first.status, second.status) == ("B", "C")
     clock.time += 1
-    durations.settle()
+    durations.complete_due_transitions()
     assert second.status == "D"
 
 
@@ -81,7 +81,7 @@ def test_resources_become_ready_in_order_of_their_durations(clock: Clock) -> Non
     durations.schedule(Thing(), "status", "A", "B", "thing", then=lambda: order.append("thing"))
     durations.schedule(Thing(), "status", "A", "B", "other", then=lambda: order.append("other"))
     clock.time += 1000
-    durations.settle()
+    durations.complete_due_transitions()
     assert order == ["other", "thing"]
 
 
@@ -96,7 +96,7 @@ def test_a_dependent_step_runs_before_later_steps_even_without_requests_in_betwe
     durations.schedule(Thing(), "status", "A", "B", "thing", then=run_first_step)
     durations.schedule(Thing(), "status", "A", "B", 145.0, then=lambda: order.append("second"))
     clock.time += 1000
-    durations.settle()
+    durations.complete_due_transitions()
     assert order == ["first", "its follower", "second"]
 
 
@@ -106,10 +106,10 @@ def test_a_step_keeps_waiting_if_an_earlier_step_closes_its_gate(clock: Clock) -
     for thing in things:
         durations.schedule(thing, "status", "A", "B", "thing", then=free.clear, gate=lambda: bool(free))
     clock.time += 1000
-    durations.settle()
+    durations.complete_due_transitions()
     assert [thing.status for thing in things] == ["B", "A"]
     free.append(1)
-    durations.settle()
+    durations.complete_due_transitions()
     assert things[1].status == "B"
 
 
@@ -118,7 +118,7 @@ def test_each_of_a_thousand_gate_conditions_is_evaluated_at_most_three_times(clo
     things = [Thing() for _ in range(1000)]
     for thing in things:
         durations.schedule(thing, "status", "A", "B", "thing", gate=lambda: not queries.append(1))
-    durations.settle()
+    durations.complete_due_transitions()
     assert {thing.status for thing in things} == {"B"}
     assert len(queries) <= 3 * len(things)
 
@@ -129,16 +129,16 @@ def test_deleting_a_resource_cancels_its_pending_creation(clock: Clock) -> None:
     durations.schedule(thing, "status", "CREATING", "ACTIVE", "thing")
     durations.schedule(thing, "status", "DELETING", "DELETED", "other")
     clock.time += 1000
-    durations.settle()
+    durations.complete_due_transitions()
     assert thing.status == "DELETED"
 
 
 @pytest.mark.usefixtures("clock")
 def test_delays_apply_only_to_the_named_resource_kinds() -> None:
     durations.set_factor(0.5, only=["eks-cluster"])
-    assert (durations.scaled_seconds("eks-cluster"), durations.scaled_seconds("eks-node-group")) == (270, 0)
+    assert (durations.compute_scaled_seconds("eks-cluster"), durations.compute_scaled_seconds("eks-node-group")) == (270, 0)
     durations.set_factor(0.5)
-    assert durations.scaled_seconds("eks-node-group") == 60
+    assert durations.compute_scaled_seconds("eks-node-group") == 60
 
 
 def test_an_unknown_resource_kind_is_refused() -> None:
@@ -197,16 +197,16 @@ def test_a_step_with_a_gate_is_due_when_the_gate_opens_and_the_next_step_starts_
         gate=lambda: bool(has_real_node),
     )
     clock.time += 150
-    durations.settle()
+    durations.complete_due_transitions()
     assert thing.status == "CREATING"
     has_real_node.append(True)
-    durations.settle()
+    durations.complete_due_transitions()
     assert (thing.status, follower.status) == ("ACTIVE", "waits")
     clock.time += 39
-    durations.settle()
+    durations.complete_due_transitions()
     assert follower.status == "waits", "the follower's 40 seconds start only when the gate opens"
     clock.time += 1
-    durations.settle()
+    durations.complete_due_transitions()
     assert follower.status == "came"
 
 
@@ -218,7 +218,7 @@ def test_a_resource_enters_its_new_status_only_after_its_check(clock: Clock) -> 
         return "CREATE_FAILED"
 
     durations.schedule(thing, "status", "CREATING", check, "thing")
-    durations.settle()
+    durations.complete_due_transitions()
     assert (statuses, thing.status) == (["CREATING"], "CREATE_FAILED")
 
 
@@ -234,7 +234,7 @@ def test_an_exception_fails_only_the_operation_that_scheduled_the_step(clock: Cl
     with durations.attribute_transitions("eks.CreateNodegroup"):
         durations.schedule(thing, "status", "CREATING", kind="thing", fail=failed, **parts)
     durations.schedule(other, "status", "CREATING", "ACTIVE", "other")
-    durations.settle()
+    durations.complete_due_transitions()
     assert (thing.status, other.status) == ("CREATE_FAILED", "ACTIVE")
     assert problems.list_problems() == ["eks.CreateNodegroup failed: KeyError('vpc-1')"]
 
@@ -249,7 +249,7 @@ def test_a_dependent_step_is_attributed_to_the_same_operation(clock: Clock) -> N
 
     with durations.attribute_transitions("ec2.StopInstances"):
         durations.schedule(first, "status", "A", "B", "thing", then=schedule_failing_step)
-    durations.settle()
+    durations.complete_due_transitions()
     assert (second.status, problems.list_problems()) == ("failed", ["ec2.StopInstances failed: KeyError('vpc-1')"])
 
 
@@ -282,7 +282,7 @@ def test_the_clock_thread_survives_an_exception_and_reports_it(clock: Clock, mon
         local._stopping.set()
 
     monkeypatch.setattr(server, "_TICK", 0.0)
-    monkeypatch.setattr(durations, "settle", fail_once)
+    monkeypatch.setattr(durations, "complete_due_transitions", fail_once)
     local._run_clock()
     local._server.server_close()
     monkeypatch.undo()

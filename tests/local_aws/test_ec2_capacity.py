@@ -18,7 +18,7 @@ def count_available(world: World, reservation: str) -> int:
     return int(shown["AvailableInstanceCount"])
 
 
-def capacity_target(reservation: str) -> dict[str, object]:
+def build_capacity_target(reservation: str) -> dict[str, object]:
     return {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
 
 
@@ -58,7 +58,7 @@ def test_a_targeted_reservation_is_used_only_by_instances_that_target_it(world: 
     reservation = capacity_reservations.seed_reservation("g5.8xlarge", "us-west-2a", 2, match="targeted")
     world.run()
     assert count_available(world, reservation) == 2
-    launched = world.run(CapacityReservationSpecification=capacity_target(reservation))[0]
+    launched = world.run(CapacityReservationSpecification=build_capacity_target(reservation))[0]
     assert (launched["CapacityReservationId"], count_available(world, reservation)) == (reservation, 1)
     world.ec2.terminate_instances(InstanceIds=[launched["InstanceId"]])
     assert count_available(world, reservation) == 2
@@ -88,7 +88,7 @@ def test_a_launch_into_a_mismatched_reservation_is_refused(world: World, change:
     options: dict[str, object] = {"instance_type": "g5.8xlarge", "zone": "us-west-2a", "count": 2, "match": "targeted", **change}
     reservation = capacity_reservations.seed_reservation(**options)  # type: ignore[arg-type]
     with pytest.raises(ClientError, match="ReservationCapacityExceeded"):
-        world.run(MinCount=2, MaxCount=2, CapacityReservationSpecification=capacity_target(reservation))
+        world.run(MinCount=2, MaxCount=2, CapacityReservationSpecification=build_capacity_target(reservation))
 
 
 def test_a_capacity_block_accepts_only_instances_with_its_market_type(world: World) -> None:
@@ -102,11 +102,11 @@ def test_a_capacity_block_accepts_only_instances_with_its_market_type(world: Wor
         "limited",
     )
     with pytest.raises(ClientError, match="the market type capacity-block must be specified"):
-        world.run(InstanceType="p5.48xlarge", CapacityReservationSpecification=capacity_target(block))
+        world.run(InstanceType="p5.48xlarge", CapacityReservationSpecification=build_capacity_target(block))
     launched = world.run(
         InstanceType="p5.48xlarge",
         InstanceMarketOptions={"MarketType": "capacity-block"},
-        CapacityReservationSpecification=capacity_target(block),
+        CapacityReservationSpecification=build_capacity_target(block),
     )[0]
     assert (launched["InstanceLifecycle"], launched["CapacityReservationId"]) == ("capacity-block", block)
 

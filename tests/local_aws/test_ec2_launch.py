@@ -36,7 +36,7 @@ def test_an_instance_has_all_its_interfaces_and_one_private_address(
     world: World, instance_type: str, total: int, efa: int
 ) -> None:
     before = world.count_free_addresses(world.subnets[0])
-    zone = instance_types.offered_zones("us-west-2")[instance_type][0]
+    zone = instance_types.find_offered_zones("us-west-2")[instance_type][0]
     subnet = world.subnets[("us-west-2a", "us-west-2b", "us-west-2c").index(zone)]
     layout = [{**item, "SubnetId": subnet} for item in build_efa_interfaces(world, instance_type)]
     instance = world.run(InstanceType=instance_type, SubnetId=None, SecurityGroupIds=None, NetworkInterfaces=layout)[0]
@@ -154,14 +154,14 @@ def test_an_instance_stays_pending_for_its_launch_time(world: World, monkeypatch
     durations.set_factor(1)
     instance_id = world.run()[0]["InstanceId"]
     assert world.describe_instances(instance_id)[0]["State"]["Name"] == "pending"
-    clock[0] += durations.scaled_seconds("ec2-instance")
+    clock[0] += durations.compute_scaled_seconds("ec2-instance")
     assert world.describe_instances(instance_id)[0]["State"]["Name"] == "running"
     world.ec2.terminate_instances(InstanceIds=[instance_id])
     assert world.describe_instances(instance_id)[0]["State"]["Name"] == "shutting-down"
     assert len(world.ec2.describe_network_interfaces()["NetworkInterfaces"]) == 1, (
         "the interface exists until the instance is terminated"
     )
-    clock[0] += durations.scaled_seconds("ec2-instance-terminate")
+    clock[0] += durations.compute_scaled_seconds("ec2-instance-terminate")
     assert world.describe_instances(instance_id)[0]["State"]["Name"] == "terminated"
 
 

@@ -48,7 +48,7 @@ def test_a_nat_gateway_goes_from_pending_to_available_to_deleting_to_deleted(wor
     create_internet_gateway(world)
     gateway, address = create_nat_gateway(world)
     assert describe_nat_gateway(world, gateway)["State"] == "pending"
-    clock[0] += durations.scaled_seconds("ec2-nat-gateway")
+    clock[0] += durations.compute_scaled_seconds("ec2-nat-gateway")
     shown = describe_nat_gateway(world, gateway)
     assert (shown["State"], shown["NatGatewayAddresses"][0]["AllocationId"]) == ("available", address)
     interface = world.ec2.describe_network_interfaces(NetworkInterfaceIds=[shown["NatGatewayAddresses"][0]["NetworkInterfaceId"]])
@@ -59,7 +59,7 @@ def test_a_nat_gateway_goes_from_pending_to_available_to_deleting_to_deleted(wor
     assert describe_nat_gateway(world, gateway)["State"] == "deleting"
     with pytest.raises(ClientError, match=r"InvalidIPAddress\.InUse"):
         world.ec2.release_address(AllocationId=address)
-    clock[0] += durations.scaled_seconds("ec2-nat-gateway-delete")
+    clock[0] += durations.compute_scaled_seconds("ec2-nat-gateway-delete")
     assert describe_nat_gateway(world, gateway)["State"] == "deleted"
     world.ec2.release_address(AllocationId=address)
     world.ec2.delete_subnet(SubnetId=world.subnets[0])
@@ -82,7 +82,7 @@ def test_an_interface_endpoint_blocks_deletion_of_its_subnets_and_security_group
     )["VpcEndpoint"]
     assert (endpoint["State"], endpoint["PrivateDnsEnabled"], len(endpoint["NetworkInterfaceIds"])) == ("pending", True, 2)
     assert endpoint["DnsEntries"][-1]["DnsName"] == "api.ecr.us-west-2.amazonaws.com"
-    clock[0] += durations.scaled_seconds("ec2-vpc-endpoint-interface")
+    clock[0] += durations.compute_scaled_seconds("ec2-vpc-endpoint-interface")
     ids = [endpoint["VpcEndpointId"]]
     assert ec2.describe_vpc_endpoints(VpcEndpointIds=ids)["VpcEndpoints"][0]["State"] == "available"
     interfaces = ec2.describe_network_interfaces(NetworkInterfaceIds=endpoint["NetworkInterfaceIds"])["NetworkInterfaces"]
@@ -92,7 +92,7 @@ def test_an_interface_endpoint_blocks_deletion_of_its_subnets_and_security_group
     for call, params in ((ec2.delete_security_group, {"GroupId": world.group}), (ec2.delete_subnet, {"SubnetId": subnets[0]})):
         with pytest.raises(ClientError, match="DependencyViolation"):
             call(**params)
-    clock[0] += durations.scaled_seconds("ec2-vpc-endpoint-delete")
+    clock[0] += durations.compute_scaled_seconds("ec2-vpc-endpoint-delete")
     ec2.delete_security_group(GroupId=world.group)
     ec2.delete_subnet(SubnetId=subnets[0])
 
@@ -209,7 +209,7 @@ def test_a_deleted_vpc_leaves_nothing_behind(aws: Client) -> None:
     ec2.create_placement_group(GroupName="close")
     volumes = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 50, "Encrypted": True}}]
     instance = world.run(Placement={"GroupName": "close"}, BlockDeviceMappings=volumes)[0]["InstanceId"]
-    assert inventory.leftovers()
+    assert inventory.list_leftovers()
     ec2.terminate_instances(InstanceIds=[instance])
     ec2.delete_placement_group(GroupName="close")
     ec2.delete_launch_template(LaunchTemplateName="nodes")
@@ -225,4 +225,4 @@ def test_a_deleted_vpc_leaves_nothing_behind(aws: Client) -> None:
         ec2.delete_subnet(SubnetId=subnet)
     ec2.delete_security_group(GroupId=world.group)
     ec2.delete_vpc(VpcId=world.vpc)
-    assert [str(item) for item in inventory.leftovers()] == []
+    assert [str(item) for item in inventory.list_leftovers()] == []

@@ -47,7 +47,7 @@ def test_an_instance_state_change_waits_for_the_host_emulator(world: World) -> N
     name = world.run()[0]["InstanceId"]
     assert read_state(world, name) == "running"
     answers: list[Progress] = [WAIT]
-    end = events.register(lambda event: None, lambda *_: answers[-1])
+    end = events.register_realizer(lambda event: None, lambda *_: answers[-1])
     try:
         world.ec2.terminate_instances(InstanceIds=[name])
         assert read_state(world, name) == "shutting-down"

@@ -77,7 +77,7 @@ def test_file_systems_become_available_and_disappear_after_deletion(aws: Client)
     efs.delete_file_system(FileSystemId=file_system)
     Refusal("a deleted file system", "describe_file_systems", {"FileSystemId": file_system}, "FileSystemNotFound", "").check(efs)
     assert aws("ec2").describe_network_interfaces()["NetworkInterfaces"] == []
-    assert [str(leftover) for leftover in inventory.leftovers()] == []
+    assert [str(leftover) for leftover in inventory.list_leftovers()] == []
 
 
 def test_a_file_system_that_is_still_creating_rejects_mount_targets(aws: Client) -> None:

@@ -83,7 +83,7 @@ class World:
 
     def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
         arguments = {"fileSystem": self.file_system, "accessPoint": point} | settings
-        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # any request applies due state changes
+        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # any request applies state changes that are due
         with gateway.LOCK:
             return mount(region=REGION, instance=instance or self.instance, **arguments)
 
@@ -101,7 +101,7 @@ def test_the_first_mount_creates_the_access_point_root_with_owner_and_permission
     for folder in (mounted.folder, mounted.folder.parent):
         status = folder.stat()
         assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1000, 1001, 0o770)
-    assert mounted.folder == contents.file_system_root(world.file_system) / "a" / "b"
+    assert mounted.folder == contents.get_file_system_root(world.file_system) / "a" / "b"
 
 
 def test_two_clients_see_the_same_files(world: World) -> None:
@@ -117,12 +117,12 @@ def test_deleting_a_file_system_deletes_its_files(world: World) -> None:
     world.efs.describe_mount_targets(FileSystemId=world.file_system)
     world.efs.delete_file_system(FileSystemId=world.file_system)
     world.efs.describe_file_systems()
-    assert not folder.exists() and list((contents.root_folder() or Path()).iterdir()) == []
+    assert not folder.exists() and list((contents.get_root_folder() or Path()).iterdir()) == []
 
 
 def test_files_left_by_an_earlier_local_cloud_are_deleted(world: World) -> None:
     world.mount()
-    root = contents.root_folder()
+    root = contents.get_root_folder()
     assert root and list(root.iterdir())
     contents.set_root_folder(root)
     assert list(root.iterdir()) == []

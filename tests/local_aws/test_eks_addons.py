@@ -103,7 +103,7 @@ def test_configuration_values_are_kept_and_replaced_by_an_update(world: World) -
 def test_an_add_on_update_event_contains_the_new_values(world: World) -> None:
     heard: list[Event] = []
     create_addon(world, "vpc-cni")
-    unregister = events.register(heard.append)
+    unregister = events.register_realizer(heard.append)
     try:
         update_addon(world, "vpc-cni", configurationValues='{"enableNetworkPolicy": "true"}')
     finally:

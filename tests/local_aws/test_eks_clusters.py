@@ -85,7 +85,7 @@ def test_every_cluster_has_its_own_endpoint_oidc_issuer_and_certificate(world: W
 
 def test_the_kubernetes_emulator_sets_the_cluster_endpoint_and_certificate(world: World) -> None:
     published: list[events.Event] = []
-    unregister = events.register(published.append)
+    unregister = events.register_realizer(published.append)
     try:
         world.eks.create_cluster(**world.build_cluster_request())
         clusters.set_endpoint(ACCOUNT, REGION, "demo", "https://127.0.0.1:6443", "Q0E=")

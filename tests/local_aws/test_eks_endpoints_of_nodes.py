@@ -31,7 +31,7 @@ FROM_VPC = [{**HTTPS, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}]
 
 
 class Private(World):
-    """A cluster with a private API endpoint. Its VPC reaches AWS only through VPC endpoints."""
+    """A cluster with a private API endpoint. The cluster's VPC reaches AWS only through VPC endpoints."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,12 +56,12 @@ class Private(World):
         return str(self.ec2.create_vpc_endpoint(VpcId=self.vpc, ServiceName=name, **kind)["VpcEndpoint"]["VpcEndpointId"])
 
     def remove(self, *services: str) -> Callable[[], None]:
-        """Delete VPC endpoints. Return a function that recreates them."""
+        """Delete VPC endpoints. Return a function that recreates these endpoints."""
         self.ec2.delete_vpc_endpoints(VpcEndpointIds=[self.endpoints[service] for service in services])
 
         def restore() -> None:
             self.endpoints.update({service: self.endpoint(service) for service in services})
-            self.ec2.describe_vpc_endpoints()  # any request applies due state changes: pending becomes available
+            self.ec2.describe_vpc_endpoints()  # any request applies state changes that are due: pending becomes available
 
         return restore
 
@@ -73,8 +73,8 @@ class Private(World):
         self.ec2.delete_route(RouteTableId=self.routes.main_table, DestinationCidrBlock=ANYWHERE)
 
     def problem(self) -> str:
-        """Create and delete a node group. Return the message of its only health issue, or "" if the node group became
-        ACTIVE.
+        """Create and delete a node group. Return the message of the node group's only health issue, or "" if the node
+        group became ACTIVE.
         """
         group = self.node_group()
         self.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
@@ -86,16 +86,16 @@ class Private(World):
 
 
 @pytest.fixture(scope="module")
-def shared_environment() -> Iterator[Private]:
+def shared_private_vpc() -> Iterator[Private]:
     with mock_aws():
         yield Private(client)
 
 
 @pytest.fixture
-def private_environment(shared_environment: Private) -> Iterator[Private]:
+def private_vpc(shared_private_vpc: Private) -> Iterator[Private]:
     """The shared environment. Check after each test that nodes can still join."""
-    yield shared_environment
-    assert shared_environment.problem() == "", "the test did not restore the environment"
+    yield shared_private_vpc
+    assert shared_private_vpc.problem() == "", "the test did not restore the environment"
 
 
 def set_dns(world: Private, attribute: str, value: bool) -> None:
@@ -153,15 +153,13 @@ def forbid_pod_credentials(world: Private) -> Restore:
         ("eks-auth", f"{NOT_READY}aws-node: "),
     ],
 )
-def test_a_missing_endpoint_prevents_nodes_from_joining_and_is_named(
-    private_environment: Private, service: str, beginning: str
-) -> None:
-    restore = private_environment.remove(service)
-    problem = private_environment.problem()
+def test_a_missing_endpoint_prevents_nodes_from_joining_and_is_named(private_vpc: Private, service: str, beginning: str) -> None:
+    restore = private_vpc.remove(service)
+    problem = private_vpc.problem()
     restore()
-    subnet = private_environment.subnets[0]
+    subnet = private_vpc.subnets[0]
     assert problem == (
-        f"{beginning}{HOSTS[service]} cannot be reached from {subnet}: {private_environment.vpc} has no endpoint for {service}, "
+        f"{beginning}{HOSTS[service]} cannot be reached from {subnet}: {private_vpc.vpc} has no endpoint for {service}, "
         f"and {subnet} has no route to the internet"
     )
 
@@ -179,48 +177,46 @@ def test_a_missing_endpoint_prevents_nodes_from_joining_and_is_named(
     ],
 )
 def test_an_unusable_endpoint_prevents_nodes_from_joining(
-    private_environment: Private, breaks: Callable[[Private], Restore], reason: str
+    private_vpc: Private, breaks: Callable[[Private], Restore], reason: str
 ) -> None:
-    restore = breaks(private_environment)
-    problem = private_environment.problem()
+    restore = breaks(private_vpc)
+    problem = private_vpc.problem()
     restore()
     assert reason in problem
 
 
-def test_sts_is_required_only_if_the_vpc_cni_has_a_role_for_service_accounts(private_environment: Private) -> None:
-    restore = private_environment.remove("sts")
-    assert private_environment.problem() == ""
-    role = private_environment.pod_role
-    private_environment.eks.update_addon(
-        clusterName="demo", addonName="vpc-cni", serviceAccountRoleArn=role, podIdentityAssociations=[]
-    )
-    assert "aws-node: sts.us-west-2.amazonaws.com cannot be reached" in private_environment.problem()
+def test_sts_is_required_only_if_the_vpc_cni_has_a_role_for_service_accounts(private_vpc: Private) -> None:
+    restore = private_vpc.remove("sts")
+    assert private_vpc.problem() == ""
+    role = private_vpc.pod_role
+    private_vpc.eks.update_addon(clusterName="demo", addonName="vpc-cni", serviceAccountRoleArn=role, podIdentityAssociations=[])
+    assert "aws-node: sts.us-west-2.amazonaws.com cannot be reached" in private_vpc.problem()
     restore()
     association = {"serviceAccount": "aws-node", "roleArn": role}
-    private_environment.eks.update_addon(clusterName="demo", addonName="vpc-cni", podIdentityAssociations=[association])
+    private_vpc.eks.update_addon(clusterName="demo", addonName="vpc-cni", podIdentityAssociations=[association])
 
 
-def test_a_nat_gateway_makes_all_endpoints_unnecessary(private_environment: Private) -> None:
-    restore = private_environment.remove(*private_environment.endpoints)
-    private_environment.add_nat_route()
-    assert private_environment.problem() == ""
+def test_a_nat_gateway_makes_all_endpoints_unnecessary(private_vpc: Private) -> None:
+    restore = private_vpc.remove(*private_vpc.endpoints)
+    private_vpc.add_nat_route()
+    assert private_vpc.problem() == ""
     restore()
-    private_environment.remove_nat_route()
+    private_vpc.remove_nat_route()
 
 
-def test_an_endpoint_that_blocks_the_node_is_not_bypassed_through_a_nat_gateway(private_environment: Private) -> None:
-    private_environment.add_nat_route()
-    restore = remove_ingress(private_environment)
-    assert "do not allow ingress from the node" in private_environment.problem()
+def test_an_endpoint_that_blocks_the_node_is_not_bypassed_through_a_nat_gateway(private_vpc: Private) -> None:
+    private_vpc.add_nat_route()
+    restore = remove_ingress(private_vpc)
+    assert "do not allow ingress from the node" in private_vpc.problem()
     restore()
-    private_environment.remove_nat_route()
+    private_vpc.remove_nat_route()
 
 
 @pytest.fixture
-def node(private_environment: Private) -> Iterator[dict[str, Any]]:
+def node(private_vpc: Private) -> Iterator[dict[str, Any]]:
     """Create a node group for the test, and yield its instance."""
-    yield private_environment.instances(private_environment.node_group("kept"))[0]
-    private_environment.eks.delete_nodegroup(clusterName="demo", nodegroupName="kept")
+    yield private_vpc.instances(private_vpc.node_group("kept"))[0]
+    private_vpc.eks.delete_nodegroup(clusterName="demo", nodegroupName="kept")
 
 
 def get_pod_credentials(node: dict[str, Any]) -> dict[str, str]:
@@ -229,10 +225,10 @@ def get_pod_credentials(node: dict[str, Any]) -> dict[str, str]:
     return credentials.assume_pod_role(ACCOUNT, REGION, "demo", pod)
 
 
-def test_pods_can_call_only_services_reachable_from_their_node(private_environment: Private, node: dict[str, Any]) -> None:
-    sts = private_environment.create_session_client("sts", get_pod_credentials(node))
+def test_pods_can_call_only_services_reachable_from_their_node(private_vpc: Private, node: dict[str, Any]) -> None:
+    sts = private_vpc.create_session_client("sts", get_pod_credentials(node))
     assert sts.get_caller_identity()["Account"] == ACCOUNT
-    restore = private_environment.remove("sts")
+    restore = private_vpc.remove("sts")
     with pytest.raises(ClientError, match="Connect timeout on endpoint URL") as refused:
         sts.get_caller_identity()
     assert refused.value.response["Error"]["Code"] == "UnreachableInLocalCloud"
@@ -241,27 +237,27 @@ def test_pods_can_call_only_services_reachable_from_their_node(private_environme
     assert sts.get_caller_identity()["Account"] == ACCOUNT
 
 
-def test_pods_get_no_credentials_without_a_route_to_eks_auth(private_environment: Private, node: dict[str, Any]) -> None:
-    restore = private_environment.remove("eks-auth")
+def test_pods_get_no_credentials_without_a_route_to_eks_auth(private_vpc: Private, node: dict[str, Any]) -> None:
+    restore = private_vpc.remove("eks-auth")
     with pytest.raises(CredentialsRefused, match=r"eks-auth\.us-west-2\.api\.aws cannot be reached"):
         get_pod_credentials(node)
     restore()
     assert get_pod_credentials(node)
 
 
-def test_nodes_can_pull_only_from_reachable_registries(private_environment: Private, node: dict[str, Any]) -> None:
+def test_nodes_can_pull_only_from_reachable_registries(private_vpc: Private, node: dict[str, Any]) -> None:
     own, address = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com", node["PrivateIpAddress"]
     cluster = joining.find_cluster(ACCOUNT, REGION, "demo")
     assert cluster is not None
 
-    def problem(registry: str, *, is_layer: bool = False, client: str = address) -> str:
+    def find_pull_problem(registry: str, *, is_layer: bool = False, client: str = address) -> str:
         return joining.find_pull_problem(cluster, client, registry, is_layer=is_layer)
 
-    assert (problem(own), problem(own, is_layer=True)) == ("", "")
+    assert (find_pull_problem(own), find_pull_problem(own, is_layer=True)) == ("", "")
     for registry in ("registry.k8s.io", f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com"):
-        assert problem(registry).startswith(f"{registry} cannot be reached from ")
-    assert problem("registry.k8s.io", client="10.0.0.250") == "", "the client is not a node"
+        assert find_pull_problem(registry).startswith(f"{registry} cannot be reached from ")
+    assert find_pull_problem("registry.k8s.io", client="10.0.0.250") == "", "the client is not a node"
     for service, named, is_layer in (("ecr.api", HOSTS["ecr.api"], False), ("ecr.dkr", own, False), ("s3", HOSTS["s3"], True)):
-        restore = private_environment.remove(service)
-        assert f"{named} cannot be reached" in problem(own, is_layer=is_layer)
+        restore = private_vpc.remove(service)
+        assert f"{named} cannot be reached" in find_pull_problem(own, is_layer=is_layer)
         restore()

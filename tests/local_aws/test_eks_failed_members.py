@@ -43,12 +43,12 @@ def fleet(world: World, crashes: list[Crash], monkeypatch: pytest.MonkeyPatch) -
     nodes.
     """
     monkeypatch.setattr(Simulator, "create", lambda *_: None)
-    supervisor = SimpleNamespace(crashes=lambda: crashes)
+    supervisor = SimpleNamespace(list_crashes=lambda: crashes)
     api = SimpleNamespace(find=lambda path: None, delete=lambda path: None)
     where = {"id": "1-demo", "name": "demo", "account": ACCOUNT, "region": REGION, "namespace": None, "addresses": None}
     cluster = SimpleNamespace(**where, supervisor=supervisor, api=api, publish=lambda: None)
     simulated = Fleet(cast(RunningCluster, cluster))
-    unregister = events.register(simulated.on_event, lambda kind, name, *_: simulated.progress(kind, name))
+    unregister = events.register_realizer(simulated.on_event, lambda kind, name, *_: simulated.progress(kind, name))
     yield simulated
     unregister()
     simulated.stop()

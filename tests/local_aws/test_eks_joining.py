@@ -18,7 +18,7 @@ def world(aws: Client) -> World:
 
 
 def find_join_problem(world: World) -> str:
-    """Create a node group. Return the message of its only health issue, or "" if the node group is ACTIVE."""
+    """Create a node group. Return the message of the node group's only health issue, or "" if the node group is ACTIVE."""
     group = world.node_group()
     if group["status"] == "ACTIVE":
         return ""

@@ -34,7 +34,7 @@ def test_eks_recreates_the_log_group_of_a_deleted_cluster_without_retention_and_
     (group,) = logs.describe_log_groups(logGroupNamePrefix=LOGS)["logGroups"]
     assert "retentionInDays" not in group and "kmsKeyId" not in group
     assert logs.list_tags_for_resource(resourceArn=group["logGroupArn"])["tags"] == {}
-    assert not [leftover for leftover in inventory.leftovers() if leftover.service == "logs"], (
+    assert not [leftover for leftover in inventory.list_leftovers() if leftover.service == "logs"], (
         "EKS created the group, not the user"
     )
     with pytest.raises(logs.exceptions.ResourceAlreadyExistsException):

@@ -19,7 +19,9 @@ def world(aws: Client) -> World:
 
 
 def test_insufficient_capacity_fails_the_node_group_creation(world: World) -> None:
-    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", "We currently do not have sufficient capacity."))
+    faults.add_fault(
+        Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", "We currently do not have sufficient capacity.")
+    )
     group = world.node_group()
     assert group["status"] == "CREATE_FAILED"
     [(code, message)] = list_health_issues(group)
@@ -33,7 +35,7 @@ def test_insufficient_capacity_fails_the_node_group_creation(world: World) -> No
 
 @pytest.mark.parametrize("code", ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "UnfulfillableCapacity"])
 def test_a_refused_launch_fails_the_node_group_creation(world: World, code: str) -> None:
-    faults.add(Fault("ec2", "RunInstances", code, "No."))
+    faults.add_fault(Fault("ec2", "RunInstances", code, "No."))
     assert [code for code, _ in list_health_issues(world.node_group())] == ["AsgInstanceLaunchFailures"]
 
 
@@ -44,7 +46,7 @@ def test_a_full_subnet_fails_the_node_group_creation(world: World) -> None:
 
 
 def test_an_instance_type_not_offered_in_the_zone_fails_the_node_group_creation(world: World) -> None:
-    offered = instance_types.offered_zones(REGION)
+    offered = instance_types.find_offered_zones(REGION)
     name, zone = next(
         (name, zone) for name in ("p4d.24xlarge", "p5e.48xlarge") for zone in ZONES if f"{REGION}{zone}" not in offered[name]
     )
@@ -127,7 +129,7 @@ def test_nodes_in_a_public_subnet_need_public_addresses(world: World) -> None:
 
 
 def test_a_failed_node_group_can_be_deleted_and_recreated(world: World) -> None:
-    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity"))
+    faults.add_fault(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity"))
     assert world.node_group()["status"] == "CREATE_FAILED"
     world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
     assert world.node_group()["status"] == "ACTIVE"
@@ -135,7 +137,7 @@ def test_a_failed_node_group_can_be_deleted_and_recreated(world: World) -> None:
 
 def test_a_failed_scale_up_makes_the_node_group_degraded_until_it_succeeds(world: World) -> None:
     world.node_group()
-    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity"))
+    faults.add_fault(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity"))
     assert world.update_config(scalingConfig={"desiredSize": 2})["status"] == "Successful"
     group = world.describe_node_group()
     assert (group["status"], [code for code, _ in list_health_issues(group)]) == ("DEGRADED", ["AsgInstanceLaunchFailures"])

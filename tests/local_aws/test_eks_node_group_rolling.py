@@ -45,7 +45,7 @@ class Nodes:
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
     recorder = Nodes()
-    unregister = events.register(recorder.receive_event, recorder.report_progress)
+    unregister = events.register_realizer(recorder.receive_event, recorder.report_progress)
     yield recorder
     unregister()
 
@@ -164,7 +164,7 @@ def test_an_update_requires_a_new_node_in_every_zone(world: World, nodes: Nodes)
     """The EKS user guide says: "At least one new node is launched in every Availability Zone where the node exists"."""
     before = make_group(world, 2, zones=2)
     subnet = world.subnets[1]
-    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", match={"SubnetId": subnet}, times=9))
+    faults.add_fault(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", match={"SubnetId": subnet}, times=9))
     done = update_group(world)
     assert [error["errorCode"] for error in done["errors"]] == ["NodeCreationFailure"]
     assert world.list_instance_ids() == before

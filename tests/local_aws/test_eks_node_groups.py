@@ -138,7 +138,7 @@ def test_a_spot_node_group_launches_spot_instances(world: World) -> None:
 
 
 def test_a_capacity_block_node_group_runs_in_its_block(world: World) -> None:
-    zone = instance_types.offered_zones(REGION)["p5.48xlarge"][0]
+    zone = instance_types.find_offered_zones(REGION)["p5.48xlarge"][0]
     block = capacity_reservations.seed_reservation("p5.48xlarge", zone, 2, kind="capacity-block")
     template = world.template(
         InstanceType="p5.48xlarge",
@@ -175,7 +175,7 @@ def test_a_node_group_of_size_zero_is_active_without_instances(world: World) -> 
 
 def test_emulators_receive_node_group_events(world: World) -> None:
     published: list[events.Event] = []
-    unregister = events.register(published.append)
+    unregister = events.register_realizer(published.append)
     try:
         world.node_group()
         world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")

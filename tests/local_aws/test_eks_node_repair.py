@@ -74,7 +74,7 @@ def test_parallel_repairs_are_limited_and_the_oldest_fault_is_repaired_first() -
 
 @pytest.fixture
 def world(aws: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(clock, "system", lambda: START)
+    monkeypatch.setattr(clock, "read_system_clock", lambda: START)
     eks_world = World(aws)
     eks_world.cluster()
     eks_world.node_group(nodeRepairConfig=ON, scalingConfig={"minSize": 0, "maxSize": 3, "desiredSize": 2})
@@ -101,7 +101,9 @@ def test_a_broken_node_is_replaced_only_once(world: World) -> None:
 
 def test_a_rebooted_node_is_kept_and_not_rebooted_again_while_its_condition_is_stale(world: World) -> None:
     published: list[tuple[str, str]] = []
-    unregister = events.register(lambda event: published.append((event.name, event.action)) if event.kind == "instance" else None)
+    unregister = events.register_realizer(
+        lambda event: published.append((event.name, event.action)) if event.kind == "instance" else None
+    )
     broken = min(world.list_instance_ids())
     report_gpu_fault(broken, RESET)
     clock.advance(timedelta(minutes=10))

@@ -35,7 +35,7 @@ class Realizer:
 @pytest.fixture
 def realizer() -> Iterator[Realizer]:
     recorder = Realizer()
-    unregister = events.register(recorder.receive_event, recorder.report_progress)
+    unregister = events.register_realizer(recorder.receive_event, recorder.report_progress)
     yield recorder
     unregister()
 
@@ -176,7 +176,7 @@ class Deaf(Realizer):
 @pytest.fixture
 def deaf(request: pytest.FixtureRequest) -> Iterator[None]:
     silent = Deaf(*request.param)
-    unregister = events.register(silent.receive_event, silent.report_progress)
+    unregister = events.register_realizer(silent.receive_event, silent.report_progress)
     yield
     unregister()
 
@@ -231,7 +231,7 @@ def test_an_internal_error_while_completing_a_node_group_fails_only_that_group(
         raise KeyError("issues")
 
     world.cluster()
-    monkeypatch.setattr(health, "creation_issues", fail)
+    monkeypatch.setattr(health, "find_creation_issues", fail)
     world.eks.create_nodegroup(**world.build_node_group_request())
     assert len(world.ec2.describe_vpcs()["Vpcs"]) == 2, "the request that advances time succeeds"
     group = world.describe_node_group()
@@ -283,7 +283,7 @@ def test_an_update_with_new_nodes_that_never_join_fails_and_keeps_the_node_count
         LaunchTemplateId=template["id"], LaunchTemplateData={"Monitoring": {"Enabled": True}}
     )
     realizer = NoMonitoredNodes()
-    unregister = events.register(realizer.receive_event, realizer.report_progress)
+    unregister = events.register_realizer(realizer.receive_event, realizer.report_progress)
     try:
         update = world.update_version(launchTemplate={"id": template["id"], "version": "2"})
         group: dict[str, Any] = world.describe_node_group()

@@ -59,7 +59,7 @@ def test_all_endpoint_services_for_a_private_cluster_are_offered(ec2: Any) -> No
 
 
 def test_an_endpoint_service_missing_in_a_zone_is_reported_and_rejected(ec2: Any) -> None:
-    gaps = endpoint_services.find_not_offered(backend_of("ec2", ACCOUNT, REGION))
+    gaps = endpoint_services.find_unoffered_services(backend_of("ec2", ACCOUNT, REGION))
     gaps.in_zones.add(("eks-auth", ZONE))
     assert find_problems() == [
         f"network.zones[0]: {ZONE} has no interface endpoint for eks-auth. Choose from {OTHER}, {REGION}c and {REGION}d."
@@ -68,7 +68,7 @@ def test_an_endpoint_service_missing_in_a_zone_is_reported_and_rejected(ec2: Any
 
 
 def test_an_endpoint_service_missing_in_the_region_is_reported_and_rejected(ec2: Any) -> None:
-    endpoint_services.find_not_offered(backend_of("ec2", ACCOUNT, REGION)).in_region.add("ec2messages")
+    endpoint_services.find_unoffered_services(backend_of("ec2", ACCOUNT, REGION)).in_region.add("ec2messages")
     assert [problem.partition(". ")[0] for problem in find_problems()] == [
         f"network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages"
     ]

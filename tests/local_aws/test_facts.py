@@ -35,8 +35,8 @@ def test_the_facts_for_a_new_stack_are_queried_from_aws(aws: Client) -> None:
 
 
 def test_permission_to_list_add_ons_is_needed_only_for_an_existing_cluster(aws: Client) -> None:
-    organization.deny("eks:ListAddons")
-    organization.deny("eks:DescribeAddon")
+    organization.deny_action("eks:ListAddons")
+    organization.deny_action("eks:DescribeAddon")
     assert gather_facts(settings()).existing.cluster_version is None
     World(aws).cluster("gpumpi-test")
     with pytest.raises(FactsError, match="may not call eks:ListAddons, which planning requires"):

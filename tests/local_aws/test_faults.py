@@ -39,7 +39,7 @@ def catch_error(call: Any, **params: Any) -> dict[str, Any]:
 def test_an_injected_fault_has_the_same_error_format_as_aws_in_every_protocol(
     aws: Client, service: str, operation: str, method: str, params: dict[str, Any], code: str, status: int
 ) -> None:
-    faults.add(Fault(service, operation, code, "Injected."))
+    faults.add_fault(Fault(service, operation, code, "Injected."))
     error = catch_error(getattr(aws(service), method), **params)
     assert error["Error"]["Code"] == code
     assert error["Error"]["Message"] == "Injected."
@@ -47,7 +47,7 @@ def test_an_injected_fault_has_the_same_error_format_as_aws_in_every_protocol(
 
 
 def test_a_fault_with_a_count_fails_that_many_calls_and_then_stops(aws: Client) -> None:
-    faults.add(Fault("ec2", "CreateVpc", "VpcLimitExceeded", times=2))
+    faults.add_fault(Fault("ec2", "CreateVpc", "VpcLimitExceeded", times=2))
     ec2 = aws("ec2")
     for _ in range(2):
         assert catch_error(ec2.create_vpc, CidrBlock="10.0.0.0/16")["Error"]["Code"] == "VpcLimitExceeded"
@@ -56,14 +56,14 @@ def test_a_fault_with_a_count_fails_that_many_calls_and_then_stops(aws: Client) 
 
 
 def test_a_call_failed_by_an_injected_fault_changes_nothing(aws: Client) -> None:
-    faults.add(Fault("ec2", "CreateVpc", "VpcLimitExceeded"))
+    faults.add_fault(Fault("ec2", "CreateVpc", "VpcLimitExceeded"))
     catch_error(aws("ec2").create_vpc, CidrBlock="10.0.0.0/16")
     assert [vpc for vpc in aws("ec2").describe_vpcs()["Vpcs"] if not vpc["IsDefault"]] == []
 
 
 def test_an_injected_fault_affects_only_matching_calls(aws: Client) -> None:
-    faults.add(Fault("ec2", "CreateTags", "AccessDenied", match={"Tags.0.Key": "team*"}))
-    faults.add(Fault("iam", "*Role", "AccessDenied", match={"RoleName": "other"}))
+    faults.add_fault(Fault("ec2", "CreateTags", "AccessDenied", match={"Tags.0.Key": "team*"}))
+    faults.add_fault(Fault("iam", "*Role", "AccessDenied", match={"RoleName": "other"}))
     ec2 = aws("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     ec2.create_tags(Resources=[vpc], Tags=[{"Key": "owner", "Value": "x"}])
@@ -75,7 +75,7 @@ def test_an_injected_fault_affects_only_matching_calls(aws: Client) -> None:
 
 
 def test_an_injected_fault_can_skip_the_first_calls(aws: Client) -> None:
-    faults.add(Fault("sqs", "CreateQueue", "InternalFailure", after=2))
+    faults.add_fault(Fault("sqs", "CreateQueue", "InternalFailure", after=2))
     sqs = aws("sqs")
     sqs.create_queue(QueueName="a")
     sqs.create_queue(QueueName="b")
@@ -83,12 +83,12 @@ def test_an_injected_fault_can_skip_the_first_calls(aws: Client) -> None:
 
 
 def test_an_sdk_retries_the_same_faults_as_with_aws(aws: Client) -> None:
-    faults.add(Fault("ec2", "DescribeVpcs", "RequestLimitExceeded", times=2))
-    faults.add(Fault("ec2", "DescribeSubnets", "UnauthorizedOperation", status=403))
+    faults.add_fault(Fault("ec2", "DescribeVpcs", "RequestLimitExceeded", times=2))
+    faults.add_fault(Fault("ec2", "DescribeSubnets", "UnauthorizedOperation", status=403))
     ec2 = boto3.client("ec2", REGION, config=Config(retries={"total_max_attempts": 3, "mode": "standard"}))
     assert ec2.describe_vpcs()["Vpcs"]
     assert catch_error(ec2.describe_subnets)["ResponseMetadata"]["RetryAttempts"] == 0
-    assert calls.counts()[("ec2", "DescribeVpcs")].calls == 3
+    assert calls.get_counts()[("ec2", "DescribeVpcs")].calls == 3
 
 
 def test_a_reset_removes_all_faults(server: LocalAws) -> None:

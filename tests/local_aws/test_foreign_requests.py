@@ -1,4 +1,4 @@
-"""HTTP servers of the local cloud refuse requests of web pages, and requests without the local cloud's secrets."""
+"""HTTP servers of the local cloud reject requests of web pages, and requests without the local cloud's secrets."""
 
 import json
 import os

@@ -12,7 +12,7 @@ from localcloud.aws.efs import contents
 from localcloud.aws.efs.mounting import MountRefused
 from localcloud.aws.fsx import repository
 from localcloud.aws.fsx.mounting import mount
-from localcloud.aws.fsx.states import associations
+from localcloud.aws.fsx.states import get_associations
 from testkit.aws_clients import REGION, Client
 from tests.local_aws.lustre_world import BUCKET, LustreWorld
 
@@ -27,7 +27,7 @@ def world(aws: Client, tmp_path: Path) -> Iterator[LustreWorld]:
 def synchronize(association: str) -> None:
     """Synchronize one linked directory with its bucket, as the background thread does every half second."""
     with gateway.LOCK:
-        linked_association = associations(backend_of("fsx", ACCOUNT, REGION))[association]
+        linked_association = get_associations(backend_of("fsx", ACCOUNT, REGION))[association]
         repository.synchronize(linked_association)
 
 
@@ -100,7 +100,7 @@ def link_bucket(world: LustreWorld, **changes: object) -> tuple[str, Path]:
     world.describe_file_system(name)
     association = world.link(name, **changes)
     assert world.describe_association(association)["Lifecycle"] == "AVAILABLE"
-    return association, contents.file_system_root(name) / "data"
+    return association, contents.get_file_system_root(name) / "data"
 
 
 def put_object(world: LustreWorld, key: str, text: str, **metadata: str) -> None:
@@ -177,7 +177,7 @@ def test_an_instance_admitted_by_the_security_group_sees_the_files(world: Lustre
     name = world.create()
     world.allow_ingress(world.nodes)
     source = get_mount_source(world, name)
-    assert mount(REGION, launch_instance(world, world.nodes), source) == contents.file_system_root(name)
+    assert mount(REGION, launch_instance(world, world.nodes), source) == contents.get_file_system_root(name)
 
 
 def test_a_failed_mount_reports_the_same_error_as_lustre(world: LustreWorld) -> None:

@@ -145,17 +145,17 @@ def test_every_emulator_receives_every_event_in_order(caplog: pytest.LogCaptureF
         raise RuntimeError("cannot")
 
     ends = [
-        events.register(lambda event: heard.append(("first", event.name))),
-        events.register(fail),
-        events.register(lambda event: heard.append(("last", event.name))),
+        events.register_realizer(lambda event: heard.append(("first", event.name))),
+        events.register_realizer(fail),
+        events.register_realizer(lambda event: heard.append(("last", event.name))),
     ]
     for name in ("c1", "c2"):
-        events.publish(Event("cluster", "created", name, "us-west-2", "123456789012"))
+        events.publish_event(Event("cluster", "created", name, "us-west-2", "123456789012"))
     for end in ends:
         end()
-    assert events.progress("cluster", "c2", "us-west-2", "123456789012").problem.endswith("failed: cannot")
+    assert events.query_progress("cluster", "c2", "us-west-2", "123456789012").problem.endswith("failed: cannot")
     for name in ("c1", "c2"):
-        events.publish(Event("cluster", "gone", name, "us-west-2", "123456789012"))
+        events.publish_event(Event("cluster", "gone", name, "us-west-2", "123456789012"))
     assert heard == [("first", "c1"), ("last", "c1"), ("first", "c2"), ("last", "c2")]
-    assert events.progress("cluster", "c2", "us-west-2", "123456789012") == events.DONE
+    assert events.query_progress("cluster", "c2", "us-west-2", "123456789012") == events.DONE
     assert "the realizer of cluster c1 (created) failed: cannot" in caplog.text

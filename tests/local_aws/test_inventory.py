@@ -46,7 +46,7 @@ def add_stray_rule(aws: Client) -> None:
     aws("ec2").authorize_security_group_ingress(GroupId=find_vpc_default(aws, "security group"), IpPermissions=[rule])
 
 
-def stray_tagger(resource: Callable[[Client], str]) -> Callable[[Client], None]:
+def make_stray_tagger(resource: Callable[[Client], str]) -> Callable[[Client], None]:
     return lambda aws: aws("ec2").create_tags(Resources=[resource(aws)], Tags=[{"Key": "stack", "Value": "old"}])
 
 
@@ -121,8 +121,8 @@ ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
         "ec2",
         lambda aws: aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=find_default_vpc(aws)),
     ),
-    "tag on a VPC": ("ec2", stray_tagger(find_default_vpc)),
-    "tag on a subnet": ("ec2", stray_tagger(find_default_subnet)),
+    "tag on a VPC": ("ec2", make_stray_tagger(find_default_vpc)),
+    "tag on a subnet": ("ec2", make_stray_tagger(find_default_subnet)),
     "address": ("ec2", lambda aws: aws("ec2").allocate_address(Domain="vpc")),
     "volume": ("ec2", lambda aws: aws("ec2").create_volume(AvailabilityZone="us-west-2a", Size=1)),
     "interface": ("ec2", lambda aws: aws("ec2").create_network_interface(SubnetId=find_default_subnet(aws))),
@@ -147,7 +147,7 @@ ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
 
 
 def test_a_new_account_has_no_leftovers(aws: Client) -> None:
-    assert inventory.leftovers() == []
+    assert inventory.list_leftovers() == []
 
 
 def test_reading_an_account_creates_no_leftovers(aws: Client) -> None:
@@ -162,21 +162,21 @@ def test_reading_an_account_creates_no_leftovers(aws: Client) -> None:
                     continue
     aws("kms").describe_key(KeyId="alias/aws/ebs")
     aws("ssm").get_parameter(Name="/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id")
-    assert [str(leftover) for leftover in inventory.leftovers()] == []
+    assert [str(leftover) for leftover in inventory.list_leftovers()] == []
 
 
 @pytest.mark.parametrize("what", ORPHANS)
 def test_an_orphaned_resource_is_reported_as_a_leftover(aws: Client, what: str) -> None:
     service, plant = ORPHANS[what]
     plant(aws)
-    leftovers = inventory.leftovers()
+    leftovers = inventory.list_leftovers()
     assert leftovers, f"the {what} is not found"
     assert service in {leftover.service for leftover in leftovers}
 
 
 def test_a_leftover_is_identified_by_service_region_and_id(aws: Client) -> None:
     group = aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=find_default_vpc(aws))["GroupId"]
-    leftover = next(item for item in inventory.leftovers() if item.key == group)
+    leftover = next(item for item in inventory.list_leftovers() if item.key == group)
     assert (leftover.service, leftover.account, leftover.region) == ("ec2", "123456789012", "us-west-2")
     assert leftover.description.startswith("SecurityGroup ")
     assert group in str(leftover)
@@ -185,13 +185,14 @@ def test_a_leftover_is_identified_by_service_region_and_id(aws: Client) -> None:
 def test_a_stray_route_in_the_default_route_table_is_reported_as_a_leftover(aws: Client) -> None:
     add_stray_route(aws)
     assert any(
-        leftover.container.startswith("route_tables.") and "192.0.2.0/24" in leftover.key for leftover in inventory.leftovers()
+        leftover.container.startswith("route_tables.") and "192.0.2.0/24" in leftover.key
+        for leftover in inventory.list_leftovers()
     )
 
 
 def test_leftovers_in_another_account_are_found(aws: Client) -> None:
     backend_of("sqs", "111122223333", "us-west-2").create_queue("q", {})
-    assert "111122223333" in {leftover.account for leftover in inventory.leftovers()}
+    assert "111122223333" in {leftover.account for leftover in inventory.list_leftovers()}
 
 
 def create_and_delete_all(aws: Client) -> None:
@@ -235,7 +236,7 @@ def create_and_delete_all(aws: Client) -> None:
 
 def test_deleted_resources_are_not_reported_as_leftovers(aws: Client) -> None:
     create_and_delete_all(aws)
-    assert [str(leftover) for leftover in inventory.leftovers()] == []
+    assert [str(leftover) for leftover in inventory.list_leftovers()] == []
 
 
 def test_a_terminated_tagged_instance_is_not_a_leftover(aws: Client) -> None:
@@ -250,10 +251,10 @@ def test_a_terminated_tagged_instance_is_not_a_leftover(aws: Client) -> None:
         SubnetId=find_default_subnet(aws),
         TagSpecifications=specification,
     )["Instances"][0]["InstanceId"]
-    assert inventory.leftovers()
+    assert inventory.list_leftovers()
     ec2.terminate_instances(InstanceIds=[instance_id])
     ec2.describe_instances()
-    assert [str(leftover) for leftover in inventory.leftovers()] == []
+    assert [str(leftover) for leftover in inventory.list_leftovers()] == []
 
 
 def test_the_server_reports_leftovers(server: LocalAws) -> None:
@@ -265,7 +266,7 @@ def test_the_server_reports_leftovers(server: LocalAws) -> None:
 def test_accepted_prerequisites_are_reported_only_if_they_change(aws: Client) -> None:
     vpc = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     inventory.accept_current_resources()
-    assert inventory.leftovers() == []
+    assert inventory.list_leftovers() == []
     aws("ec2").create_tags(Resources=[vpc], Tags=[{"Key": "stack", "Value": "s"}])
     aws("sqs").create_queue(QueueName="q")
-    assert sorted((leftover.service, leftover.key) for leftover in inventory.leftovers()) == [("ec2", vpc), ("sqs", "q")]
+    assert sorted((leftover.service, leftover.key) for leftover in inventory.list_leftovers()) == [("ec2", vpc), ("sqs", "q")]

@@ -19,7 +19,7 @@ TWO = {"minSize": 0, "maxSize": 3, "desiredSize": 2}
 
 @pytest.fixture
 def world(aws: Client, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(clock, "system", lambda: START)
+    monkeypatch.setattr(clock, "read_system_clock", lambda: START)
     eks_world = World(aws)
     eks_world.cluster()
     return eks_world
@@ -28,13 +28,15 @@ def world(aws: Client, monkeypatch: pytest.MonkeyPatch) -> World:
 @pytest.fixture
 def instance_events() -> Iterator[list[tuple[str, str]]]:
     published: list[tuple[str, str]] = []
-    unregister = events.register(lambda event: published.append((event.name, event.action)) if event.kind == "instance" else None)
+    unregister = events.register_realizer(
+        lambda event: published.append((event.name, event.action)) if event.kind == "instance" else None
+    )
     yield published
     unregister()
 
 
 def read_metadata(name: str) -> dict[str, str]:
-    (instance,) = instance_calls.find(backend_of("ec2", ACCOUNT, REGION), [name])
+    (instance,) = instance_calls.find_instances(backend_of("ec2", ACCOUNT, REGION), [name])
     return notices.list_metadata_paths(instance)
 
 
@@ -46,7 +48,7 @@ def test_eks_drains_a_spot_node_after_its_notice_and_ec2_terminates_it_two_minut
     instance_events.clear()
     assert read_metadata(interrupted) == {}
     for _ in range(2):
-        assert notices.interrupt(None, interrupted) == {"instance": interrupted, "time": "2026-11-23T12:02:00Z"}
+        assert notices.send_interruption_notice(None, interrupted) == {"instance": interrupted, "time": "2026-11-23T12:02:00Z"}
     assert instance_events == [(interrupted, "draining")], "a notice comes once"
     notice = {"action": "terminate", "time": "2026-11-23T12:02:00Z"}
     assert json.loads(read_metadata(interrupted)["meta-data/spot/instance-action"]) == notice
@@ -61,9 +63,11 @@ def test_eks_drains_a_spot_node_after_its_notice_and_ec2_terminates_it_two_minut
 
 @pytest.fixture
 def join_progress() -> Iterator[list[events.Progress]]:
-    """Progress of node groups, as their realizer reports it: the last item."""
+    """Progress of node groups, as their realizer reports it; the last item is the current one."""
     reported = [events.DONE]
-    unregister = events.register(lambda event: None, lambda kind, *_: reported[-1] if kind == "node-group" else events.DONE)
+    unregister = events.register_realizer(
+        lambda event: None, lambda kind, *_: reported[-1] if kind == "node-group" else events.DONE
+    )
     yield reported
     unregister()
 
@@ -96,7 +100,7 @@ def test_a_spot_notice_before_the_replacement_has_joined_drains_the_node_at_once
     join_progress.append(events.WAIT)
     notices.recommend_rebalance(None, old)
     (new,) = world.list_instance_ids() - {old, other}
-    notices.interrupt(None, old)
+    notices.send_interruption_notice(None, old)
     assert (old, "draining") in instance_events
     clock.advance(timedelta(minutes=2))
     assert world.list_instance_ids() == {other, new}
@@ -116,18 +120,18 @@ def test_a_spot_node_without_a_replacement_is_kept_until_its_notice(world: World
 def test_only_running_spot_instances_can_be_interrupted(world: World) -> None:
     world.node_group(scalingConfig=TWO)
     name = min(world.list_instance_ids())
-    for notify in (notices.interrupt, notices.recommend_rebalance):
+    for notify in (notices.send_interruption_notice, notices.recommend_rebalance):
         with pytest.raises(ValueError, match="is not a Spot Instance"):
             notify(None, name)
     world.ec2.terminate_instances(InstanceIds=[name])
     with pytest.raises(ValueError, match=f"no instance {name} is running"):
-        notices.retire(None, name)
+        notices.schedule_retirement(None, name)
 
 
 def test_an_instance_retirement_is_announced_two_weeks_ahead(world: World) -> None:
     world.node_group(scalingConfig=TWO)
     name, other = sorted(world.list_instance_ids())
-    notices.retire(None, name)
+    notices.schedule_retirement(None, name)
     announced = world.ec2.describe_instance_status(Filters=[{"Name": "event.code", "Values": ["instance-retirement"]}])
     ((status,),) = [announced["InstanceStatuses"]]
     assert (status["InstanceId"], status["InstanceStatus"]["Status"]) == (name, "ok")

@@ -1,4 +1,4 @@
-"""What the official AWS provider sends and expects beyond the emulated provider, as observed with its version 6.47."""
+"""What the official AWS provider sends and expects beyond what the emulated provider does, as observed with version 6.47."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,7 +47,7 @@ def test_s3_control_rejects_resources_other_than_buckets(aws: Client, bucket: An
 
 
 def test_s3_control_is_reachable_under_its_account_host_prefix(server: LocalAws) -> None:
-    """SDKs put the account before the host. The name does not resolve, so they reach it through a proxy: the server."""
+    """SDKs put the account ID in front of the host name. The name does not resolve, so they reach the server as a proxy."""
     server.client("s3").create_bucket(Bucket="key-bucket", CreateBucketConfiguration={**HERE, "Tags": TAGS})
     proxied = Config(proxies={"http": server.endpoint}, retries={"total_max_attempts": 1})
     control = server.client("s3control", config=proxied)

@@ -38,7 +38,7 @@ def settings(*pools: dict[str, Any], **sections: Any) -> Settings:
 GPUS = {"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 2}
 
 
-def limit_answers(of: Settings) -> dict[str, Answer]:
+def list_limit_answers(of: Settings) -> dict[str, Answer]:
     return {answer.check: answer for answer in limits.check_limits(of, gather_facts(of))}
 
 
@@ -74,7 +74,7 @@ def test_prices_are_cached_for_a_day(aws: Client, own_cache: Path, monkeypatch: 
 
 
 def test_a_denied_price_query_is_reported_as_the_reason_for_missing_prices(aws: Client) -> None:
-    organization.deny("pricing:GetProducts")
+    organization.deny_action("pricing:GetProducts")
     price_table = price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
     assert (price_table.instances, price_table.missing) == ({}, "you may not call pricing:GetProducts")
 
@@ -93,7 +93,7 @@ def test_instances_and_reservations_outside_the_stack_count_against_the_quota(aw
 
 
 def test_a_stack_within_unused_quotas_passes_every_check(aws: Client) -> None:
-    assert {answer.verdict for answer in limit_answers(settings(GPUS)).values()} == {"yes"}
+    assert {answer.verdict for answer in list_limit_answers(settings(GPUS)).values()} == {"yes"}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_stack_within_unused_quotas_passes_every_check(aws: Client) -> None:
 )
 def test_a_reached_quota_fails_its_check_and_the_error_names_the_quota_request(code: str, check: str, aws: Client) -> None:
     quotas.set_values({code: 0})
-    by_check = limit_answers(settings(GPUS))
+    by_check = list_limit_answers(settings(GPUS))
     assert [name for name, answer in by_check.items() if answer.verdict == "no"] == [check]
     assert f"--quota-code {code}" in by_check[check].sentences[0]
 
@@ -124,9 +124,9 @@ def test_nat_gateways_outside_the_stack_count_only_in_their_zone(aws: Client) ->
     subnets = {record["AvailabilityZone"]: record["SubnetId"] for record in ec2.describe_subnets()["Subnets"]}
     elsewhere = next(subnet for other, subnet in subnets.items() if other != zone)
     ec2.create_nat_gateway(SubnetId=elsewhere, ConnectivityType="private")
-    assert limit_answers(of)["NAT gateways per Availability Zone"].verdict == "yes"
+    assert list_limit_answers(of)["NAT gateways per Availability Zone"].verdict == "yes"
     ec2.create_nat_gateway(SubnetId=subnets[zone], ConnectivityType="private")
-    (said,) = limit_answers(of)["NAT gateways per Availability Zone"].sentences
+    (said,) = list_limit_answers(of)["NAT gateways per Availability Zone"].sentences
     assert said.startswith(f"{zone} already has 1, and the quota is 1. ") and "--desired-value 2 " in said
 
 
@@ -134,19 +134,19 @@ def test_a_stack_in_an_existing_vpc_needs_no_vpc_quota(aws: Client) -> None:
     quotas.set_values({"L-F678F1CE": 0, "L-0263D0A3": 0})
     vpc = aws("ec2").describe_vpcs()["Vpcs"][0]["VpcId"]
     subnets = [subnet["SubnetId"] for subnet in aws("ec2").describe_subnets()["Subnets"]][:2]
-    by_check = limit_answers(settings(GPUS, network={"vpcId": vpc, "subnetIds": subnets}))
+    by_check = list_limit_answers(settings(GPUS, network={"vpcId": vpc, "subnetIds": subnets}))
     assert not {"VPCs per Region", "EC2-VPC Elastic IPs", "NAT gateways per Availability Zone"} & by_check.keys()
 
 
 # --- permissions --------------------------------------------------------------------------------------------------------
 
 
-def permission_answer(of: Settings) -> Answer:
+def find_permission_answer(of: Settings) -> Answer:
     return permissions.check_permissions(of, gather_facts(of))
 
 
 def test_an_administrator_has_permission_to_create_the_stack(aws: Client) -> None:
-    assert permission_answer(settings(GPUS)).verdict == "yes"
+    assert find_permission_answer(settings(GPUS)).verdict == "yes"
 
 
 def test_the_documented_policies_are_sufficient(aws: Client) -> None:
@@ -156,7 +156,7 @@ def test_the_documented_policies_are_sufficient(aws: Client) -> None:
         arn = iam.create_policy(PolicyName=name, PolicyDocument=document)["Policy"]["Arn"]
         iam.attach_user_policy(UserName=USER_NAME, PolicyArn=arn)
     iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)
-    answer = permission_answer(settings(GPUS, platform={"install": False, "imageRepositories": True}))
+    answer = find_permission_answer(settings(GPUS, platform={"install": False, "imageRepositories": True}))
     assert (answer.verdict, answer.sentences) == ("yes", ())
 
 
@@ -168,16 +168,16 @@ DENIED = (
 
 @pytest.mark.parametrize("action", DENIED)
 def test_a_denied_action_fails_the_check_and_is_named(action: str, aws: Client) -> None:
-    organization.deny(action)
+    organization.deny_action(action)
     aws("s3").create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": REGION})
-    answer = permission_answer(settings(GPUS, storage={"fsx": {"dataRepository": {"path": "s3://data"}}}))
+    answer = find_permission_answer(settings(GPUS, storage={"fsx": {"dataRepository": {"path": "s3://data"}}}))
     assert answer.verdict == "no"
     assert f"may not call {action}." in answer.sentences[0]
 
 
 def test_permissions_are_unknown_without_the_policy_simulator(aws: Client) -> None:
-    organization.deny("iam:SimulatePrincipalPolicy")
-    answer = permission_answer(settings(GPUS))
+    organization.deny_action("iam:SimulatePrincipalPolicy")
+    answer = find_permission_answer(settings(GPUS))
     assert answer.verdict == "unknown"
     assert "iam:SimulatePrincipalPolicy" in answer.sentences[0]
 
@@ -192,32 +192,32 @@ def test_a_network_interface_quota_below_the_maximum_size_is_a_warning(aws: Clie
     nodes.
     """
     quotas.set_values({"L-DF5E4CA3": fixed})
-    answer = limit_answers(settings(small))["Network interfaces per Region"]
+    answer = list_limit_answers(settings(small))["Network interfaces per Region"]
     assert (answer.verdict, answer.sentences) == ("yes", ())
     need = f"with every pool at maxSize, the stack needs {fixed + 1 + 2 * 5} more, but the account uses 0 of {fixed}."
     assert answer.warnings[0].startswith(need)
     quotas.set_values({"L-DF5E4CA3": fixed - 1})
-    assert limit_answers(settings(small))["Network interfaces per Region"].verdict == "no"
+    assert list_limit_answers(settings(small))["Network interfaces per Region"].verdict == "no"
 
 
 def test_network_interfaces_of_endpoints_and_fsx_count(aws: Client) -> None:
     closed = {"network": {"natGateways": "none", "interfaceEndpoints": True}, "storage": {"efs": "none", "fsx": {}}}
     quotas.set_values({"L-DF5E4CA3": 30})
-    answer = limit_answers(settings(**closed))["Network interfaces per Region"]
+    answer = list_limit_answers(settings(**closed))["Network interfaces per Region"]
     assert answer.verdict == "no" and answer.sentences[0].startswith("the stack needs 43 more, but the account uses 0 of 30.")
 
 
 def test_service_linked_roles_that_the_caller_cannot_create_are_unknown(aws: Client) -> None:
-    organization.deny("iam:CreateServiceLinkedRole")
-    answer = limit_answers(settings(GPUS))["service-linked roles"]
+    organization.deny_action("iam:CreateServiceLinkedRole")
+    answer = list_limit_answers(settings(GPUS))["service-linked roles"]
     assert answer.verdict == "unknown"
     assert "you may not call iam:CreateServiceLinkedRole, which AWS may still require" in answer.sentences[0]
 
 
 def test_missing_service_linked_roles_are_unknown_without_the_policy_simulator(aws: Client) -> None:
-    organization.deny("iam:SimulatePrincipalPolicy")
-    faults.add(faults.Fault("iam", "GetRole", "NoSuchEntity"))
-    answer = limit_answers(settings())["service-linked roles"]
+    organization.deny_action("iam:SimulatePrincipalPolicy")
+    faults.add_fault(faults.Fault("iam", "GetRole", "NoSuchEntity"))
+    answer = list_limit_answers(settings())["service-linked roles"]
     assert answer.verdict == "unknown"
     assert answer.sentences[0].startswith("the account lacks AWSServiceRoleFor")
     assert answer.sentences[0].endswith(
@@ -230,6 +230,6 @@ def test_elastic_ips_of_the_stack_are_not_counted_twice(aws: Client) -> None:
     aws("ec2").allocate_address(Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": tags}])
     quotas.set_values({"L-0263D0A3": 1})
     stack_settings = settings(GPUS)
-    assert stack_settings.stack == "test" and limit_answers(stack_settings)["EC2-VPC Elastic IPs"].verdict == "yes"
-    each = limit_answers(settings(GPUS, network={"natGateways": "perZone"}))["EC2-VPC Elastic IPs"]
+    assert stack_settings.stack == "test" and list_limit_answers(stack_settings)["EC2-VPC Elastic IPs"].verdict == "yes"
+    each = list_limit_answers(settings(GPUS, network={"natGateways": "perZone"}))["EC2-VPC Elastic IPs"]
     assert each.sentences[0].startswith("the stack needs 2 more, but the account uses 1 of 1.")

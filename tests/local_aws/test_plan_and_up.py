@@ -56,7 +56,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def worlds() -> list[World]:
-    """Not drawn during collection: every test worker collects all tests, and drawing takes seconds of CPU time."""
+    """The stacks are not drawn during collection: every test worker collects all tests, and drawing takes seconds of CPU time."""
     return draw_worlds(NUMBER, SEED)
 
 

@@ -31,7 +31,7 @@ def make_settings(image: str, instance_type: str = "g5.8xlarge", workers: int = 
     return settings(pool(instance_type=instance_type), platform=platform, jobs=[job])
 
 
-def answers(of: Settings) -> dict[str, Answer]:
+def list_answers_by_image(of: Settings) -> dict[str, Answer]:
     return {answer.check: answer for answer in images.check_images(of, account_facts(of))}
 
 
@@ -41,31 +41,31 @@ def push_image(aws: Client, repository: str, tag: str) -> None:
 
 
 def test_a_stack_without_jobs_gets_no_image_checks() -> None:
-    assert answers(settings(pool())) == {}
+    assert list_answers_by_image(settings(pool())) == {}
 
 
 def test_an_image_in_the_repository_of_the_stack_is_looked_up_by_its_short_name(aws: Client) -> None:
     push_image(aws, "gpumpi-test/mpi", "1")
-    by_check = answers(make_settings("mpi:1"))
+    by_check = list_answers_by_image(make_settings("mpi:1"))
     assert (by_check[EXIST].verdict, by_check[EFA].verdict) == ("yes", "yes")
-    missing = answers(make_settings("mpi:2"))[EXIST]
+    missing = list_answers_by_image(make_settings("mpi:2"))[EXIST]
     assert missing.verdict == "no"
     assert missing.sentences == (f"jobs[0].image: {ECR}/gpumpi-test/mpi:2 does not exist. Push it, or correct the name.",)
 
 
 def test_an_image_in_a_repository_that_up_will_create_is_unknown() -> None:
-    by_check = answers(make_settings("mpi:1"))[EXIST]
+    by_check = list_answers_by_image(make_settings("mpi:1"))[EXIST]
     assert by_check.verdict == "unknown"
     assert "the repository gpumpi-test/mpi does not exist; `pulumi up` creates it" in by_check.sentences[0]
 
 
 def test_a_missing_repository_in_another_account_fails_the_check() -> None:
-    assert answers(make_settings(f"{ECR}/team/train:1"))[EXIST].verdict == "no"
+    assert list_answers_by_image(make_settings(f"{ECR}/team/train:1"))[EXIST].verdict == "no"
 
 
 def test_a_repository_that_the_caller_cannot_read_is_unknown() -> None:
-    organization.deny("ecr:DescribeImages")
-    by_check = answers(make_settings(f"{ECR}/team/train:1"))[EXIST]
+    organization.deny_action("ecr:DescribeImages")
+    by_check = list_answers_by_image(make_settings(f"{ECR}/team/train:1"))[EXIST]
     assert (by_check.verdict, "you may not call ecr:DescribeImages" in by_check.sentences[0]) == ("unknown", True)
 
 
@@ -82,7 +82,7 @@ def test_images_in_other_registries_are_looked_up_there(
     configuration: dict[str, Any] | None, verdicts: tuple[str, str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "read_image_config", lambda image, architecture: configuration)
-    by_check = answers(make_settings("registry.example.com/train:1"))
+    by_check = list_answers_by_image(make_settings("registry.example.com/train:1"))
     assert tuple(by_check[check].verdict if check in by_check else None for check in (EXIST, EFA)) == verdicts
 
 
@@ -91,7 +91,7 @@ def test_an_image_in_an_unreachable_registry_is_unknown(monkeypatch: pytest.Monk
         raise registry_api.NotAnswered("registry.example.com requires a login")
 
     monkeypatch.setattr(images, "read_image_config", raise_not_answered)
-    answer = answers(make_settings("registry.example.com/train:1"))[EXIST]
+    answer = list_answers_by_image(make_settings("registry.example.com/train:1"))[EXIST]
     assert answer.sentences == ("registry.example.com/train:1: registry.example.com requires a login",)
 
 
@@ -100,7 +100,7 @@ def test_only_multi_node_jobs_on_efa_nodes_need_efa_in_the_image(
     instance_type: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "look_up_image", lambda image, settings: Found("yes"))
-    assert EFA not in answers(make_settings("registry.example.com/train:1", instance_type, workers))
+    assert EFA not in list_answers_by_image(make_settings("registry.example.com/train:1", instance_type, workers))
 
 
 def test_an_efa_installation_is_recognized_in_an_image_build_step() -> None:

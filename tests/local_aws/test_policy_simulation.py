@@ -34,13 +34,13 @@ def allow_statement(*actions: str, **more: Any) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": list(actions), "Resource": "*", **more}
 
 
-def simulate(iam: Any, arn: str, *actions: str, **more: Any) -> dict[str, dict[str, Any]]:
+def simulate_policy(iam: Any, arn: str, *actions: str, **more: Any) -> dict[str, dict[str, Any]]:
     results = iam.simulate_principal_policy(PolicySourceArn=arn, ActionNames=list(actions), **more)["EvaluationResults"]
     return {result["EvalActionName"]: result for result in results}
 
 
 def simulate_decisions(iam: Any, arn: str, *actions: str, **more: Any) -> dict[str, str]:
-    return {name: result["EvalDecision"] for name, result in simulate(iam, arn, *actions, **more).items()}
+    return {name: result["EvalDecision"] for name, result in simulate_policy(iam, arn, *actions, **more).items()}
 
 
 def test_the_simulator_evaluates_the_policies_of_a_role(iam: Any) -> None:
@@ -72,17 +72,17 @@ def test_the_simulator_includes_policies_of_the_groups_of_a_user(iam: Any) -> No
 def test_the_simulator_lists_missing_context_keys(iam: Any) -> None:
     condition = {"StringEquals": {"aws:RequestTag/team": "gpu"}}
     arn = create_role(iam, allow_statement("ec2:RunInstances", Condition=condition))
-    [without] = simulate(iam, arn, "ec2:RunInstances").values()
+    [without] = simulate_policy(iam, arn, "ec2:RunInstances").values()
     assert (without["EvalDecision"], without["MissingContextValues"]) == ("implicitDeny", ["aws:RequestTag/team"])
     entry = {"ContextKeyName": "aws:RequestTag/team", "ContextKeyValues": ["gpu"], "ContextKeyType": "string"}
-    [matched] = simulate(iam, arn, "ec2:RunInstances", ContextEntries=[entry]).values()
+    [matched] = simulate_policy(iam, arn, "ec2:RunInstances", ContextEntries=[entry]).values()
     assert (matched["EvalDecision"], matched["MissingContextValues"]) == ("allowed", [])
 
 
 def test_a_simulation_returns_a_decision_for_each_resource(iam: Any) -> None:
     ours = "arn:aws:iam::123456789012:role/gpumpi-node"
     arn = create_role(iam, {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "arn:aws:iam::123456789012:role/gpumpi-*"})
-    [result] = simulate(iam, arn, "iam:PassRole", ResourceArns=[ours, "arn:aws:iam::123456789012:role/other"]).values()
+    [result] = simulate_policy(iam, arn, "iam:PassRole", ResourceArns=[ours, "arn:aws:iam::123456789012:role/other"]).values()
     assert [verdict["EvalResourceDecision"] for verdict in result["ResourceSpecificResults"]] == ["allowed", "implicitDeny"]
 
 
@@ -91,14 +91,14 @@ def test_a_permissions_boundary_limits_allowed_actions(iam: Any) -> None:
     boundary = iam.create_policy(PolicyName="limit", PolicyDocument=limit)["Policy"]["Arn"]
     arn = create_role(iam, allow_statement("*"))
     iam.put_role_permissions_boundary(RoleName="builder", PermissionsBoundary=boundary)
-    result = simulate(iam, arn, "ec2:CreateVpc", "eks:CreateCluster")
+    result = simulate_policy(iam, arn, "ec2:CreateVpc", "eks:CreateCluster")
     assert [decision["EvalDecision"] for decision in result.values()] == ["allowed", "implicitDeny"]
     assert result["eks:CreateCluster"]["PermissionsBoundaryDecisionDetail"] == {"AllowedByPermissionsBoundary": False}
 
 
 def test_an_action_denied_by_the_organization_is_denied_in_simulation_and_call(aws: Client, iam: Any) -> None:
-    organization.deny("ec2:CreateVpc")
-    [result] = simulate(iam, USER_ARN, "ec2:CreateVpc").values()
+    organization.deny_action("ec2:CreateVpc")
+    [result] = simulate_policy(iam, USER_ARN, "ec2:CreateVpc").values()
     assert (result["EvalDecision"], result["OrganizationsDecisionDetail"]) == ("explicitDeny", {"AllowedByOrganizations": False})
     with pytest.raises(ClientError, match=r"UnauthorizedOperation.*with an explicit deny in a service control policy"):
         aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")
@@ -123,11 +123,11 @@ def test_simulation_results_are_paginated(iam: Any) -> None:
 )
 def test_iam_rejects_invalid_simulation_requests(iam: Any, source: str, action: str, code: str) -> None:
     with pytest.raises(ClientError) as caught:
-        simulate(iam, source, action)
+        simulate_policy(iam, source, action)
     assert caught.value.response["Error"]["Code"] == code
 
 
 def test_the_policy_simulator_requires_its_own_permission(aws: Client, iam: Any) -> None:
     iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)
     with pytest.raises(ClientError, match="AccessDenied"):
-        simulate(aws("iam"), USER_ARN, "ec2:CreateVpc")
+        simulate_policy(aws("iam"), USER_ARN, "ec2:CreateVpc")

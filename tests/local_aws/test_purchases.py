@@ -1,4 +1,4 @@
-"""A purchase is sent at most once, and what happened is reported even if AWS's answer is lost."""
+"""A purchase is sent at most once, and its outcome is reported even if AWS's answer is lost."""
 
 import json
 import re
@@ -23,9 +23,9 @@ from cli.errors import CommandError
 from infra.facts import clients as clients_of_facts
 from infra.facts.capacity import BlockOffering
 from infra.facts.clients import Clients
-from tests.local_aws.test_capacity_commands import STACK, environment, find_offer, list_reservations, reserve, stack
+from tests.local_aws.test_capacity_commands import STACK, aws_settings, find_offer, list_reservations, reserve, stack
 
-__all__ = ("environment", "stack")  # fixtures
+__all__ = ("aws_settings", "stack")  # fixtures
 REGION, BOUGHT = "us-west-2", "cr-0aaaaaaaaaaaaaaaa"
 START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 
 
 class Ec2(ThreadingHTTPServer):
-    """EC2 that carries out a purchase, and then answers in another way than it should."""
+    """EC2 that carries out a purchase, but then answers in an unexpected way."""
 
     daemon_threads = True
 
@@ -90,7 +90,7 @@ def hold_response(handler: Handler) -> None:
     handler.close_connection = True
 
 
-def error_reply(status: int, code: str) -> Callable[[Handler], None]:
+def make_error_reply(status: int, code: str) -> Callable[[Handler], None]:
     text = f"<Response><Errors><Error><Code>{code}</Code><Message>no</Message></Error></Errors></Response>"
     return lambda handler: handler.send_answer(status, text)
 
@@ -99,16 +99,16 @@ LOST: dict[str, Callable[[Handler], None]] = {
     "the connection is closed": close_connection,
     "the answer is cut off": truncate_response,
     "the server is silent": hold_response,
-    "an internal error": error_reply(500, "InternalError"),
+    "an internal error": make_error_reply(500, "InternalError"),
     "a gateway's error page": lambda handler: handler.send_answer(502, "<html>Bad gateway</html>"),
-    "an unavailable service": error_reply(503, "Unavailable"),
-    "throttling after the purchase": error_reply(503, "RequestLimitExceeded"),
+    "an unavailable service": make_error_reply(503, "Unavailable"),
+    "throttling after the purchase": make_error_reply(503, "RequestLimitExceeded"),
     "an answer that is not XML": lambda handler: handler.send_answer(200, "ok"),
 }
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ec2]]:
+def start_ec2_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ec2]]:
     servers: list[Ec2] = []
     for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_MAX_ATTEMPTS": "5"}.items():
         monkeypatch.setenv(name, value)
@@ -146,15 +146,17 @@ class Clock:
 
 
 @pytest.mark.parametrize("case", LOST)
-def test_a_purchase_with_a_lost_response_is_sent_once_and_found(serve: Callable[..., Ec2], case: str) -> None:
-    server = serve(LOST[case])
+def test_a_purchase_with_a_lost_response_is_sent_once_and_found(start_ec2_server: Callable[..., Ec2], case: str) -> None:
+    server = start_ec2_server(LOST[case])
     assert order.buy_block(Clients(REGION), make_offering())["CapacityReservationId"] == BOUGHT
     assert len(server.purchases) == 1
 
 
 @pytest.mark.parametrize("case", LOST)
-def test_a_purchase_that_does_not_appear_is_reported_with_a_command_to_check_it(serve: Callable[..., Ec2], case: str) -> None:
-    server, clock = serve(LOST[case], commits=False), Clock()
+def test_a_purchase_that_does_not_appear_is_reported_with_a_command_to_check_it(
+    start_ec2_server: Callable[..., Ec2], case: str
+) -> None:
+    server, clock = start_ec2_server(LOST[case], commits=False), Clock()
     with pytest.raises(CommandError, match=r"AWS shows no reservation after 120 s\. It may still have been bought") as raised:
         order.buy_block(Clients(REGION), make_offering(), now=clock.now, pause=clock.pause)
     (purchase,) = server.purchases
@@ -163,8 +165,8 @@ def test_a_purchase_that_does_not_appear_is_reported_with_a_command_to_check_it(
     assert str(raised.value).endswith(command)
 
 
-def test_a_reservation_that_appears_late_is_found(serve: Callable[..., Ec2]) -> None:
-    server, clock = serve(close_connection, commits=False), Clock()
+def test_a_reservation_that_appears_late_is_found(start_ec2_server: Callable[..., Ec2]) -> None:
+    server, clock = start_ec2_server(close_connection, commits=False), Clock()
 
     def pause(seconds: float) -> None:
         clock.pause(seconds)
@@ -175,23 +177,25 @@ def test_a_reservation_that_appears_late_is_found(serve: Callable[..., Ec2]) -> 
     assert len(server.purchases) == 1
 
 
-def test_each_purchase_has_a_unique_tag(serve: Callable[..., Ec2]) -> None:
-    server = serve(close_connection)
+def test_each_purchase_has_a_unique_tag(start_ec2_server: Callable[..., Ec2]) -> None:
+    server = start_ec2_server(close_connection)
     for _ in range(2):
         order.buy_block(Clients(REGION), make_offering())
     first, second = (purchase["TagSpecification.1.Tag.1.Value"] for purchase in server.purchases)
     assert first != second and first.startswith("cb-0123456789abcdef0.")
 
 
-def test_a_purchase_refused_by_aws_is_not_looked_up(serve: Callable[..., Ec2]) -> None:
-    server = serve(error_reply(400, "CapacityBlockOfferingExpired"), commits=False)
+def test_a_purchase_refused_by_aws_is_not_looked_up(start_ec2_server: Callable[..., Ec2]) -> None:
+    server = start_ec2_server(make_error_reply(400, "CapacityBlockOfferingExpired"), commits=False)
     with pytest.raises(CommandError, match="CapacityBlockOfferingExpired") as raised:
         order.buy_block(Clients(REGION), make_offering())
     assert len(server.purchases) == 1 and "may still have been bought" not in str(raised.value)
 
 
-def test_a_purchase_that_was_never_sent_is_not_looked_up(monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Ec2]) -> None:
-    serve(close_connection)
+def test_a_purchase_that_was_never_sent_is_not_looked_up(
+    monkeypatch: pytest.MonkeyPatch, start_ec2_server: Callable[..., Ec2]
+) -> None:
+    start_ec2_server(close_connection)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(CommandError, match=r"^AWS is not reachable in Region us-west-2"):
         order.buy_block(Clients(REGION), make_offering())
@@ -246,12 +250,12 @@ def test_a_purchase_is_reported_even_if_the_stack_file_cannot_be_written(stack: 
 ROOT = Path(__file__).parents[2]
 PAID = re.compile(r"(purchase|create|run|allocate|request|accept|register|start|copy|provision|restore|import|put)_\w+")
 ONCE = {"purchase_capacity_block": "ec2_once"}
-"""Calls that create something, have no client token, and are sent by the program itself -> the client that sends them."""
+"""Maps calls that create something, have no client token and are sent by the program itself to the client that sends them."""
 HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repeats have no effect"}
 
 
 def list_untokened_operations() -> dict[str, str]:
-    """Return boto3 method -> service of all operations that create something and have no idempotency token."""
+    """Return a mapping from boto3 methods to services, for all operations that create something and have no idempotency token."""
     session, methods = botocore.session.get_session(), {}
     for service in ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "service-quotas", "ssm"):
         model = session.get_service_model(service)

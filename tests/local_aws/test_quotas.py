@@ -48,7 +48,7 @@ def restored_quotas() -> Iterator[None]:
     ],
 )
 def test_instances_count_against_the_quota_of_their_family_and_market_type(name: str, market: str, code: str) -> None:
-    quota_code = limits.vcpu_quota_code(name, market)
+    quota_code = limits.find_vcpu_quota_code(name, market)
     assert [quota.name for quota in quotas.QUOTAS if quota.code == quota_code] == [code]
 
 
@@ -212,7 +212,7 @@ def test_the_spot_service_linked_role_is_not_created_without_permission(aws: Cli
     quotas.select_account_kind("new")
     quotas.set_values({"L-3819A6DF": 32})
     world = make_world(aws)
-    organization.deny("iam:CreateServiceLinkedRole")
+    organization.deny_action("iam:CreateServiceLinkedRole")
     with pytest.raises(ClientError, match=r"AuthFailure.ServiceLinkedRoleCreationNotPermitted.*do not have permission to create"):
         world.run(**SPOT)
 

@@ -46,7 +46,7 @@ def reject_lifecycle(what: str, code: str, *policies: dict[str, str]) -> Refusal
     return reject_call(what, "put_lifecycle_configuration", code, LIFECYCLE, LifecyclePolicies=list(policies))
 
 
-def root_directory(**info: Any) -> dict[str, Any]:
+def make_root_directory(**info: Any) -> dict[str, Any]:
     return {"Path": "/shared", "CreationInfo": {"OwnerUid": 1, "OwnerGid": 1, "Permissions": "0755", **info}}
 
 
@@ -90,9 +90,9 @@ REFUSALS = [
     ),
     Refusal("a missing mount target", "delete_mount_target", {"MountTargetId": "fsmt-00000000"}, "MountTargetNotFound", TARGET),
     reject_access_point("a token in use", "AccessPointAlreadyExists", ClientToken="in-use"),
-    reject_access_point("a relative path", "BadRequest", RootDirectory={**root_directory(), "Path": "shared"}),
-    reject_access_point("a path with five levels", "BadRequest", RootDirectory={**root_directory(), "Path": "/a/b/c/d/e"}),
-    reject_access_point("invalid permissions", "BadRequest", RootDirectory=root_directory(Permissions="rwx")),
+    reject_access_point("a relative path", "BadRequest", RootDirectory={**make_root_directory(), "Path": "shared"}),
+    reject_access_point("a path with five levels", "BadRequest", RootDirectory={**make_root_directory(), "Path": "/a/b/c/d/e"}),
+    reject_access_point("invalid permissions", "BadRequest", RootDirectory=make_root_directory(Permissions="rwx")),
     Refusal(
         "a missing file system",
         "create_access_point",

@@ -10,8 +10,8 @@ from tests.local_aws.eks_refusing import (
     POLICY,
     REQUEST,
     Refusing,
-    api_reference_url,
-    user_guide_url,
+    build_api_reference_url,
+    build_user_guide_url,
 )
 from tests.local_aws.refusals import Refusal
 
@@ -21,7 +21,7 @@ REFUSALS = [
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.admin_role},
         IN_USE,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "The specified access entry resource is already in use on this cluster.",
     ),
     Refusal(
@@ -29,7 +29,7 @@ REFUSALS = [
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:role/none"},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "invalid principal",
     ),
     Refusal(
@@ -37,7 +37,7 @@ REFUSALS = [
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:user/none"},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "invalid principal",
     ),
     Refusal(
@@ -45,7 +45,7 @@ REFUSALS = [
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:root"},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "format is not valid",
     ),
     Refusal(
@@ -53,7 +53,7 @@ REFUSALS = [
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:sts::{ACCOUNT}:assumed-role/admin/ada"},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "The principalArn parameter format is not valid",
     ),
     Refusal(
@@ -64,7 +64,7 @@ REFUSALS = [
             "principalArn": f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS",
         },
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role",
     ),
     Refusal(
@@ -72,7 +72,7 @@ REFUSALS = [
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "type": "EC2_MAC"},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "EC2_MAC",
     ),
     Refusal(
@@ -80,7 +80,7 @@ REFUSALS = [
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "type": "EC2_LINUX", "username": "me"},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "cannot have a username",
     ),
     Refusal(
@@ -88,7 +88,7 @@ REFUSALS = [
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "kubernetesGroups": ["system:masters"]},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "The kubernetes group name system:masters is invalid, it cannot start with system:",
     ),
     Refusal(
@@ -96,7 +96,7 @@ REFUSALS = [
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "username": "eks:me"},
         PARAMETER,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "cannot start with eks:",
     ),
     Refusal(
@@ -104,7 +104,7 @@ REFUSALS = [
         "create_access_entry",
         lambda world: {"clusterName": "legacy", "principalArn": world.admin_role},
         REQUEST,
-        api_reference_url("CreateAccessEntry"),
+        build_api_reference_url("CreateAccessEntry"),
         "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
     ),
     Refusal(
@@ -112,7 +112,7 @@ REFUSALS = [
         "describe_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role},
         NOT_FOUND,
-        api_reference_url("DescribeAccessEntry"),
+        build_api_reference_url("DescribeAccessEntry"),
         "list-access-entries",
     ),
     Refusal(
@@ -120,7 +120,7 @@ REFUSALS = [
         "delete_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role},
         NOT_FOUND,
-        api_reference_url("DeleteAccessEntry"),
+        build_api_reference_url("DeleteAccessEntry"),
         "list-access-entries",
     ),
     Refusal(
@@ -128,7 +128,7 @@ REFUSALS = [
         "update_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.admin_role, "kubernetesGroups": ["aws:a"]},
         PARAMETER,
-        api_reference_url("UpdateAccessEntry"),
+        build_api_reference_url("UpdateAccessEntry"),
         "cannot start with aws:",
     ),
     Refusal(
@@ -136,7 +136,7 @@ REFUSALS = [
         "update_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.node_role, "username": "me"},
         REQUEST,
-        api_reference_url("UpdateAccessEntry"),
+        build_api_reference_url("UpdateAccessEntry"),
         "EC2_LINUX",
     ),
     Refusal(
@@ -149,7 +149,7 @@ REFUSALS = [
             "accessScope": {"type": "cluster"},
         },
         PARAMETER,
-        api_reference_url("AssociateAccessPolicy"),
+        build_api_reference_url("AssociateAccessPolicy"),
         "AdministratorAccess",
     ),
     Refusal(
@@ -162,7 +162,7 @@ REFUSALS = [
             "accessScope": {"type": "cluster"},
         },
         REQUEST,
-        api_reference_url("AssociateAccessPolicy"),
+        build_api_reference_url("AssociateAccessPolicy"),
         "EC2_LINUX",
     ),
     Refusal(
@@ -175,7 +175,7 @@ REFUSALS = [
             "accessScope": {"type": "cluster"},
         },
         NOT_FOUND,
-        api_reference_url("AssociateAccessPolicy"),
+        build_api_reference_url("AssociateAccessPolicy"),
         "list-access-entries",
     ),
     Refusal(
@@ -188,7 +188,7 @@ REFUSALS = [
             "accessScope": {"type": "namespace"},
         },
         PARAMETER,
-        api_reference_url("AssociateAccessPolicy"),
+        build_api_reference_url("AssociateAccessPolicy"),
         "at least one namespace",
     ),
     Refusal(
@@ -201,7 +201,7 @@ REFUSALS = [
             "accessScope": {"type": "cluster", "namespaces": ["a"]},
         },
         PARAMETER,
-        api_reference_url("AssociateAccessPolicy"),
+        build_api_reference_url("AssociateAccessPolicy"),
         "cannot have namespaces",
     ),
     Refusal(
@@ -214,7 +214,7 @@ REFUSALS = [
             "accessScope": {"type": "pod"},
         },
         PARAMETER,
-        api_reference_url("AssociateAccessPolicy"),
+        build_api_reference_url("AssociateAccessPolicy"),
         "pod",
     ),
     Refusal(
@@ -222,7 +222,7 @@ REFUSALS = [
         "disassociate_access_policy",
         lambda world: {"clusterName": "demo", "principalArn": world.admin_role, "policyArn": POLICY},
         NOT_FOUND,
-        api_reference_url("DisassociateAccessPolicy"),
+        build_api_reference_url("DisassociateAccessPolicy"),
         POLICY,
     ),
     Refusal(
@@ -230,7 +230,7 @@ REFUSALS = [
         "create_pod_identity_association",
         lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "mpi", "roleArn": world.pod_role},
         IN_USE,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "Association already exists: a-",
     ),
     Refusal(
@@ -238,7 +238,7 @@ REFUSALS = [
         "create_pod_identity_association",
         {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": f"arn:aws:iam::{ACCOUNT}:role/none"},
         PARAMETER,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "Role provided in the request does not exist.",
     ),
     Refusal(
@@ -246,7 +246,7 @@ REFUSALS = [
         "create_pod_identity_association",
         lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": world.node_role},
         PARAMETER,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "Trust policy of the role provided is invalid",
     ),
     Refusal(
@@ -254,7 +254,7 @@ REFUSALS = [
         "create_pod_identity_association",
         {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": "arn:aws:iam::999999999999:role/a"},
         PARAMETER,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "targetRoleArn",
     ),
     Refusal(
@@ -262,7 +262,7 @@ REFUSALS = [
         "create_pod_identity_association",
         {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": f"arn:aws:iam::{ACCOUNT}:user/a"},
         PARAMETER,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "not valid",
     ),
     Refusal(
@@ -270,7 +270,7 @@ REFUSALS = [
         "create_pod_identity_association",
         lambda world: {"clusterName": "demo", "namespace": "Jobs", "serviceAccount": "mpi", "roleArn": world.pod_role},
         PARAMETER,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "Jobs",
     ),
     Refusal(
@@ -278,7 +278,7 @@ REFUSALS = [
         "create_pod_identity_association",
         lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "a_b", "roleArn": world.pod_role},
         PARAMETER,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "a_b",
     ),
     Refusal(
@@ -292,7 +292,7 @@ REFUSALS = [
             "policy": "{}",
         },
         PARAMETER,
-        api_reference_url("CreatePodIdentityAssociation"),
+        build_api_reference_url("CreatePodIdentityAssociation"),
         "disableSessionTags",
     ),
 ]
@@ -312,5 +312,5 @@ def test_an_association_owned_by_an_add_on_can_be_changed_only_through_the_add_o
     ]
     request = {"clusterName": "demo", "associationId": associations[0]["associationId"]}
     Refusal(
-        "an association owned by an add-on", operation, request, REQUEST, user_guide_url("update-addon-role"), "owned by"
+        "an association owned by an add-on", operation, request, REQUEST, build_user_guide_url("update-addon-role"), "owned by"
     ).check(shared_eks_world.eks)

@@ -9,7 +9,7 @@ from tests.local_aws.eks_refusing import (
     NOT_FOUND,
     PARAMETER,
     Refusing,
-    api_reference_url,
+    build_api_reference_url,
 )
 from tests.local_aws.refusals import Refusal
 
@@ -19,7 +19,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "vpc-cni"},
         IN_USE,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "Addon already exists.",
     ),
     Refusal(
@@ -27,7 +27,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "istio"},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "is not supported",
     ),
     Refusal(
@@ -35,7 +35,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "addonVersion": "v9.9.9-eksbuild.1"},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "Addon version specified is not supported",
     ),
     Refusal(
@@ -43,7 +43,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "addonVersion": "v1.14.3-eksbuild.23"},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "Addon version specified is not supported",
     ),
     Refusal(
@@ -51,7 +51,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "configurationValues": "{"},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "not valid JSON",
     ),
     Refusal(
@@ -59,7 +59,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "configurationValues": '{"replicas": 2}'},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "[$.replicas: is not defined in the schema and the schema does not allow additional properties]",
     ),
     Refusal(
@@ -67,7 +67,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "configurationValues": '{"replicaCount": "2"}'},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "$.replicaCount: string found, integer expected",
     ),
     Refusal(
@@ -75,7 +75,7 @@ REFUSALS = [
         "update_addon",
         {"clusterName": "demo", "addonName": "vpc-cni", "configurationValues": '{"enableNetworkPolicy": true}'},
         PARAMETER,
-        api_reference_url("UpdateAddon"),
+        build_api_reference_url("UpdateAddon"),
         "$.enableNetworkPolicy: boolean found, string expected",
     ),
     Refusal(
@@ -83,7 +83,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "resolveConflicts": "FORCE"},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "FORCE",
     ),
     Refusal(
@@ -91,7 +91,7 @@ REFUSALS = [
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "serviceAccountRoleArn": "role"},
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "role",
     ),
     Refusal(
@@ -103,7 +103,7 @@ REFUSALS = [
             "podIdentityAssociations": [{"serviceAccount": "aws-node", "roleArn": world.pod_role}],
         },
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "aws-node",
     ),
     Refusal(
@@ -115,7 +115,7 @@ REFUSALS = [
             "podIdentityAssociations": [{"serviceAccount": "efs-csi-controller-sa", "roleArn": world.node_role}],
         },
         PARAMETER,
-        api_reference_url("CreateAddon"),
+        build_api_reference_url("CreateAddon"),
         "Trust policy of the role provided is invalid",
     ),
     Refusal(
@@ -123,7 +123,7 @@ REFUSALS = [
         "update_addon",
         {"clusterName": "demo", "addonName": "coredns"},
         NOT_FOUND,
-        api_reference_url("UpdateAddon"),
+        build_api_reference_url("UpdateAddon"),
         "No addon: coredns found in cluster: demo",
     ),
     Refusal(
@@ -131,7 +131,7 @@ REFUSALS = [
         "update_addon",
         {"clusterName": "demo", "addonName": "vpc-cni", "addonVersion": "v1"},
         PARAMETER,
-        api_reference_url("UpdateAddon"),
+        build_api_reference_url("UpdateAddon"),
         "Addon version specified",
     ),
     Refusal(
@@ -139,7 +139,7 @@ REFUSALS = [
         "describe_addon",
         {"clusterName": "demo", "addonName": "coredns"},
         NOT_FOUND,
-        api_reference_url("DescribeAddon"),
+        build_api_reference_url("DescribeAddon"),
         "No addon: coredns found in cluster: demo",
     ),
     Refusal(
@@ -147,7 +147,7 @@ REFUSALS = [
         "delete_addon",
         {"clusterName": "demo", "addonName": "coredns"},
         NOT_FOUND,
-        api_reference_url("DeleteAddon"),
+        build_api_reference_url("DeleteAddon"),
         "No addon: coredns found in cluster: demo",
     ),
     Refusal(
@@ -155,7 +155,7 @@ REFUSALS = [
         "describe_addon_versions",
         {"addonName": "istio"},
         PARAMETER,
-        api_reference_url("DescribeAddonVersions"),
+        build_api_reference_url("DescribeAddonVersions"),
         "istio",
     ),
     Refusal(
@@ -163,7 +163,7 @@ REFUSALS = [
         "describe_addon_versions",
         {"kubernetesVersion": "9.9"},
         PARAMETER,
-        api_reference_url("DescribeAddonVersions"),
+        build_api_reference_url("DescribeAddonVersions"),
         "unsupported",
     ),
     Refusal(
@@ -171,7 +171,7 @@ REFUSALS = [
         "describe_addon_configuration",
         {"addonName": "coredns", "addonVersion": "v9"},
         PARAMETER,
-        api_reference_url("DescribeAddonConfiguration"),
+        build_api_reference_url("DescribeAddonConfiguration"),
         "not supported",
     ),
     Refusal(
@@ -179,28 +179,28 @@ REFUSALS = [
         "tag_resource",
         {"resourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/none", "tags": {"a": "b"}},
         "NotFoundException",
-        api_reference_url("TagResource"),
+        build_api_reference_url("TagResource"),
     ),
     Refusal(
         "a resource that is not an ARN",
         "tag_resource",
         {"resourceArn": "demo", "tags": {"a": "b"}},
         "BadRequestException",
-        api_reference_url("TagResource"),
+        build_api_reference_url("TagResource"),
     ),
     Refusal(
         "a reserved tag",
         "tag_resource",
         {"resourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/demo", "tags": {"aws:a": "b"}},
         "BadRequestException",
-        api_reference_url("TagResource"),
+        build_api_reference_url("TagResource"),
     ),
     Refusal(
         "more than 50 tags",
         "tag_resource",
         {"resourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/demo", "tags": {f"k{index}": "" for index in range(51)}},
         "BadRequestException",
-        api_reference_url("TagResource"),
+        build_api_reference_url("TagResource"),
     ),
 ]
 

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tests.local_aws.eks_refusing import IN_USE, NOT_FOUND, PARAMETER, REQUEST, Refusing, api_reference_url, user_guide_url
+from tests.local_aws.eks_refusing import (
+    IN_USE,
+    NOT_FOUND,
+    PARAMETER,
+    REQUEST,
+    Refusing,
+    build_api_reference_url,
+    build_user_guide_url,
+)
 from tests.local_aws.refusals import Refusal
 
 REFUSALS = [
@@ -11,7 +19,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "none", "deletionProtection": True},
         NOT_FOUND,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "No cluster found for name: none.",
     ),
     Refusal(
@@ -19,7 +27,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo"},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "Invalid type for cluster update",
     ),
     Refusal(
@@ -27,7 +35,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "deletionProtection": False, "upgradePolicy": {"supportType": "STANDARD"}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "Only one type of update",
     ),
     Refusal(
@@ -35,7 +43,7 @@ REFUSALS = [
         "update_cluster_config",
         lambda world: {"name": "demo", "resourcesVpcConfig": {"endpointPublicAccess": False, "subnetIds": world.subnets}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "Only one type of update",
     ),
     Refusal(
@@ -43,7 +51,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "resourcesVpcConfig": {"endpointPublicAccess": True}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "already at the desired configuration",
     ),
     Refusal(
@@ -51,7 +59,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "resourcesVpcConfig": {"endpointPublicAccess": False, "endpointPrivateAccess": False}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "Private and public endpoint access cannot be false",
     ),
     Refusal(
@@ -62,7 +70,7 @@ REFUSALS = [
             "resourcesVpcConfig": {"subnetIds": [world.foreign_subnet, world.subnet(1, "a", world.foreign_vpc, "10.9.1.0/24")]},
         },
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "must belong to cluster's vpc",
     ),
     Refusal(
@@ -78,7 +86,7 @@ REFUSALS = [
         "update_cluster_config",
         lambda world: {"name": "demo", "resourcesVpcConfig": {"subnetIds": world.subnets}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "No changes needed",
     ),
     Refusal(
@@ -86,7 +94,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "logging": {"clusterLogging": [{"types": ["api"], "enabled": False}]}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "No changes needed for the logging config provided",
     ),
     Refusal(
@@ -94,7 +102,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "accessConfig": {"authenticationMode": "API"}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "Unsupported authentication mode update from API to API",
     ),
     Refusal(
@@ -102,7 +110,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "Unsupported authentication mode update from API to API_AND_CONFIG_MAP",
     ),
     Refusal(
@@ -110,7 +118,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "legacy", "accessConfig": {"authenticationMode": "API"}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "Unsupported authentication mode update from CONFIG_MAP to API",
     ),
     Refusal(
@@ -118,7 +126,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "upgradePolicy": {"supportType": "EXTENDED"}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "No changes needed",
     ),
     Refusal(
@@ -126,7 +134,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "deletionProtection": True},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "No changes needed",
     ),
     Refusal(
@@ -134,7 +142,7 @@ REFUSALS = [
         "update_cluster_config",
         {"name": "demo", "kubernetesNetworkConfig": {"serviceIpv4Cidr": "10.100.0.0/16"}},
         PARAMETER,
-        api_reference_url("UpdateClusterConfig"),
+        build_api_reference_url("UpdateClusterConfig"),
         "",
     ),
     Refusal(
@@ -142,7 +150,7 @@ REFUSALS = [
         "update_cluster_version",
         {"name": "demo", "version": "1.34"},
         PARAMETER,
-        api_reference_url("UpdateClusterVersion"),
+        build_api_reference_url("UpdateClusterVersion"),
         "from 1.34 to 1.34",
     ),
     Refusal(
@@ -150,7 +158,7 @@ REFUSALS = [
         "update_cluster_version",
         {"name": "demo", "version": "1.33"},
         REQUEST,
-        user_guide_url("rollback-cluster"),
+        build_user_guide_url("rollback-cluster"),
         "does not emulate version rollbacks",
     ),
     Refusal(
@@ -158,7 +166,7 @@ REFUSALS = [
         "update_cluster_version",
         {"name": "demo", "version": "1.32"},
         PARAMETER,
-        user_guide_url("rollback-cluster"),
+        build_user_guide_url("rollback-cluster"),
         "from 1.34 to 1.32",
     ),
     Refusal(
@@ -166,7 +174,7 @@ REFUSALS = [
         "update_cluster_version",
         {"name": "demo", "version": "1.36"},
         PARAMETER,
-        api_reference_url("UpdateClusterVersion"),
+        build_api_reference_url("UpdateClusterVersion"),
         "from 1.34 to 1.36",
     ),
     Refusal(
@@ -174,15 +182,15 @@ REFUSALS = [
         "update_cluster_version",
         {"name": "demo", "version": "2.0"},
         PARAMETER,
-        api_reference_url("UpdateClusterVersion"),
+        build_api_reference_url("UpdateClusterVersion"),
         "unsupported Kubernetes version",
     ),
     Refusal(
         "a second encryption configuration",
         "associate_encryption_config",
-        lambda world: {"clusterName": "demo", "encryptionConfig": [world.encryption(world.key())]},
+        lambda world: {"clusterName": "demo", "encryptionConfig": [world.build_encryption(world.key())]},
         PARAMETER,
-        api_reference_url("AssociateEncryptionConfig"),
+        build_api_reference_url("AssociateEncryptionConfig"),
         "already",
     ),
     Refusal(
@@ -190,7 +198,7 @@ REFUSALS = [
         "delete_cluster",
         {"name": "legacy"},
         IN_USE,
-        api_reference_url("DeleteCluster"),
+        build_api_reference_url("DeleteCluster"),
         "Cluster has nodegroups attached",
     ),
     Refusal(
@@ -198,7 +206,7 @@ REFUSALS = [
         "delete_cluster",
         {"name": "none"},
         NOT_FOUND,
-        api_reference_url("DeleteCluster"),
+        build_api_reference_url("DeleteCluster"),
         "No cluster found for name: none.",
     ),
     Refusal(
@@ -206,7 +214,7 @@ REFUSALS = [
         "describe_cluster",
         {"name": "none"},
         NOT_FOUND,
-        api_reference_url("DescribeCluster"),
+        build_api_reference_url("DescribeCluster"),
         "No cluster found for name: none.",
     ),
     Refusal(
@@ -214,7 +222,7 @@ REFUSALS = [
         "describe_update",
         {"name": "demo", "updateId": "none"},
         NOT_FOUND,
-        api_reference_url("DescribeUpdate"),
+        build_api_reference_url("DescribeUpdate"),
         "No update found for ID: none",
     ),
     Refusal(
@@ -222,7 +230,7 @@ REFUSALS = [
         "list_clusters",
         {"nextToken": "zzz"},
         PARAMETER,
-        api_reference_url("ListClusters"),
+        build_api_reference_url("ListClusters"),
         "nextToken",
     ),
     Refusal(
@@ -230,7 +238,7 @@ REFUSALS = [
         "describe_cluster_versions",
         {"clusterVersions": ["9.9"]},
         PARAMETER,
-        api_reference_url("DescribeClusterVersions"),
+        build_api_reference_url("DescribeClusterVersions"),
         "9.9",
     ),
     Refusal(
@@ -238,7 +246,7 @@ REFUSALS = [
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "none", "labels": {}},
         NOT_FOUND,
-        api_reference_url("UpdateNodegroupConfig"),
+        build_api_reference_url("UpdateNodegroupConfig"),
         "none",
     ),
     Refusal(
@@ -246,7 +254,7 @@ REFUSALS = [
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "workers"},
         PARAMETER,
-        api_reference_url("UpdateNodegroupConfig"),
+        build_api_reference_url("UpdateNodegroupConfig"),
         "At least one",
     ),
     Refusal(
@@ -254,7 +262,7 @@ REFUSALS = [
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "workers", "scalingConfig": {"desiredSize": 9}},
         PARAMETER,
-        api_reference_url("UpdateNodegroupConfig"),
+        build_api_reference_url("UpdateNodegroupConfig"),
         "can't be greater",
     ),
     Refusal(
@@ -262,7 +270,7 @@ REFUSALS = [
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "workers", "labels": {"addOrUpdateLabels": {"k8s.io/a": "b"}}},
         PARAMETER,
-        api_reference_url("UpdateNodegroupConfig"),
+        build_api_reference_url("UpdateNodegroupConfig"),
         "reserved",
     ),
     Refusal(
@@ -270,7 +278,7 @@ REFUSALS = [
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "workers", "taints": {"addOrUpdateTaints": [{"key": "a"}]}},
         PARAMETER,
-        api_reference_url("UpdateNodegroupConfig"),
+        build_api_reference_url("UpdateNodegroupConfig"),
         "effect",
     ),
     Refusal(
@@ -278,7 +286,7 @@ REFUSALS = [
         "update_nodegroup_version",
         {"clusterName": "demo", "nodegroupName": "workers", "version": "1.35"},
         PARAMETER,
-        api_reference_url("UpdateNodegroupVersion"),
+        build_api_reference_url("UpdateNodegroupVersion"),
         "newer than the cluster's version",
     ),
     Refusal(
@@ -286,7 +294,7 @@ REFUSALS = [
         "update_nodegroup_version",
         {"clusterName": "demo", "nodegroupName": "workers", "version": "1.33"},
         REQUEST,
-        user_guide_url("rollback-cluster"),
+        build_user_guide_url("rollback-cluster"),
         "does not emulate version rollbacks",
     ),
     Refusal(
@@ -294,7 +302,7 @@ REFUSALS = [
         "update_nodegroup_version",
         {"clusterName": "demo", "nodegroupName": "workers", "version": "1.32"},
         PARAMETER,
-        api_reference_url("UpdateNodegroupVersion"),
+        build_api_reference_url("UpdateNodegroupVersion"),
         "from 1.34 to 1.32",
     ),
     Refusal(
@@ -302,7 +310,7 @@ REFUSALS = [
         "update_nodegroup_version",
         {"clusterName": "demo", "nodegroupName": "workers", "releaseVersion": "1.35.6-20260714"},
         PARAMETER,
-        api_reference_url("UpdateNodegroupVersion"),
+        build_api_reference_url("UpdateNodegroupVersion"),
         "is not valid for",
     ),
     Refusal(
@@ -310,7 +318,7 @@ REFUSALS = [
         "update_nodegroup_version",
         lambda world: {"clusterName": "demo", "nodegroupName": "workers", "launchTemplate": world.user_template},
         PARAMETER,
-        api_reference_url("UpdateNodegroupVersion"),
+        build_api_reference_url("UpdateNodegroupVersion"),
         "without a launch template",
     ),
     Refusal(
@@ -322,7 +330,7 @@ REFUSALS = [
             "launchTemplate": world.template("another", EbsOptimized=True),
         },
         PARAMETER,
-        api_reference_url("UpdateNodegroupVersion"),
+        build_api_reference_url("UpdateNodegroupVersion"),
         "cannot be changed",
     ),
     Refusal(
@@ -331,10 +339,10 @@ REFUSALS = [
         lambda world: {
             "clusterName": "demo",
             "nodegroupName": "templated",
-            "launchTemplate": world.next_version({"InstanceType": "m7i.large"}),
+            "launchTemplate": world.create_next_version({"InstanceType": "m7i.large"}),
         },
         REQUEST,
-        api_reference_url("UpdateNodegroupVersion"),
+        build_api_reference_url("UpdateNodegroupVersion"),
         "You must continue to not specify an instance type within the launch template",
     ),
     Refusal(
@@ -343,10 +351,10 @@ REFUSALS = [
         lambda world: {
             "clusterName": "demo",
             "nodegroupName": "templated",
-            "launchTemplate": world.next_version({"ImageId": world.image()}),
+            "launchTemplate": world.create_next_version({"ImageId": world.find_plain_image()}),
         },
         REQUEST,
-        api_reference_url("UpdateNodegroupVersion"),
+        build_api_reference_url("UpdateNodegroupVersion"),
         "You must continue to not specify an image id within the launch template",
     ),
     Refusal(
@@ -354,7 +362,7 @@ REFUSALS = [
         "describe_nodegroup",
         {"clusterName": "demo", "nodegroupName": "none"},
         NOT_FOUND,
-        api_reference_url("DescribeNodegroup"),
+        build_api_reference_url("DescribeNodegroup"),
         "No node group found for name: none.",
     ),
     Refusal(
@@ -362,7 +370,7 @@ REFUSALS = [
         "delete_nodegroup",
         {"clusterName": "demo", "nodegroupName": "none"},
         NOT_FOUND,
-        api_reference_url("DeleteNodegroup"),
+        build_api_reference_url("DeleteNodegroup"),
         "No node group found for name: none.",
     ),
 ]

@@ -92,7 +92,7 @@ REFUSALS = [
     reject_association("a path that is not in S3", "BadRequest", DataRepositoryPath="nfs://server/export"),
     reject_association("a directory inside a linked one", "BadRequest", FileSystemPath="/data/more"),
     reject_association("a prefix inside a linked one", "BadRequest", DataRepositoryPath=f"s3://{BUCKET}/sets/more"),
-    reject_association("the whole file system beside a linked directory", "BadRequest", FileSystemPath="/"),
+    reject_association("the whole file system in addition to a linked directory", "BadRequest", FileSystemPath="/"),
     Refusal(
         "a missing association",
         "delete_data_repository_association",

@@ -17,7 +17,7 @@ def world_and_network() -> Iterator[tuple[World, Network]]:
         yield network
 
 
-def endpoint_params(**changes: Any) -> Any:
+def make_endpoint_params(**changes: Any) -> Any:
     def params(network: Network) -> dict[str, Any]:
         base = {"VpcId": network.vpc, "ServiceName": "com.amazonaws.us-west-2.logs", "VpcEndpointType": "Interface"}
         return {**base, **{name: value(network) if callable(value) else value for name, value in changes.items()}}
@@ -29,7 +29,7 @@ ENDPOINTS = [
     Refusal(
         "a nonexistent service",
         "create_vpc_endpoint",
-        endpoint_params(ServiceName="com.amazonaws.us-west-2.nothing"),
+        make_endpoint_params(ServiceName="com.amazonaws.us-west-2.nothing"),
         "InvalidServiceName",
         ERRORS,
         "does not exist",
@@ -37,14 +37,14 @@ ENDPOINTS = [
     Refusal(
         "a service of another region",
         "create_vpc_endpoint",
-        endpoint_params(ServiceName="com.amazonaws.eu-west-1.logs"),
+        make_endpoint_params(ServiceName="com.amazonaws.eu-west-1.logs"),
         "InvalidServiceName",
         ERRORS,
     ),
     Refusal(
         "a gateway endpoint for an interface-only service",
         "create_vpc_endpoint",
-        endpoint_params(VpcEndpointType="Gateway"),
+        make_endpoint_params(VpcEndpointType="Gateway"),
         "InvalidParameter",
         f"{LINK}/gateway-endpoints.html",
         "does not match available service types ([Interface])",
@@ -52,28 +52,28 @@ ENDPOINTS = [
     Refusal(
         "private DNS for a gateway endpoint",
         "create_vpc_endpoint",
-        endpoint_params(ServiceName=S3, VpcEndpointType="Gateway", PrivateDnsEnabled=True),
+        make_endpoint_params(ServiceName=S3, VpcEndpointType="Gateway", PrivateDnsEnabled=True),
         "InvalidParameter",
         f"{API}/API_CreateVpcEndpoint.html",
     ),
     Refusal(
         "a second gateway endpoint for a route table",
         "create_vpc_endpoint",
-        endpoint_params(ServiceName=S3, VpcEndpointType="Gateway", RouteTableIds=lambda network: [network.table]),
+        make_endpoint_params(ServiceName=S3, VpcEndpointType="Gateway", RouteTableIds=lambda network: [network.table]),
         "RouteAlreadyExists",
         ERRORS,
     ),
     Refusal(
         "two subnets in one zone",
         "create_vpc_endpoint",
-        endpoint_params(SubnetIds=lambda network: [network.subnets[0], network.subnets[0]]),
+        make_endpoint_params(SubnetIds=lambda network: [network.subnets[0], network.subnets[0]]),
         "DuplicateSubnetsInSameZone",
         ERRORS,
     ),
     Refusal(
         "private DNS in a VPC without DNS host names",
         "create_vpc_endpoint",
-        endpoint_params(VpcId=lambda network: network.quiet_vpc),
+        make_endpoint_params(VpcId=lambda network: network.quiet_vpc),
         "InvalidParameter",
         f"{LINK}/create-interface-endpoint.html",
         "enableDnsSupport and enableDnsHostnames",
@@ -81,7 +81,7 @@ ENDPOINTS = [
     Refusal(
         "a private DNS name in use",
         "create_vpc_endpoint",
-        endpoint_params(ServiceName=STS),
+        make_endpoint_params(ServiceName=STS),
         "InvalidParameter",
         f"{LINK}/create-interface-endpoint.html",
         "conflicting DNS domain",
@@ -89,7 +89,7 @@ ENDPOINTS = [
     Refusal(
         "a security group of another VPC",
         "create_vpc_endpoint",
-        endpoint_params(
+        make_endpoint_params(
             VpcId=lambda network: network.quiet_vpc, SecurityGroupIds=lambda network: [network.group], PrivateDnsEnabled=False
         ),
         "InvalidGroup.NotFound",
@@ -98,7 +98,7 @@ ENDPOINTS = [
     Refusal(
         "a policy that is not JSON",
         "create_vpc_endpoint",
-        endpoint_params(PolicyDocument="allow everything"),
+        make_endpoint_params(PolicyDocument="allow everything"),
         "InvalidPolicyDocument",
         f"{LINK}/vpc-endpoints-access.html",
     ),

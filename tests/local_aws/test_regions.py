@@ -22,7 +22,7 @@ ABSENT = {
     "us-east-01": "us-east-1",
     "xx-nowhere-1": "us-west-2",
 }
-"""Region that does not exist -> existing Region with a similar name."""
+"""Maps a Region that does not exist to an existing Region with a similar name."""
 MALFORMED = {"US-EAST-1": "us-east-1", "us-east-1a": "us-east-1", "us_west_2": "us-west-2", "Oregon": "us-west-2"}
 EKS = {
     "validate": ("validate", "moved"),
@@ -41,7 +41,7 @@ EC2 = {
 
 
 @pytest.fixture(autouse=True)
-def environment(aws: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def aws_settings(aws: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -106,7 +106,7 @@ def test_local_aws_rejects_a_nonexistent_region(aws: Client, service: str) -> No
 
 @pytest.mark.parametrize("region", ["af-south-1", "cn-north-1"])
 def test_the_error_for_rejected_credentials_says_that_the_region_may_be_disabled(region: str) -> None:
-    faults.add(Fault("sts", "GetCallerIdentity", "InvalidClientTokenId"))
+    faults.add_fault(Fault("sts", "GetCallerIdentity", "InvalidClientTokenId"))
     examined = examine_aws_stack(RawStack("moved", region, {"target": {"kind": "eks"}}))
     hint = f"AWS rejects the credentials (InvalidClientTokenId) in Region {region}, which the account may not have enabled"
     assert hint in (examined.not_queried or "")

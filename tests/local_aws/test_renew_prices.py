@@ -56,7 +56,7 @@ def test_cached_prices_do_not_get_the_current_date(aws: Client, snapshot: Path, 
 
 def test_nothing_is_written_if_the_price_list_does_not_respond(aws: Client, snapshot: Path) -> None:
     before = snapshot.read_text()
-    organization.deny("pricing:GetProducts")
+    organization.deny_action("pricing:GetProducts")
     with pytest.raises(SystemExit, match="you may not call pricing:GetProducts; nothing was written"):
         renew_prices.renew_region_prices(REGION)
     assert snapshot.read_text() == before

@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(clock, "system", lambda: NOW)
+    monkeypatch.setattr(clock, "read_system_clock", lambda: NOW)
     yield
 
 

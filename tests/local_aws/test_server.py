@@ -120,8 +120,8 @@ def test_the_error_for_an_unknown_control_field_names_the_field(server: LocalAws
 
 
 OFFERED = {(): (404, 404), ("efs/mounts",): (404, 400), ("",): (200, 400)}
-"""Control API paths that a socket exposes -> expected status codes of a health request and an empty mount request. An
-empty mount request is always invalid.
+"""Maps each control API path that a socket exposes to the expected status codes of a health request and an empty mount
+request. An empty mount request is always invalid.
 """
 
 

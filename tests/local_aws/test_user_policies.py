@@ -49,7 +49,7 @@ def test_each_source_path_in_this_repository_exists() -> None:
 
 
 def test_no_policy_allows_an_unknown_action() -> None:
-    documented = {*actions.resource_types(), "eks:DescribeClusterVersions", "route53:AssociateVPCWithHostedZone"}
+    documented = {*actions.load_resource_types(), "eks:DescribeClusterVersions", "route53:AssociateVPCWithHostedZone"}
     unknown = {
         action for action in iam_policies.read_action_sources() if action not in documented and not action.startswith("s3:")
     }
@@ -181,13 +181,14 @@ Modules without policies call only the local AWS, as an administrator, or read t
 
 @cache
 def map_method_actions() -> dict[str, set[str]]:
-    """Return boto3 method name -> IAM actions of the operations with this name, for all services that we use."""
+    """Return a mapping from boto3 method names to the IAM actions of the operations with this name, for all services
+    that we use."""
     session, by_method = botocore.session.get_session(), dict(TRANSFERS)
     services = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "pricing", "s3", "service-quotas", "sts")
     for service in services:
         for operation in session.get_service_model(service).operation_names:
             name = s3_actions.ACTIONS.get(operation, operation) if service == "s3" else operation
-            by_method.setdefault(xform_name(operation), set()).add(f"{actions.action_prefix(service)}:{name}")
+            by_method.setdefault(xform_name(operation), set()).add(f"{actions.get_action_prefix(service)}:{name}")
     return by_method
 
 
@@ -219,7 +220,7 @@ def test_the_policies_allow_every_aws_call_in_the_code() -> None:
 def test_daily_users_can_upload_and_delete_only_job_folders(aws: Client) -> None:
     create_bucket(aws)
     iam_policies.restrict_user(aws, [iam_policies.read_policy("daily")])
-    s3, key = aws("s3"), f"{storage.archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
+    s3, key = aws("s3"), f"{storage.build_archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
     s3.upload_fileobj(io.BytesIO(b"x"), "gpumpi-tiny", key)
     s3.copy_object(Bucket="gpumpi-tiny", Key=f"{key}.copy", CopySource={"Bucket": "gpumpi-tiny", "Key": key})
     s3.delete_object(Bucket="gpumpi-tiny", Key=key)
@@ -231,7 +232,7 @@ def test_daily_users_cannot_upload_folders_to_buckets_of_another_account(aws: Cl
     create_bucket(aws)
     iam_policies.restrict_user(aws, [iam_policies.read_policy("daily")])
     monkeypatch.setitem(s3_backends.bucket_accounts, "gpumpi-tiny", ("aws", "999999999999"))
-    key = f"{storage.archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
+    key = f"{storage.build_archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
     with pytest.raises(ClientError, match="AccessDenied"):
         aws("s3").put_object(Bucket="gpumpi-tiny", Key=key, Body=b"x")
     with pytest.raises(ClientError, match="AccessDenied"):

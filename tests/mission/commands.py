@@ -24,7 +24,7 @@ PROGRAMS = {
     "ssh": "ssh",
     "run_mpirun": "mpirun",
 }
-"""Test helper -> program that the helper runs with the given arguments."""
+"""Maps a test helper to the program that it runs with the given arguments."""
 PULUMI = ("preview", "up", "refresh", "destroy")
 RUNNERS = ("run", "run_checked", "start", "_run", "run_as_root")
 """Helpers whose first argument is the program or a Pulumi command."""
@@ -66,7 +66,7 @@ class Module:
     path: Path
     defined: dict[str, ast.stmt]
     imported: dict[str, tuple[str, str]]
-    """Imported name -> source module, and the definition's name in that module."""
+    """Maps an imported name to its source module and to the definition's name in that module."""
 
 
 @cache

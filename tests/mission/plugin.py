@@ -46,10 +46,10 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     """Record the rows with deselected tests in the configuration, which all items share."""
     for item in items:
         rows = [value for name, value in item.user_properties if name == PROPERTY]
-        _deselected_rows(item.config).extend(rows)
+        _list_deselected_rows(item.config).extend(rows)
 
 
-def _deselected_rows(config: pytest.Config) -> list[list[str]]:
+def _list_deselected_rows(config: pytest.Config) -> list[list[str]]:
     storage: dict[str, Any] = getattr(config, "workeroutput", None) or config.__dict__
     rows: list[list[str]] = storage.setdefault(DESELECTED, [])
     return rows
@@ -61,7 +61,7 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path | None = config.getoption("--mission-table")
         self._results = Results()
-        self._deselected = _deselected_rows(config)
+        self._deselected = _list_deselected_rows(config)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -72,25 +72,25 @@ class Reporter:
         for name, value in report.user_properties:
             if name == PROPERTY:
                 system, row = value
-                self._results.add((system, row), report.nodeid, outcome, report.duration, _skip_reason(report))
+                self._results.add((system, row), report.nodeid, outcome, report.duration, _get_skip_reason(report))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        whole = self._complete_rows()
+        whole = self._list_complete_rows()
         if self._file is not None:
             about = describe_machine()
             page = self._file.read_text() if self._file.exists() else ""
             previous = table.select_kept_lines(page, whole)
             self._file.write_text(table.render_markdown(self._results, str(about["date"]), str(about["machine"]), previous))
-        bad = [row for row, verdict, _ in self._list_complete_verdicts(whole) if not table.is_good(verdict)]
+        bad = [row for row, verdict, _ in self._list_complete_verdicts(whole) if not table.is_passing(verdict)]
         if bad and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.section("mission")
-        for row, verdict, seconds in self._list_complete_verdicts(self._complete_rows()):
-            terminalreporter.line(f"{row.system}  {row.name:24} {seconds:6.0f} s  {verdict}", green=table.is_good(verdict))
+        for row, verdict, seconds in self._list_complete_verdicts(self._list_complete_rows()):
+            terminalreporter.line(f"{row.system}  {row.name:24} {seconds:6.0f} s  {verdict}", green=table.is_passing(verdict))
 
-    def _complete_rows(self) -> set[tuple[str, str]]:
+    def _list_complete_rows(self) -> set[tuple[str, str]]:
         """Return the rows whose tests all ran, and the rows without a test."""
         lost = {(system, name) for system, name in self._deselected}
         ran = {(row.system, row.name): {strip_parameters(name) for name in self._results.get_tests(row)} for row in ROWS}
@@ -109,7 +109,7 @@ def strip_parameters(id: str) -> str:
     return id.partition("[")[0].partition("@")[0]
 
 
-def _skip_reason(report: pytest.TestReport) -> str:
+def _get_skip_reason(report: pytest.TestReport) -> str:
     if not report.skipped:
         return ""
     reason: Any = report.longrepr  # a tuple (file, line, reason), which xdist workers send as a list

@@ -330,5 +330,5 @@ from this list.
 
 
 def find_row(system: str, name: str) -> Row:
-    """Return a system's row by name. Raise KeyError if there is none."""
+    """Return a system's row by name. Raise KeyError if there is no such row."""
     return {(row.system, row.name): row for row in ROWS}[system, name]

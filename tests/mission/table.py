@@ -49,11 +49,11 @@ class Results:
         return self.tests.get((row.system, row.name), {})
 
 
-def row_verdict(row: Row, tests: Mapping[str, Test]) -> str:
-    """Return the row's verdict: `passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason` or `missing`."""
+def determine_row_verdict(row: Row, tests: Mapping[str, Test]) -> str:
+    """Return the row's verdict: `passed`, `needs X`, `failed: test_x`, `not run: reason` or `missing`."""
     if not tests:
         return "missing" if (row.system, row.name) in NOT_YET else "not run"
-    failed = [_short_name(name) for name, test in tests.items() if test.outcome == "failed"]
+    failed = [_shorten_test_name(name) for name, test in tests.items() if test.outcome == "failed"]
     if failed:
         return f"failed: {', '.join(dict.fromkeys(failed))}"
     skipped = [test.reason for test in tests.values() if test.outcome == "skipped"]
@@ -62,11 +62,11 @@ def row_verdict(row: Row, tests: Mapping[str, Test]) -> str:
     return f"needs {row.needs}" if row.needs else "passed"
 
 
-def is_good(verdict: str) -> bool:
+def is_passing(verdict: str) -> bool:
     return verdict == "passed" or verdict.startswith("needs ")
 
 
-def _short_name(test: str) -> str:
+def _shorten_test_name(test: str) -> str:
     return test.rpartition("::")[2].partition("[")[0].partition("@")[0]
 
 
@@ -75,7 +75,7 @@ def list_verdicts(results: Results) -> list[tuple[Row, str, float]]:
     verdicts = []
     for row in ROWS:
         tests = results.get_tests(row)
-        verdicts.append((row, row_verdict(row, tests), sum(test.seconds for test in tests.values())))
+        verdicts.append((row, determine_row_verdict(row, tests), sum(test.seconds for test in tests.values())))
     return verdicts
 
 
@@ -109,7 +109,7 @@ def select_kept_lines(page: str, replaced: Collection[tuple[str, str]]) -> dict[
 
 
 def _format_line(row: Row, verdict: str, seconds: float, date: str) -> str:
-    if row.needs and is_good(verdict):
+    if row.needs and is_passing(verdict):
         verdict = f"{verdict}; elsewhere: {row.elsewhere}"
     safe = verdict.replace("|", "\\|").replace("\n", " ")
     return f"| {row.text} | `{row.command}` | {safe} | {f'{seconds:.0f}' if seconds else ''} | {date if seconds else ''} |"

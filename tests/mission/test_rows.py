@@ -25,7 +25,7 @@ READS_DUMPS = "dump_nccl.py"
 
 @pytest.fixture(scope="module")
 def evidence() -> dict[tuple[str, str], list[Evidence]]:
-    """Row -> programs that its tests run."""
+    """Maps a row to the programs that its tests run."""
     by_row: dict[tuple[str, str], list[Evidence]] = {}
     for row, file, function in list_markers():
         by_row.setdefault(row, []).append(commands.collect_evidence(file, function))
@@ -114,9 +114,9 @@ def test_a_row_passes_only_if_all_its_tests_ran_and_passed(
     monkeypatch: pytest.MonkeyPatch, row: Row, outcomes: list[tuple[str, table.Outcome, str]], expected: str
 ) -> None:
     monkeypatch.setattr(table, "NOT_YET", frozenset({("E", "unproven")}))
-    verdict = table.row_verdict(row, make_results(*outcomes).get_tests(row))
+    verdict = table.determine_row_verdict(row, make_results(*outcomes).get_tests(row))
     assert verdict == expected
-    assert table.is_good(verdict) == (expected in ("passed", "needs EFA"))
+    assert table.is_passing(verdict) == (expected in ("passed", "needs EFA"))
 
 
 def test_the_table_lists_every_row_with_result_seconds_and_date() -> None:
@@ -162,7 +162,7 @@ def test_the_committed_page_states_what_is_emulated_in_the_current_rows() -> Non
 
 
 def test_every_mission_marker_is_a_decorator_of_a_test() -> None:
-    """Only markers that are decorators are read. With a marker elsewhere, for example on a single case, a row could
+    """Only markers that are decorators are read. If the marker were elsewhere, for example on a single case, a row could
     pass without that test.
     """
     files = [file for file in TESTS.rglob("*.py") if file.parent.name != "mission"]

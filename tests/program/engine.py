@@ -73,15 +73,15 @@ class Resource:
     inputs: Mapping[str, Any]
     state: Mapping[str, Any]
     parents: tuple[str, ...]
-    """Types of its ancestors, from the outermost to the parent."""
+    """Types of the resource's ancestors, from the outermost to the parent."""
     dependencies: frozenset[str]
-    """URNs of the resources that it depends on."""
+    """URNs of the resources on which the resource depends."""
     ignored_changes: tuple[str, ...]
     protected: bool
     delete_before_replace: bool
     custom: bool
     provider: str = ""
-    """URN and ID of its provider; empty for the default provider."""
+    """URN and ID of the resource's provider; empty for the default provider."""
     has_replacement_trigger: bool = False
     replacement_trigger: str = ""
     """Value of the replacement trigger, if it is a known string."""

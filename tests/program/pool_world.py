@@ -27,7 +27,7 @@ def find_node_group(of: Deployment) -> engine.Resource:
     return of.find_resource(engine.NODE_GROUP, "train")
 
 
-def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
+def read_group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
     """Return the tags of the pool's Auto Scaling group."""
     tags = [tag.inputs for tag in of.find_resources(engine.GROUP_TAG, f"-{name}-tag-")]
     assert {tag["autoscalingGroupName"] for tag in tags} == {f"eks-gpumpi-test-{name}"}

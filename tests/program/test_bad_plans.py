@@ -27,12 +27,12 @@ BASE = {"target": {"kind": "eks"}, "platform": {"install": False}, "storage": {"
 Setup = Callable[[], object]
 
 
-def pool_values(**changes: Any) -> dict[str, Any]:
+def make_pool_values(**changes: Any) -> dict[str, Any]:
     return {"pools": [{**GPUS, **changes}]}
 
 
-def reserved_pool_values(reservation: str, kind: str = "targeted-odcr", **changes: Any) -> dict[str, Any]:
-    return pool_values(capacity={"kind": kind, "reservationId": reservation}, **changes)
+def make_reserved_pool_values(reservation: str, kind: str = "targeted-odcr", **changes: Any) -> dict[str, Any]:
+    return make_pool_values(capacity={"kind": kind, "reservationId": reservation}, **changes)
 
 
 def make_quota_setup(code: str, value: float = 0) -> Setup:
@@ -40,7 +40,7 @@ def make_quota_setup(code: str, value: float = 0) -> Setup:
 
 
 def make_deny_setup(action: str) -> Setup:
-    return lambda: organization.deny(action)
+    return lambda: organization.deny_action(action)
 
 
 def do_nothing() -> None:
@@ -49,33 +49,37 @@ def do_nothing() -> None:
 
 OF_FILE: dict[str, Mapping[str, Any]] = {
     "unknown setting": {"storrage": {}},
-    "unknown setting of a pool": pool_values(gpu=8),
+    "unknown setting of a pool": make_pool_values(gpu=8),
     "two pools with the same name": {"pools": [GPUS, GPUS]},
-    "pool name with capitals": pool_values(name="Train"),
+    "pool name with capitals": make_pool_values(name="Train"),
     "pool without maxSize": {"pools": [{"name": "train", "instanceType": "p5.48xlarge"}]},
-    "minSize above maxSize": pool_values(minSize=3),
-    "desiredSize above maxSize": pool_values(desiredSize=3),
-    "zone outside network.zones": {**pool_values(zone=f"{REGION}c"), "network": {"zones": [f"{REGION}a", f"{REGION}b"]}},
+    "minSize above maxSize": make_pool_values(minSize=3),
+    "desiredSize above maxSize": make_pool_values(desiredSize=3),
+    "zone outside network.zones": {**make_pool_values(zone=f"{REGION}c"), "network": {"zones": [f"{REGION}a", f"{REGION}b"]}},
     "VPC without subnets": {"network": {"vpcId": VPC["vpcId"]}},
-    "unknown purchase option": pool_values(capacity={"kind": "cheap"}),
-    "spot with a reservation": reserved_pool_values(RESERVATION, "spot"),
+    "unknown purchase option": make_pool_values(capacity={"kind": "cheap"}),
+    "spot with a reservation": make_reserved_pool_values(RESERVATION, "spot"),
     "Kubernetes version too old": {"target": {"kind": "eks", "kubernetesVersion": "1.20"}},
     "CIDR too small": {"network": {"cidr": "10.0.0.0/28"}},
-    "root volume too small": pool_values(rootVolumeGib=1),
-    "malformed AMI": pool_values(amiId="ami-x"),
+    "root volume too small": make_pool_values(rootVolumeGib=1),
+    "malformed AMI": make_pool_values(amiId="ami-x"),
     "malformed administrator": {"target": {"kind": "eks", "admins": ["me"]}},
-    "label of Kubernetes": pool_values(labels={"node.kubernetes.io/role": "x"}),
+    "label of Kubernetes": make_pool_values(labels={"node.kubernetes.io/role": "x"}),
 }
 OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
-    "nonexistent instance type": ("instance types and zones", pool_values(instanceType="p5.49xlarge"), do_nothing),
-    "nonexistent zone": ("instance types and zones", pool_values(zone=f"{REGION}z"), do_nothing),
+    "nonexistent instance type": ("instance types and zones", make_pool_values(instanceType="p5.49xlarge"), do_nothing),
+    "nonexistent zone": ("instance types and zones", make_pool_values(zone=f"{REGION}z"), do_nothing),
     "zone without the type": (
         "instance types and zones",
-        pool_values(instanceType="p5e.48xlarge", zone=f"{REGION}b"),
+        make_pool_values(instanceType="p5e.48xlarge", zone=f"{REGION}b"),
         do_nothing,
     ),
-    "quota of P": ("vCPU quotas", pool_values(desiredSize=1), make_quota_setup("L-417A185B")),
-    "quota of P5 spot": ("vCPU quotas", pool_values(desiredSize=1, capacity={"kind": "spot"}), make_quota_setup("L-C4BD4855")),
+    "quota of P": ("vCPU quotas", make_pool_values(desiredSize=1), make_quota_setup("L-417A185B")),
+    "quota of P5 spot": (
+        "vCPU quotas",
+        make_pool_values(desiredSize=1, capacity={"kind": "spot"}),
+        make_quota_setup("L-C4BD4855"),
+    ),
     "quota of standard types": ("vCPU quotas", {}, make_quota_setup("L-1216C47A")),
     "pools above the quota": ("node groups per cluster", {"pools": [{**GPUS, "name": f"p{n}"} for n in range(30)]}, do_nothing),
     "quota of VPCs": ("VPCs per Region", {}, make_quota_setup("L-F678F1CE")),
@@ -87,24 +91,24 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
     "quota of clusters": ("EKS clusters", {}, make_quota_setup("L-1194D53C")),
     "quota of nodes": ("Nodes per managed node group", {}, make_quota_setup("L-BD136A63", 1)),
     "quota of roles": ("IAM roles", {}, make_quota_setup("L-FE177D64", 1)),
-    "missing reservation": (RESERVATIONS, reserved_pool_values("cr-0fffffffffffffff0"), do_nothing),
-    "expired reservation": (RESERVATIONS, reserved_pool_values(EXPIRED), do_nothing),
+    "missing reservation": (RESERVATIONS, make_reserved_pool_values("cr-0fffffffffffffff0"), do_nothing),
+    "expired reservation": (RESERVATIONS, make_reserved_pool_values(EXPIRED), do_nothing),
     "reservation of another type": (
         RESERVATIONS,
-        reserved_pool_values(RESERVATION, instanceType="g5.8xlarge"),
+        make_reserved_pool_values(RESERVATION, instanceType="g5.8xlarge"),
         do_nothing,
     ),
-    "reservation in another zone": (RESERVATIONS, reserved_pool_values(RESERVATION, zone=f"{REGION}c"), do_nothing),
-    "reservation too small": (RESERVATIONS, reserved_pool_values(RESERVATION, maxSize=3), do_nothing),
-    "Capacity Block as an ODCR": (RESERVATIONS, reserved_pool_values(BLOCK), do_nothing),
+    "reservation in another zone": (RESERVATIONS, make_reserved_pool_values(RESERVATION, zone=f"{REGION}c"), do_nothing),
+    "reservation too small": (RESERVATIONS, make_reserved_pool_values(RESERVATION, maxSize=3), do_nothing),
+    "Capacity Block as an ODCR": (RESERVATIONS, make_reserved_pool_values(BLOCK), do_nothing),
     "nodes before the block starts": (
         RESERVATIONS,
-        reserved_pool_values(SCHEDULED, "capacity-block", desiredSize=1),
+        make_reserved_pool_values(SCHEDULED, "capacity-block", desiredSize=1),
         do_nothing,
     ),
     "reservation outside the VPC": (
         "instance types and zones",
-        {**reserved_pool_values(RESERVATION), "network": {"zones": [f"{REGION}b", f"{REGION}c"]}},
+        {**make_reserved_pool_values(RESERVATION), "network": {"zones": [f"{REGION}b", f"{REGION}c"]}},
         do_nothing,
     ),
     "missing VPC": ("existing VPC", {"network": {**VPC, "vpcId": "vpc-0fffffffffffffff0"}}, do_nothing),
@@ -123,8 +127,8 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
         {"storage": {"fsx": {"dataRepository": {"path": "s3://nowhere"}}}},
         do_nothing,
     ),
-    "missing placement group": ("placement groups", pool_values(placementGroup="mine"), do_nothing),
-    "missing AMI": ("AMIs", pool_values(amiId="ami-0fffffffffffffff0"), do_nothing),
+    "missing placement group": ("placement groups", make_pool_values(placementGroup="mine"), do_nothing),
+    "missing AMI": ("AMIs", make_pool_values(amiId="ami-0fffffffffffffff0"), do_nothing),
     "missing administrator": (
         "cluster admins",
         {"target": {"kind": "eks", "admins": ["arn:aws:iam::123456789012:role/Nobody"]}},
@@ -152,7 +156,7 @@ def account() -> Iterator[None]:
         ):
             seeded: Any = {"reservation_id": name, "kind": kind, "state": state, "match": "targeted"}
             capacity_reservations.seed_reservation("p5.48xlarge", f"{REGION}a", 2, **seeded)
-        calls.clear()
+        calls.clear_counts()
         yield
 
 
@@ -168,7 +172,7 @@ def run_plan(raw: RawStack, *, offline: bool = False) -> Report:
 
 
 def list_refusals(raw: RawStack, *, offline: bool = False) -> dict[str, tuple[str, ...]]:
-    return {refusal.check: refusal.sentences for refusal in run_plan(raw, offline=offline).refused}
+    return {refusal.check: refusal.sentences for refusal in run_plan(raw, offline=offline).refused_answers}
 
 
 def test_there_are_forty_bad_plan_cases() -> None:
@@ -197,14 +201,14 @@ def test_the_stack_without_errors_is_not_refused() -> None:
 
 
 VARIATIONS: dict[str, Mapping[str, Any]] = {
-    "larger": pool_values(maxSize=8, desiredSize=4),
-    "another zone": pool_values(zone=f"{REGION}c"),
-    "on-demand GPUs of another type": pool_values(instanceType="g6.48xlarge", desiredSize=2),
-    "spot": pool_values(capacity={"kind": "spot"}, desiredSize=1),
-    "without EFA": pool_values(efa=False),
-    "reserved": reserved_pool_values(RESERVATION, desiredSize=2),
-    "in a block": reserved_pool_values(BLOCK, "capacity-block", desiredSize=2),
-    "in a block that has not started": reserved_pool_values(SCHEDULED, "capacity-block"),
+    "larger": make_pool_values(maxSize=8, desiredSize=4),
+    "another zone": make_pool_values(zone=f"{REGION}c"),
+    "on-demand GPUs of another type": make_pool_values(instanceType="g6.48xlarge", desiredSize=2),
+    "spot": make_pool_values(capacity={"kind": "spot"}, desiredSize=1),
+    "without EFA": make_pool_values(efa=False),
+    "reserved": make_reserved_pool_values(RESERVATION, desiredSize=2),
+    "in a block": make_reserved_pool_values(BLOCK, "capacity-block", desiredSize=2),
+    "in a block that has not started": make_reserved_pool_values(SCHEDULED, "capacity-block"),
     "private": {"network": {"natGateways": "none", "interfaceEndpoints": True}},
     "a NAT gateway per zone": {"network": {"natGateways": "perZone"}},
     "in an existing VPC": {"network": VPC},
@@ -232,7 +236,7 @@ OF_STACK = {"autoscaling:DescribeAutoScalingGroups", "logs:DescribeLogGroups"}
 @pytest.mark.usefixtures("account")
 @pytest.mark.parametrize("name", ["in an existing VPC", "private", "reserved", "with EFS and Lustre"])
 def test_the_documentation_lists_every_aws_operation_called_by_plan(name: str) -> None:
-    calls.clear()
+    calls.clear_counts()
     run_plan(RawStack("good", REGION, {**BASE, **VARIATIONS[name]}))
     called = {call.replace(".", ":").replace("service-quotas", "servicequotas") for call in calls.count_reads()}
     assert called - {operation for _, operations in table.list_rows() for operation in operations} <= OF_STACK

@@ -38,7 +38,7 @@ UNTIL = "nodes are drained from 2026-11-26 10:45 UTC"
 @pytest.fixture(autouse=True)
 def purchased_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A deployed stack whose Capacity Block starts in 26.5 hours and lasts two days. This machine's clock is frozen."""
-    monkeypatch.setattr(clock, "system", lambda: NOW)
+    monkeypatch.setattr(clock, "read_system_clock", lambda: NOW)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with MotoMocks(REGION) as mocks:
         capacity_reservations.seed_reservation(

@@ -27,7 +27,7 @@ def default_cluster() -> Deployment:
     return deploy_cluster()
 
 
-def control_plane(of: Deployment) -> Any:
+def find_control_plane(of: Deployment) -> Any:
     return of.find_resource(engine.CLUSTER).inputs
 
 
@@ -35,13 +35,13 @@ def control_plane(of: Deployment) -> Any:
 
 
 def test_a_new_cluster_is_upgraded_automatically_at_the_end_of_standard_support(default_cluster: Deployment) -> None:
-    assert control_plane(default_cluster)["upgradePolicy"] == {"supportType": "STANDARD"}
+    assert find_control_plane(default_cluster)["upgradePolicy"] == {"supportType": "STANDARD"}
 
 
 def test_an_existing_cluster_without_an_upgrade_policy_is_not_changed() -> None:
     settings = world.settings()
     facts = world.account_facts(settings, existing=Existing("1.35", support_type="EXTENDED"))
-    inputs = control_plane(deploy(settings, facts))
+    inputs = find_control_plane(deploy(settings, facts))
     reported = {"upgradePolicy": {"supportType": "EXTENDED"}}
     changed = compare({"upgradePolicy": Cluster.props["upgradePolicy"]}, reported, {"upgradePolicy": inputs["upgradePolicy"]})
     assert not changed
@@ -51,17 +51,17 @@ def test_an_existing_cluster_without_an_upgrade_policy_is_not_changed() -> None:
 
 
 def test_the_api_server_endpoint_is_private_by_default(default_cluster: Deployment) -> None:
-    vpc = control_plane(default_cluster)["vpcConfig"]
+    vpc = find_control_plane(default_cluster)["vpcConfig"]
     assert vpc["endpointPrivateAccess"] and not vpc["endpointPublicAccess"] and "publicAccessCidrs" not in vpc
 
 
 def test_a_public_endpoint_admits_only_the_configured_addresses() -> None:
-    vpc = control_plane(deploy_cluster(endpointAccess={"publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
+    vpc = find_control_plane(deploy_cluster(endpointAccess={"publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
     assert vpc["endpointPrivateAccess"] and vpc["endpointPublicAccess"] and vpc["publicAccessCidrs"] == ["203.0.113.0/24"]
 
 
 def test_a_public_endpoint_can_be_disabled_while_its_addresses_stay_in_the_file() -> None:
-    vpc = control_plane(deploy_cluster(endpointAccess={"public": False, "publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
+    vpc = find_control_plane(deploy_cluster(endpointAccess={"public": False, "publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
     assert not vpc["endpointPublicAccess"] and "publicAccessCidrs" not in vpc
 
 
@@ -86,13 +86,19 @@ def test_the_private_endpoint_admits_no_network_by_default() -> None:
 def test_secrets_are_encrypted_with_a_rotating_key_of_the_stack(default_cluster: Deployment) -> None:
     key = default_cluster.find_resource(engine.KEY, "secrets")
     assert key.inputs["enableKeyRotation"] is True
-    encryption = control_plane(default_cluster)["encryptionConfig"]
+    encryption = find_control_plane(default_cluster)["encryptionConfig"]
     assert encryption == {"provider": {"keyArn": key.state["arn"]}, "resources": ["secrets"]}
 
 
 def test_all_five_control_plane_logs_are_encrypted_and_kept_for_the_configured_days() -> None:
     stack = deploy_cluster(logRetentionDays=365)
-    assert control_plane(stack)["enabledClusterLogTypes"] == ["api", "audit", "authenticator", "controllerManager", "scheduler"]
+    assert find_control_plane(stack)["enabledClusterLogTypes"] == [
+        "api",
+        "audit",
+        "authenticator",
+        "controllerManager",
+        "scheduler",
+    ]
     group = stack.find_resource(engine.LOG_GROUP, "cluster-logs")
     assert group.inputs["name"] == "/aws/eks/gpumpi-test/cluster"
     assert group.inputs["retentionInDays"] == 365
@@ -139,18 +145,18 @@ def test_the_log_key_can_be_used_only_for_the_two_log_groups(default_cluster: De
 
 @pytest.mark.parametrize("protected", [True, False])
 def test_the_deletion_protection_setting_is_passed_to_eks(protected: bool) -> None:
-    assert control_plane(deploy_cluster(deletionProtection=protected))["deletionProtection"] is protected
+    assert find_control_plane(deploy_cluster(deletionProtection=protected))["deletionProtection"] is protected
 
 
 def test_services_use_the_address_range_reserved_by_validation(default_cluster: Deployment) -> None:
-    assert control_plane(default_cluster)["kubernetesNetworkConfig"] == {"serviceIpv4Cidr": "172.20.0.0/16"}
+    assert find_control_plane(default_cluster)["kubernetesNetworkConfig"] == {"serviceIpv4Cidr": "172.20.0.0/16"}
 
 
 # --- access
 
 
 def test_the_creator_gets_no_implicit_access_to_the_cluster(default_cluster: Deployment) -> None:
-    access = control_plane(default_cluster)["accessConfig"]
+    access = find_control_plane(default_cluster)["accessConfig"]
     assert access == {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
 
 
@@ -211,7 +217,7 @@ def test_the_version_of_an_add_on_can_be_configured() -> None:
 
 
 def test_every_add_on_is_managed_by_eks(default_cluster: Deployment) -> None:
-    assert control_plane(default_cluster)["bootstrapSelfManagedAddons"] is False
+    assert find_control_plane(default_cluster)["bootstrapSelfManagedAddons"] is False
     assert {addon["resolveConflictsOnCreate"] for addon in read_addons(default_cluster).values()} == {"OVERWRITE"}
 
 

@@ -27,12 +27,12 @@ def default_cluster() -> Deployment:
     return deploy_cluster(target={"ssh": {"publicKeys": [KEY]}})
 
 
-def launch_template(stack: Deployment, role: str) -> Resource:
+def find_launch_template(stack: Deployment, role: str) -> Resource:
     return stack.find_resource(engine.LAUNCH_TEMPLATE, f"-{role}")
 
 
 def read_user_data(stack: Deployment, role: str) -> str:
-    owner = stack.find_resource(engine.INSTANCE) if role == "master" else launch_template(stack, role)
+    owner = stack.find_resource(engine.INSTANCE) if role == "master" else find_launch_template(stack, role)
     return base64.b64decode(owner.inputs.get("userDataBase64") or owner.inputs["userData"]).decode()
 
 
@@ -42,7 +42,7 @@ def read_node_settings(stack: Deployment, role: str) -> dict[str, Any]:
     return values
 
 
-def scaling_group(stack: Deployment) -> Any:
+def find_scaling_group(stack: Deployment) -> Any:
     return stack.find_resource(engine.GROUP).inputs
 
 
@@ -50,7 +50,7 @@ def scaling_group(stack: Deployment) -> Any:
 
 
 def test_workers_enter_service_only_after_they_have_joined(default_cluster: Deployment) -> None:
-    (hook,) = scaling_group(default_cluster)["initialLifecycleHooks"]
+    (hook,) = find_scaling_group(default_cluster)["initialLifecycleHooks"]
     assert hook["lifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"
     assert hook["defaultResult"] == "ABANDON" and hook["name"] == read_node_settings(default_cluster, "worker")["lifecycle_hook"]
 
@@ -58,7 +58,7 @@ def test_workers_enter_service_only_after_they_have_joined(default_cluster: Depl
 def test_a_worker_gives_up_before_the_lifecycle_hook_times_out() -> None:
     for name, seconds in (("g6.48xlarge", 1080), ("p5.48xlarge", 1500)):
         stack = deploy_cluster(pool("workers", name, 4))
-        assert scaling_group(stack)["initialLifecycleHooks"][0]["heartbeatTimeout"] == seconds
+        assert find_scaling_group(stack)["initialLifecycleHooks"][0]["heartbeatTimeout"] == seconds
         assert read_node_settings(stack, "worker")["join_seconds"] == seconds - 180
 
 
@@ -69,22 +69,22 @@ def test_the_join_time_limit_of_workers_does_not_change_the_head_node() -> None:
 
 def test_the_worker_group_has_the_configured_size(default_cluster: Deployment) -> None:
     assert (
-        scaling_group(default_cluster)["minSize"],
-        scaling_group(default_cluster)["desiredCapacity"],
-        scaling_group(default_cluster)["maxSize"],
+        find_scaling_group(default_cluster)["minSize"],
+        find_scaling_group(default_cluster)["desiredCapacity"],
+        find_scaling_group(default_cluster)["maxSize"],
     ) == (0, 4, 4)
 
 
 def test_a_cluster_without_workers_can_be_created() -> None:
-    assert scaling_group(deploy_cluster(pool("workers", "g6.48xlarge", 4)))["desiredCapacity"] == 0
+    assert find_scaling_group(deploy_cluster(pool("workers", "g6.48xlarge", 4)))["desiredCapacity"] == 0
 
 
 def test_nodes_are_private_if_there_are_no_ssh_users(default_cluster: Deployment) -> None:
     private = default_cluster.find_resource(engine.SUBNET, "private").id
-    assert scaling_group(default_cluster)["vpcZoneIdentifiers"] == [private]
-    assert {interface["subnetId"] for interface in launch_template(default_cluster, "master").inputs["networkInterfaces"]} == {
-        private
-    }
+    assert find_scaling_group(default_cluster)["vpcZoneIdentifiers"] == [private]
+    assert {
+        interface["subnetId"] for interface in find_launch_template(default_cluster, "master").inputs["networkInterfaces"]
+    } == {private}
     assert not default_cluster.find_resources(engine.EIP, "master") and "headNodePublicAddress" not in default_cluster.outputs
 
 
@@ -93,16 +93,16 @@ def test_ssh_is_open_only_on_the_head_node_and_only_to_the_configured_addresses(
     (rule,) = [rule for rule in stack.find_resources(engine.INGRESS_RULE) if "cidrIpv4" in rule.inputs]
     assert (rule.inputs["cidrIpv4"], rule.inputs["fromPort"], rule.inputs["toPort"]) == ("203.0.113.0/24", 22, 22)
     ssh_group = rule.inputs["securityGroupId"]
-    assert ssh_group in launch_template(stack, "master").inputs["networkInterfaces"][0]["securityGroups"]
-    assert ssh_group not in json.dumps(launch_template(stack, "workers").inputs["networkInterfaces"])
+    assert ssh_group in find_launch_template(stack, "master").inputs["networkInterfaces"][0]["securityGroups"]
+    assert ssh_group not in json.dumps(find_launch_template(stack, "workers").inputs["networkInterfaces"])
     assert stack.outputs["headNodePublicAddress"] == "198.51.100.7"
     public = stack.find_resource(engine.SUBNET, "public").id
-    assert launch_template(stack, "master").inputs["networkInterfaces"][0]["subnetId"] == public
+    assert find_launch_template(stack, "master").inputs["networkInterfaces"][0]["subnetId"] == public
 
 
 @pytest.mark.mission("C", "placement group")
 def test_workers_have_the_efa_interfaces_of_their_type_and_a_placement_group(default_cluster: Deployment) -> None:
-    inputs = launch_template(default_cluster, "workers").inputs
+    inputs = find_launch_template(default_cluster, "workers").inputs
     assert [interface["interfaceType"] for interface in inputs["networkInterfaces"]] == ["interface", "efa-only"]
     assert inputs["placement"]["groupName"] == default_cluster.find_resource(engine.PLACEMENT_GROUP).state["name"]
 
@@ -113,14 +113,14 @@ def test_a_head_node_of_another_instance_type_runs_ranks_only_without_workers(de
         read_node_settings(default_cluster, "master")["idle_slots"],
         read_node_settings(default_cluster, "worker")["slots"],
     ) == (0, 8, 8)
-    assert "placement" not in launch_template(default_cluster, "master").inputs
+    assert "placement" not in find_launch_template(default_cluster, "master").inputs
 
 
 def test_a_head_node_of_the_same_instance_type_as_the_workers_also_runs_ranks() -> None:
     stack = deploy_cluster(target={"headNodeType": "g6.48xlarge"})
     assert read_node_settings(stack, "master")["slots"] == 8
-    assert launch_template(stack, "master").inputs["placement"] == launch_template(stack, "workers").inputs["placement"]
-    assert [card["interfaceType"] for card in launch_template(stack, "master").inputs["networkInterfaces"]] == [
+    assert find_launch_template(stack, "master").inputs["placement"] == find_launch_template(stack, "workers").inputs["placement"]
+    assert [card["interfaceType"] for card in find_launch_template(stack, "master").inputs["networkInterfaces"]] == [
         "interface",
         "efa-only",
     ]
@@ -134,8 +134,8 @@ def test_disks_are_encrypted_and_imdsv2_is_required(default_cluster: Deployment)
 
 def test_workers_can_be_spot_instances_but_the_head_node_is_not() -> None:
     stack = deploy_cluster(pool("workers", "g6.48xlarge", 4, capacity={"kind": "spot"}), target={"headNodeType": "g6.48xlarge"})
-    assert launch_template(stack, "workers").inputs["instanceMarketOptions"] == {"marketType": "spot"}
-    assert "instanceMarketOptions" not in launch_template(stack, "master").inputs
+    assert find_launch_template(stack, "workers").inputs["instanceMarketOptions"] == {"marketType": "spot"}
+    assert "instanceMarketOptions" not in find_launch_template(stack, "master").inputs
 
 
 # --- user data
@@ -151,7 +151,7 @@ def test_the_join_service_can_parse_the_node_settings(
         file = tmp_path / role
         file.write_text(json.dumps(read_node_settings(default_cluster, role)))
         read = ClusterFile.read(file)
-        assert (read.role, read.auto_scaling_group) == (role, scaling_group(default_cluster)["name"])
+        assert (read.role, read.auto_scaling_group) == (role, find_scaling_group(default_cluster)["name"])
         assert read.bucket == default_cluster.outputs["keyBucket"]
         assert {"master": read.master_role_id, "worker": read.worker_role_id} == default_cluster.outputs["roleIds"]
 

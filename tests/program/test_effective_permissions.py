@@ -13,7 +13,7 @@ from tests.program.engine import Deployment, deploy
 from tests.pure.world import account_facts, ec2_settings, pool, settings
 
 MANAGED: Mapping[str, Mapping[str, Policy]] = json.loads(aws_managed_policies_data)
-"""moto's copy of AWS's managed policies: name -> its `Document` and metadata."""
+"""moto's copy of AWS's managed policies: names, mapped to `Document` and metadata."""
 
 EC2 = {"Service": "ec2.amazonaws.com"}
 SECRETS = (
@@ -31,7 +31,7 @@ SECRETS = (
     Request("iam:PutRolePolicy", "arn:aws:iam::123456789012:role/admin"),
     Request("ec2:CreateTags", "arn:aws:ec2:us-west-2:123456789012:instance/i-0123456789abcdef0"),
 )
-"""Requests that would give someone on a node more than their job."""
+"""Requests that would give someone on a node more permissions than their job has."""
 SESSION = (
     "ssm:UpdateInstanceInformation",
     "ssmmessages:CreateControlChannel",
@@ -42,7 +42,7 @@ SESSION = (
 
 
 def list_instance_roles(stack: Deployment) -> dict[str, list[Policy]]:
-    """Return the name of each role of EC2 instances -> all its policies."""
+    """Map the name of each role of EC2 instances to all of its policies."""
     return {
         role.name: [
             *(json.loads(policy.inputs["policy"]) for policy in stack.find_resources(engine.ROLE_POLICY, f"{role.name}-")),

@@ -20,10 +20,10 @@ from infra.facts import price_list
 from infra.inventory.resources import Inventory, list_resources
 from infra.inventory.table import TABLE, is_known_resource_type
 from infra.naming import BASE_TAGS, PROJECT
-from localcloud.aws.policy_evaluation import statements
+from localcloud.aws.policy_evaluation import list_statements
 from tests.program import engine
 from tests.program.engine import Deployment, Resource, deploy
-from tests.program.worlds import STACKS, local_account
+from tests.program.worlds import STACKS, start_local_account
 
 pytestmark = pytest.mark.xdist_group("every-stack")  # one worker deploys each stack once (see `deployed`)
 
@@ -39,17 +39,17 @@ NAME_LIMITS = {
 
 
 REFUSED: dict[Path, list[str]] = {}
-"""Stack file -> problems that `plan` reported before deployment."""
+"""Maps a stack file to the problems that `plan` reported before deployment."""
 INVENTORIES: dict[Path, Inventory] = {}
-"""Stack file -> resources that the inventory listed before deployment."""
+"""Maps a stack file to the resources that the inventory listed before deployment."""
 
 
 @cache
 def deploy_stack(path: Path) -> Deployment:
-    with local_account(path) as (settings, facts, mocks):
+    with start_local_account(path) as (settings, facts, mocks):
         with patch.object(price_list, "read", lambda request: read_snapshot(request.region)):
             planned = plan_command.build_report(stack_file.read_stack_file(path), offline=False, look_ahead=lambda: Changes({}))
-        REFUSED[path] = [f"{refusal.check}: {sentence}" for refusal in planned.refused for sentence in refusal.sentences]
+        REFUSED[path] = [f"{refusal.check}: {sentence}" for refusal in planned.refused_answers for sentence in refusal.sentences]
         INVENTORIES[path] = list_resources(settings, facts)
         return deploy(settings, facts, mocks)
 
@@ -74,7 +74,7 @@ on_kubernetes = pytest.mark.parametrize(
 )
 
 
-def cluster_name(path: Path) -> str:
+def build_cluster_name(path: Path) -> str:
     return f"gpumpi-{stack_name(path)}"
 
 
@@ -145,7 +145,7 @@ def test_every_resource_belongs_to_a_component_of_the_program(stack: Deployment)
 
 def test_resource_names_begin_with_the_cluster_name_and_have_no_index(stack: Deployment, path: Path) -> None:
     for resource in stack.resources:
-        assert resource.name.startswith(f"{cluster_name(path)}-"), resource.name
+        assert resource.name.startswith(f"{build_cluster_name(path)}-"), resource.name
         assert not re.search(r"-\d$", resource.name), f"{resource.name} ends with an index"
 
 
@@ -176,12 +176,12 @@ def test_every_tagged_resource_has_a_name_tag(stack: Deployment) -> None:
 
 def test_ingress_is_limited_to_security_groups_and_configured_addresses(stack: Deployment, path: Path) -> None:
     for rule in stack.find_resources(engine.INGRESS_RULE):
-        if f"{cluster_name(path)}-master-ssh" in rule.name:
+        if f"{build_cluster_name(path)}-master-ssh" in rule.name:
             assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (22, 22, "tcp")
             assert rule.inputs["cidrIpv4"] in path.read_text(encoding="utf-8") and rule.inputs["cidrIpv4"] != "0.0.0.0/0"
             continue
         if (
-            rule.name.startswith((f"{cluster_name(path)}-cluster-", f"{cluster_name(path)}-endpoint-"))
+            rule.name.startswith((f"{build_cluster_name(path)}-cluster-", f"{build_cluster_name(path)}-endpoint-"))
             and "nodes" not in rule.name
         ):
             assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (443, 443, "tcp")
@@ -194,7 +194,7 @@ def test_ingress_is_limited_to_security_groups_and_configured_addresses(stack: D
 
 
 def test_all_traffic_between_nodes_is_allowed_in_both_directions(stack: Deployment, path: Path) -> None:
-    group = stack.find_resource(engine.SECURITY_GROUP, f"{cluster_name(path)}-nodes").id
+    group = stack.find_resource(engine.SECURITY_GROUP, f"{build_cluster_name(path)}-nodes").id
     for token in (engine.INGRESS_RULE, engine.EGRESS_RULE):
         (rule,) = stack.find_resources(token, "nodes-self")
         assert (rule.inputs["ipProtocol"], rule.inputs["securityGroupId"]) == ("-1", group)
@@ -261,14 +261,14 @@ def list_policy_documents(stack: Deployment) -> Iterator[tuple[Resource, Any]]:
 
 
 def test_the_policy_evaluator_can_parse_every_policy(stack: Deployment) -> None:
-    judged = [statements(document) for _, document in list_policy_documents(stack)]
+    judged = [list_statements(document) for _, document in list_policy_documents(stack)]
     assert len(judged) > 10 and all(judged)
 
 
 def test_no_role_can_be_assumed_by_everyone(stack: Deployment) -> None:
     for role, document in list_policy_documents(stack):
         if role.type == engine.ROLE:
-            assert all(statement["Principal"].keys() == {"Service"} for statement in statements(document)), role.name
+            assert all(statement["Principal"].keys() == {"Service"} for statement in list_statements(document)), role.name
 
 
 # --- pools and outputs

@@ -201,7 +201,8 @@ def find_differences(before: Deployment, after: Deployment) -> set[str]:
     """Return the names of created, deleted and changed resources, without the cluster name as prefix."""
 
     def group_by_name(stack: Deployment) -> dict[str, dict[str, str]]:
-        """Return name -> type -> inputs. Names alone are not unique: a role and its binding have the same name."""
+        """Return a mapping from names to types to inputs. Names alone are not unique: a role and its binding have the
+        same name."""
         inputs_by_name: dict[str, dict[str, str]] = {}
         for resource in stack.resources:
             inputs_by_name.setdefault(resource.name.removeprefix("gpumpi-test-"), {})[resource.type] = repr(resource.inputs)

@@ -1,4 +1,4 @@
-"""The inventory lists a stack's resources while another Pulumi program runs, and leaves that program alone."""
+"""The inventory lists a stack's resources while another Pulumi program runs, without affecting that program."""
 
 import threading
 from contextvars import Context

@@ -12,7 +12,7 @@ from infra.inventory.table import TABLE
 from infra.recovery.recover_stack import create_client_factory
 from localcloud.engine.mocks import Created
 from tests.program.engine import deploy
-from tests.program.worlds import STACKS, local_account
+from tests.program.worlds import STACKS, start_local_account
 
 LOOKUPS = {token: entry.lookup for token, entry in TABLE.items() if entry.lookup is not None}
 ALL_TYPES = ("local", "full-ec2")
@@ -20,7 +20,7 @@ ALL_TYPES = ("local", "full-ec2")
 
 
 class World(NamedTuple):
-    """A deployed stack, and those of its resources that recovery can look up."""
+    """A deployed stack, and the resources that recovery can look up."""
 
     stack: str
     created: list[Created]
@@ -31,7 +31,7 @@ class World(NamedTuple):
 def deployed_stack(request: pytest.FixtureRequest) -> Iterator[World]:
     stack: str = request.param
     (path,) = [path for path in STACKS if path.name == f"Pulumi.{stack}.yaml"]
-    with local_account(path) as (settings, facts, mocks):
+    with start_local_account(path) as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield World(
             stack, [resource for resource in mocks.resources if resource.token in LOOKUPS], create_client_factory(mocks.region)

@@ -134,13 +134,13 @@ def test_new_system_nodes_start_before_old_ones_are_removed(efa_pool: Deployment
     assert efa_pool.find_resource(engine.NODE_GROUP, "system").inputs["updateConfig"]["updateStrategy"] == "DEFAULT"
 
 
-def node_repair_config(of: Deployment, name: str = "train") -> Any:
+def read_node_repair_config(of: Deployment, name: str = "train") -> Any:
     return of.find_resource(engine.NODE_GROUP, name).inputs["nodeRepairConfig"]
 
 
 @pytest.mark.parametrize("name", ["train", "system"])
 def test_unhealthy_nodes_are_repaired_one_at_a_time(efa_pool: Deployment, name: str) -> None:
-    config = node_repair_config(efa_pool, name)
+    config = read_node_repair_config(efa_pool, name)
     assert (config["enabled"], config["maxParallelNodesRepairedCount"]) == (True, 1)
 
 
@@ -173,7 +173,7 @@ def test_eks_repairs_broken_gpus_if_no_job_controller_does(more: dict[str, Any])
 
 def test_eks_repairs_no_nodes_if_repair_is_disabled() -> None:
     off = deploy_pool(platform={"nodeRepair": False})
-    assert node_repair_config(off) == node_repair_config(off, "system") == {"enabled": False}
+    assert read_node_repair_config(off) == read_node_repair_config(off, "system") == {"enabled": False}
 
 
 def test_nodes_have_the_kubernetes_version_of_the_control_plane(efa_pool: Deployment) -> None:

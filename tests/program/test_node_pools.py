@@ -5,7 +5,7 @@ import pytest
 from infra.naming import AUTOSCALER_TAG
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
-from tests.program.pool_world import deploy_pool, find_launch_template, find_node_group, group_tags, parse_user_data
+from tests.program.pool_world import deploy_pool, find_launch_template, find_node_group, parse_user_data, read_group_tags
 from tests.pure import world
 
 TEMPLATE_TAG = f"{AUTOSCALER_TAG}/node-template"
@@ -178,7 +178,7 @@ def test_system_nodes_have_no_taints(efa_pool: Deployment) -> None:
 def test_nodes_have_the_labels_configured_by_the_user() -> None:
     deployment = deploy_pool(labels={"team": "ml"})
     assert find_node_group(deployment).inputs["labels"]["team"] == "ml"
-    assert group_tags(deployment)[f"{TEMPLATE_TAG}/label/team"] == "ml"
+    assert read_group_tags(deployment)[f"{TEMPLATE_TAG}/label/team"] == "ml"
 
 
 def test_autoscaling_group_tags_let_the_autoscaler_scale_up_from_zero(efa_pool: Deployment) -> None:
@@ -195,18 +195,18 @@ def test_autoscaling_group_tags_let_the_autoscaler_scale_up_from_zero(efa_pool: 
         f"{TEMPLATE_TAG}/resources/hugepages-2Mi": "10256Mi",
         f"{TEMPLATE_TAG}/resources/ephemeral-storage": "6800G",
     }
-    on_group = {key: value for key, value in group_tags(efa_pool).items() if key.startswith("k8s.io/")}
+    on_group = {key: value for key, value in read_group_tags(efa_pool).items() if key.startswith("k8s.io/")}
     on_node_group = {key: value for key, value in find_node_group(efa_pool).inputs["tags"].items() if key.startswith("k8s.io/")}
     assert on_group == expected and on_node_group == expected
 
 
 def test_a_node_group_without_efa_has_no_efa_or_hugepages_tags(pool_without_efa: Deployment) -> None:
-    assert not [key for key in group_tags(pool_without_efa) if "efa" in key or "hugepages" in key]
+    assert not [key for key in read_group_tags(pool_without_efa) if "efa" in key or "hugepages" in key]
 
 
 @pytest.mark.parametrize("name", ["train", "system"])
 def test_an_auto_scaling_group_has_the_cost_tags(pool_without_efa: Deployment, name: str) -> None:
-    tags = group_tags(pool_without_efa, name)
+    tags = read_group_tags(pool_without_efa, name)
     assert tags["gpumpi:stack"] == "test" and tags["cost-center"] == "test" and tags["gpumpi:pool"] == name
 
 
@@ -224,7 +224,7 @@ def test_a_changed_tag_creates_no_new_launch_template_version(efa_pool: Deployme
 def test_there_are_no_autoscaler_tags_without_the_autoscaler() -> None:
     deployment = deploy_pool(autoscaler=False)
     assert not [
-        key for key in {**group_tags(deployment), **find_node_group(deployment).inputs["tags"]} if key.startswith("k8s.io/")
+        key for key in {**read_group_tags(deployment), **find_node_group(deployment).inputs["tags"]} if key.startswith("k8s.io/")
     ]
     assert not deployment.find_resources(engine.POD_IDENTITY, "autoscaler") and not deployment.find_by_name(
         "gpumpi-test-autoscaler"

@@ -158,7 +158,7 @@ def test_the_cpu_request_factor_reduces_cpu_requests_and_appears_in_the_outputs(
         container["name"]: parse_millicores(container["resources"]["requests"]["cpu"]) for container in list_containers(small)
     }
     assert shrunk == {name: max(1, round(millis * 0.1)) for name, millis in full.items()}
-    assert small.outputs["platform"]["cpuRequests"] == "multiplied by 0.1: these nodes stand in for larger ones"
+    assert small.outputs["platform"]["cpuRequests"] == "multiplied by 0.1: these nodes are used in place of larger ones"
     assert "cpuRequests" not in stack.outputs["platform"]
 
 

@@ -120,7 +120,7 @@ def test_prometheus_can_list_pods_only_in_namespaces_it_scrapes(stack: Deploymen
 
 
 def test_only_prometheus_can_reach_metrics_endpoints(stack: Deployment) -> None:
-    """The kubelets need no network policy, because they authorize clients. EKS's agent has none, because it uses the
+    """The kubelets need no network policy, because they authorize clients. EKS's agent has no network policy, because it uses the
     host network, where network policies do not apply. tests/program/test_platform_network_policies.py tests Kueue's.
     """
     policies = [
@@ -209,7 +209,7 @@ def test_alerts_exist_only_for_components_of_the_stack(stack: Deployment) -> Non
 
 
 def test_an_alert_names_the_object_of_its_component(stack: Deployment) -> None:
-    """Two names do not belong to objects of the stack, because EKS creates the objects of add-ons."""
+    """Two names do not belong to objects of the stack, because EKS itself creates the objects of add-ons."""
     running = {
         (manifest["kind"].lower(), manifest["metadata"]["namespace"], manifest["metadata"]["name"])
         for manifest in list_manifests(stack, "Deployment", "DaemonSet")
@@ -272,10 +272,10 @@ def test_metrics_and_alerts_are_sent_to_the_receivers_with_user_provided_secrets
 def test_a_new_configuration_restarts_alertmanager_but_not_prometheus(stack: Deployment) -> None:
     """Prometheus reloads its configuration files by itself. A new pod would start without the collected metrics."""
 
-    def pod_template(stack: Deployment, name: str) -> Any:
+    def read_pod_template(stack: Deployment, name: str) -> Any:
         return find_object(stack, "Deployment", name)["spec"]["template"]
 
     changed = deploy_platform(make_settings(monitoring=True, remoteWrite="https://metrics.example.com/push"))
-    assert pod_template(changed, "prometheus") == pod_template(stack, "prometheus")
+    assert read_pod_template(changed, "prometheus") == read_pod_template(stack, "prometheus")
     assert "--enable-feature=auto-reload-config" in find_container(stack, "Deployment", "prometheus")["args"]
-    assert "gpumpi.io/configuration" in pod_template(stack, "alertmanager")["metadata"]["annotations"]
+    assert "gpumpi.io/configuration" in read_pod_template(stack, "alertmanager")["metadata"]["annotations"]

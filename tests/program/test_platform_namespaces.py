@@ -73,7 +73,7 @@ def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deplo
 # --- quotas
 
 RECORDS_MEASURED = 10_000
-"""Records in one namespace with which docs/measurements/kubernetes.md measures the job controller's memory."""
+"""Number of records in one namespace, for which docs/measurements/kubernetes.md gives the job controller's memory."""
 LARGE_JOBS, LARGE_JOB_PODS = 10, 1001
 """Ten jobs with 1,000 ranks, one per pod, and a launcher each."""
 

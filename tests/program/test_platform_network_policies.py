@@ -34,7 +34,7 @@ def list_pods(stack: Deployment) -> dict[str, Pod]:
 
 
 def resolve_ingress(stack: Deployment) -> Mapping[str, frozenset[Allow] | None]:
-    """Return what each pod accepts; None if it accepts everything."""
+    """Return the connections that each pod accepts; None if it accepts all."""
     pods = list_pods(stack)
     policies = [
         {"namespace": policy["metadata"]["namespace"], "spec": policy["spec"]}
@@ -68,7 +68,7 @@ def test_only_prometheus_reads_the_metrics_of_the_queue(stack: Deployment) -> No
 
 
 def test_every_webhook_of_the_platform_remains_reachable(stack: Deployment) -> None:
-    """A closed webhook would refuse every job."""
+    """A webhook that accepts no connections would block every job."""
     ingress = resolve_ingress(stack)
     services = [service for service in list_manifests(stack, "Service") if service["spec"]["ports"][0]["name"] == "https"]
     assert {service["metadata"]["namespace"] for service in services} == {"kueue-system", "jobset-system", "kubeflow-system"}

@@ -11,7 +11,7 @@ from botocore.client import BaseClient
 
 from infra.facts.gather import _Queries
 from infra.facts.queries import Query
-from tests.program.worlds import STACKS, local_account
+from tests.program.worlds import STACKS, start_local_account
 
 COVERING = [path for path in STACKS if path.stem.endswith((".full", ".full-ec2", ".05-existing-vpc-and-efs", ".10-fsx-lustre"))]
 
@@ -36,7 +36,7 @@ def test_a_query_calls_only_its_declared_operations(path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(BaseClient, "_make_api_call", record_operation)
     monkeypatch.setattr(_Queries, "_run_query", record_query)
-    with local_account(path):
+    with start_local_account(path):
         pass
     assert len(calls) > 8
     assert {query: names - set(query.operations) for query, names in calls.items() if names - set(query.operations)} == {}

@@ -39,9 +39,9 @@ def configure_stack(**values: Any) -> None:
 def test_a_valid_configuration_creates_a_cluster(mocks: MotoMocks) -> None:
     configure_stack(target={"kind": "eks"}, pools=[{"name": "train", "instanceType": "g5.xlarge", "maxSize": 2}])
     under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
-    (cluster,) = mocks.created(engine.CLUSTER)
+    (cluster,) = mocks.list_created(engine.CLUSTER)
     assert cluster.state["status"] == "ACTIVE"
-    assert {group.inputs["labels"]["gpumpi.io/pool"] for group in mocks.created(engine.NODE_GROUP)} == {"system", "train"}
+    assert {group.inputs["labels"]["gpumpi.io/pool"] for group in mocks.list_created(engine.NODE_GROUP)} == {"system", "train"}
 
 
 def test_all_errors_are_reported_at_once_and_nothing_is_created(mocks: MotoMocks) -> None:
@@ -115,7 +115,7 @@ def test_up_after_destroy_replaces_the_log_group_left_by_eks(mocks: MotoMocks) -
     under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
     (group,) = logs.describe_log_groups(logGroupNamePrefix=CONTROL_PLANE_LOGS)["logGroups"]
     assert group["retentionInDays"] == 90 and group["kmsKeyId"].startswith("arn:aws:kms:")
-    assert mocks.created(engine.CLUSTER)
+    assert mocks.list_created(engine.CLUSTER)
 
 
 def test_a_preview_only_reports_the_log_group_left_by_eks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,10 +124,10 @@ def test_a_preview_only_reports_the_log_group_left_by_eks(monkeypatch: pytest.Mo
     with MotoMocks("us-west-2", preview=True) as mocks:
         set_mocks(mocks, project="gpumpi", stack="test", preview=True)
         logs = leave_log_group()
-        calls.clear()
+        calls.clear_counts()
         under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
         assert logs.describe_log_groups(logGroupNamePrefix=CONTROL_PLANE_LOGS)["logGroups"] and calls.count_writes() == {}
-    assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} after the deletion of the last cluster; `pulumi up` replaces it"]
+    assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} left over from the last deleted cluster; `pulumi up` replaces it"]
 
 
 @pytest.mark.parametrize("retention_days", [None, 365])
@@ -144,11 +144,12 @@ def test_up_without_permission_to_delete_the_leftover_log_group_prints_the_comma
 ) -> None:
     leave_log_group()
     message = "User: ada is not authorized to perform: logs:DeleteLogGroup on resource: x"
-    faults.add(Fault("logs", "DeleteLogGroup", "AccessDeniedException", message))
+    faults.add_fault(Fault("logs", "DeleteLogGroup", "AccessDeniedException", message))
     with pytest.raises(Stopped) as error:
         program.run_program()
     assert str(error.value) == (
-        f"{CONTROL_PLANE_LOGS} is left from a deleted cluster, but arn:aws:iam::123456789012:user/local-engineer may not call "
+        f"{CONTROL_PLANE_LOGS} is left over from a deleted cluster, but arn:aws:iam::123456789012:user/local-engineer "
+        "may not call "
         f"logs:DeleteLogGroup. Allow it, or run: aws logs delete-log-group --region us-west-2 --log-group-name "
         f"{CONTROL_PLANE_LOGS}"
     )
@@ -169,7 +170,7 @@ def test_a_stack_over_its_budget_is_stopped_before_any_write(
     mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     configure_over_budget("refuse", monkeypatch, tmp_path)
-    calls.clear()
+    calls.clear_counts()
     with pytest.raises(Stopped, match=r"budget\.maxHourly: the stack costs [\d.]+ USD per hour .* but the budget is 0\.10"):
         program.run_program()
     assert (mocks.resources, calls.count_writes()) == ([], {})
@@ -183,7 +184,7 @@ def test_a_warning_only_budget_allows_the_stack_to_be_created(
     monkeypatch.setattr(pulumi.log, "warn", warnings.append)
     under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
     assert [warning for warning in warnings if warning.startswith("budget.maxHourly: the stack costs")]
-    assert mocks.created(engine.CLUSTER)
+    assert mocks.list_created(engine.CLUSTER)
 
 
 # --- GPUMPI_SKIP_CHECKS -------------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ def configure_over_quota() -> None:
 
 def test_a_failed_check_stops_the_program_before_any_write(mocks: MotoMocks) -> None:
     configure_over_quota()
-    calls.clear()
+    calls.clear_counts()
     with pytest.raises(Stopped, match=P_QUOTA):
         program.run_program()
     assert (mocks.resources, calls.count_writes()) == ([], {})
@@ -215,7 +216,7 @@ def test_skip_checks_turns_problems_into_warnings_and_aws_rejects_the_request(
         under_mocks(program.run_program)()  # type: ignore[no-untyped-call]
     assert warnings[0].startswith("GPUMPI_SKIP_CHECKS=1: failed checks are only warnings")
     assert [warning for warning in warnings if P_QUOTA in warning]
-    assert mocks.created(engine.CLUSTER)
+    assert mocks.list_created(engine.CLUSTER)
 
 
 def test_skip_checks_does_not_apply_to_a_stack_that_cannot_be_planned(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:

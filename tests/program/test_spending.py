@@ -65,7 +65,7 @@ def start_time() -> datetime:
 def settings(start_time: datetime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Deployed stack with a Capacity Block that ends in 50 minutes."""
     with MotoMocks(REGION) as mocks, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "system", lambda: start_time)
+        patch.setattr(clock, "read_system_clock", lambda: start_time)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         capacity_reservations.seed_reservation(
             "p5.48xlarge", f"{REGION}a", 2, reservation_id=BLOCK, kind="capacity-block", days=50 / (24 * 60)
@@ -87,18 +87,18 @@ def scale_pool(pool: str, size: int) -> None:
     clock.advance(timedelta())  # records the current time as the end of the terminated instances
 
 
-def spent(settings: Settings, since: datetime | None = None) -> Spending:
+def compute_stack_spending(settings: Settings, since: datetime | None = None) -> Spending:
     return cost_sources.read_spending(settings, Access(Path("/nonexistent"), None), since=since)
 
 
 def sum_ledger(*types: str) -> float:
-    entries = [entry for entry in ledger.entries() if not types or entry.instance_type in types]
+    entries = [entry for entry in ledger.list_entries() if not types or entry.instance_type in types]
     return float(sum(entry.usd(clock.now()) or 0 for entry in entries))
 
 
 @pytest.fixture(scope="module")
 def simulated_run(settings: Settings) -> Settings:
-    """Ten minutes: pools grow and shrink, a user terminates a node, and EKS empties the Capacity Block's group."""
+    """In ten minutes, pools grow and shrink, a user terminates a node, and EKS empties the Capacity Block's group."""
     clock.advance(2 * MINUTE)
     scale_pool("train", 4)
     clock.advance(1.5 * MINUTE)
@@ -113,8 +113,8 @@ def simulated_run(settings: Settings) -> Settings:
 
 
 def test_calculated_spending_matches_the_ledger(simulated_run: Settings) -> None:
-    assert len(ledger.entries()) == 2 + 2 + 2 + 1 + 1 + 2  # system, train, two more, a replacement, spot, block
-    spending = spent(simulated_run)
+    assert len(ledger.list_entries()) == 2 + 2 + 2 + 1 + 1 + 2  # system nodes, train, two more, a replacement, Spot, block
+    spending = compute_stack_spending(simulated_run)
     assert float(spending.total.usd) == pytest.approx(sum_ledger(), rel=0.01)
     assert float(spending.pools["train"].usd) == pytest.approx(sum_ledger("p4d.24xlarge"), rel=0.01)
     assert float(spending.pools["cheap"].usd) == pytest.approx(sum_ledger("g6.48xlarge"), rel=0.01)
@@ -124,14 +124,14 @@ def test_calculated_spending_matches_the_ledger(simulated_run: Settings) -> None
 
 
 def test_nodes_of_a_capacity_block_stop_counting_when_eks_removes_them(simulated_run: Settings) -> None:
-    hours = float(spent(simulated_run).pools["block"].instance_hours)
-    seconds = sum(entry.seconds(clock.now()) for entry in ledger.entries() if entry.instance_type == "p5.48xlarge")
+    hours = float(compute_stack_spending(simulated_run).pools["block"].instance_hours)
+    seconds = sum(entry.seconds(clock.now()) for entry in ledger.list_entries() if entry.instance_type == "p5.48xlarge")
     assert hours == pytest.approx(seconds / 3600, rel=0.01)
     assert hours < 2 * 10 / 60
 
 
 def test_terminated_instances_unknown_to_ec2_are_read_from_scaling_activities(simulated_run: Settings) -> None:
-    before = spent(simulated_run)
+    before = compute_stack_spending(simulated_run)
     backend = backend_of("ec2", ACCOUNT, REGION)
     saved = dict(backend.reservations)
     over = [name for name, launch in saved.items() if any(host.state_name == "terminated" for host in launch.instances)]
@@ -139,7 +139,7 @@ def test_terminated_instances_unknown_to_ec2_are_read_from_scaling_activities(si
     for name in over:
         del backend.reservations[name]
     try:
-        after = spent(simulated_run)
+        after = compute_stack_spending(simulated_run)
     finally:
         backend.reservations.update(saved)
     assert {name: pool.instance_hours for name, pool in after.pools.items()} == {
@@ -149,11 +149,13 @@ def test_terminated_instances_unknown_to_ec2_are_read_from_scaling_activities(si
 
 
 def test_only_instance_hours_within_the_period_count(simulated_run: Settings) -> None:
-    assert float(spent(simulated_run, since=clock.now() - MINUTE).total.instance_hours * 60) == pytest.approx(2 + 1)
+    assert float(compute_stack_spending(simulated_run, since=clock.now() - MINUTE).total.instance_hours * 60) == pytest.approx(
+        2 + 1
+    )
 
 
 def test_only_instance_costs_are_known_without_the_cluster(simulated_run: Settings) -> None:
-    spending = spent(simulated_run)
+    spending = compute_stack_spending(simulated_run)
     assert not spending.jobs and not spending.idle_gpu_hours
     assert [sentence for sentence in spending.unknown if sentence.startswith("jobs: ")]
 
@@ -173,7 +175,7 @@ class Recorded:
 
     def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Any]:
         job_record = record.create_record("0123456789", "gone", namespace, str(clock.now()))
-        for run in ledger.entries():
+        for run in ledger.list_entries():
             if run.instance_type == "p4d.24xlarge":
                 worker = {"uid": run.instance, "node": run.instance, "type": run.instance_type, "zone": run.zone, "pool": "train"}
                 worker["pod"] = f"gone-{run.instance}"
@@ -184,7 +186,7 @@ class Recorded:
 
 def test_a_deleted_job_keeps_its_share_of_the_spending(simulated_run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Access, "connect", lambda _: Recorded())
-    spending = spent(simulated_run)
+    spending = compute_stack_spending(simulated_run)
     (job,) = spending.jobs.values()
     assert float(job.usd) == pytest.approx(sum_ledger("p4d.24xlarge") / 2, rel=0.01)
     assert float(spending.idle_gpu_hours["train"]) == pytest.approx(float(job.gpu_hours), rel=0.01)
@@ -215,7 +217,7 @@ def test_the_cost_command_prints_a_row_per_pool_and_cost_center(simulated_run: S
 
 
 def test_the_cost_command_names_the_missing_permission(simulated_run: Settings, stack_folder: Path) -> None:
-    faults.add(faults.Fault("ec2", "DescribeInstances", "UnauthorizedOperation"))
+    faults.add_fault(faults.Fault("ec2", "DescribeInstances", "UnauthorizedOperation"))
     done = run_cost(stack_folder)
     assert (done.exit_code, "you are not allowed to call DescribeInstances" in done.output) == (UNREACHABLE, True)
 

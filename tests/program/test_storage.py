@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.facts.model import FileSystem
-from localcloud.aws.policy_evaluation import Request, decide
+from localcloud.aws.policy_evaluation import Request, evaluate_request
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
@@ -57,7 +57,7 @@ def test_the_file_system_policy_rejects_connections_without_tls(default_deployme
     policy = json.loads(default_deployment.find_resource(engine.FILE_SYSTEM_POLICY).inputs["policy"])
     context = {"aws:SecureTransport": tls, "elasticfilesystem:AccessedViaMountTarget": True}
     request = Request("elasticfilesystem:ClientMount", default_deployment.find_resource(engine.FILE_SYSTEM).state["arn"], context)
-    assert decide(request, policy) == decision
+    assert evaluate_request(request, policy) == decision
 
 
 @pytest.mark.parametrize(("backup", "policies"), [(True, 1), (False, 0)])
@@ -128,8 +128,8 @@ def test_the_key_bucket_requires_tls(default_deployment: Deployment) -> None:
     policy = json.loads(default_deployment.find_resource(engine.BUCKET_POLICY).inputs["policy"])
     arn = default_deployment.find_resource(engine.BUCKET).state["arn"]
     for resource in (arn, f"{arn}/nodes/x"):
-        assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": False}), policy) == "explicit deny"
-        assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": True}), policy) == "implicit deny"
+        assert evaluate_request(Request("s3:GetObject", resource, {"aws:SecureTransport": False}), policy) == "explicit deny"
+        assert evaluate_request(Request("s3:GetObject", resource, {"aws:SecureTransport": True}), policy) == "implicit deny"
 
 
 # --- existing file systems

@@ -7,7 +7,7 @@ import pytest
 from localcloud.engine.aws import lifecycle
 from localcloud.engine.aws.resource import RESOURCES, Aws
 from tests.program.engine import deploy
-from tests.program.worlds import STACKS, local_account
+from tests.program.worlds import STACKS, start_local_account
 
 
 def stack_name(path: Path) -> str:
@@ -16,7 +16,7 @@ def stack_name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
 def test_refreshing_an_unchanged_stack_shows_no_change(path: Path) -> None:
-    with local_account(path) as (settings, facts, mocks):
+    with start_local_account(path) as (settings, facts, mocks):
         deployed = deploy(settings, facts, mocks)
         aws = Aws(settings.region, endpoint=None)
         changes = {}

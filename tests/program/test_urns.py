@@ -12,7 +12,7 @@ import pytest
 from tests.program.test_every_stack import deploy_stack, stack_name
 from tests.program.worlds import STACKS
 
-pytestmark = pytest.mark.xdist_group("every-stack")  # the stacks that this group's worker has already deployed
+pytestmark = pytest.mark.xdist_group("every-stack")  # the stacks that the worker of this group has already deployed
 GOLDEN = Path(__file__).parents[1] / "golden" / "urns"
 
 

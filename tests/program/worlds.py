@@ -1,4 +1,4 @@
-"""Emulated AWS accounts with the existing resources that a stack refers to."""
+"""Emulated AWS accounts with the existing resources to which a stack refers."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ STACKS = [path for path in FILES if not stack_file.uses_existing_cluster(stack_f
 
 
 @contextmanager
-def local_account(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
+def start_local_account(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
     """Start the local AWS in this process and create the stack's prerequisites.
 
     Yield the stack's settings, its facts, and mocks that create its resources in the local AWS.

@@ -18,7 +18,7 @@ TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 POOL = "gpumpi.io/pool"
 
 
-def gpu_tags(pool: str = "train") -> dict[str, str]:
+def make_gpu_tags(pool: str = "train") -> dict[str, str]:
     """Return tags like those from infra.naming.autoscaler_tags."""
     return {
         f"{TEMPLATE}/label/{POOL}": pool,
@@ -30,7 +30,7 @@ def gpu_tags(pool: str = "train") -> dict[str, str]:
 
 
 def make_group(name: str = "train", desired: int = 0, maximum: int = 4, **settings: Any) -> Group:
-    defaults: dict[str, Any] = {"minimum": 0, "instance_type": P5, "tags": gpu_tags(name), "region": "us-west-2"}
+    defaults: dict[str, Any] = {"minimum": 0, "instance_type": P5, "tags": make_gpu_tags(name), "region": "us-west-2"}
     defaults |= {"zones": ("us-west-2a",), "instances": frozenset(f"i-{name}-{n}" for n in range(desired))}
     return Group(name=name, desired=desired, maximum=maximum, **(defaults | settings))
 
@@ -136,7 +136,7 @@ class Account:
             if instance_id in group.instances:
                 self.groups_[name] = replace(group, desired=group.desired - 1, instances=group.instances - {instance_id})
 
-    def failure(self, group: Group, since: float) -> str:
+    def find_launch_failure(self, group: Group, since: float) -> str:
         return self.failures.get(group.name, "")
 
     def launch_instances(self, name: str, count: int | None = None) -> None:
@@ -157,7 +157,7 @@ class Scene:
         options = flags.parse(["--node-group-auto-discovery=asg:tag=x", *arguments])
         self.loop = Loop(self.cluster, self.account, options, lambda: self.now)
 
-    def look(self, later: float = 10.0) -> None:
+    def advance_and_run(self, later: float = 10.0) -> None:
         self.now += later
         self.loop.run_once()
 

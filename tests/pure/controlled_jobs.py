@@ -16,7 +16,7 @@ Object = dict[str, Any]
 NODES = ("one", "two", "three")
 
 
-def timestamp_at(second: int) -> str:
+def make_timestamp(second: int) -> str:
     """Return the timestamp `second` seconds after the job's creation."""
     return f"2026-11-23T12:{second // 60:02}:{second % 60:02}Z"
 
@@ -43,25 +43,30 @@ def make_pod(
     deleting: bool = False,
     gpus: int = 8,
 ) -> Object:
-    """Return a pod. `code` is its container's exit code; `target` is the reason in the pod's DisruptionTarget
+    """Return a pod. `code` is the exit code of the pod's container; `target` is the reason in the pod's DisruptionTarget
     condition.
     """
-    state: Object = {"running": {"startedAt": timestamp_at(since + 5)}}
+    state: Object = {"running": {"startedAt": make_timestamp(since + 5)}}
     if code is not None or phase in ("Succeeded", "Failed"):
-        ended = {"exitCode": code or 0, "startedAt": timestamp_at(since + 5), "finishedAt": timestamp_at(until), "reason": reason}
+        ended = {
+            "exitCode": code or 0,
+            "startedAt": make_timestamp(since + 5),
+            "finishedAt": make_timestamp(until),
+            "reason": reason,
+        }
         state = {"terminated": ended}
-    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp_at(since)}]
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": make_timestamp(since)}]
     conditions += [{"type": "Ready", "status": "True"}] if phase == "Running" else []
     conditions += [{"type": "DisruptionTarget", "status": "True", "reason": target}] if target else []
-    status = {"phase": phase, "startTime": timestamp_at(since), "conditions": conditions}
+    status = {"phase": phase, "startTime": make_timestamp(since), "conditions": conditions}
     return {
         "metadata": {
             "name": name,
             "namespace": "mpi-jobs",
             "uid": uid or f"uid-{name}",
             "labels": {JOB_LABEL: "train", ROLE_LABEL: role},
-            "creationTimestamp": timestamp_at(since),
-            **({"deletionTimestamp": timestamp_at(since + 1)} if deleting else {}),
+            "creationTimestamp": make_timestamp(since),
+            **({"deletionTimestamp": make_timestamp(since + 1)} if deleting else {}),
         },
         "spec": {"nodeName": node, "containers": [{"name": role, "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]},
         "status": {**status, "containerStatuses": [{"name": role, "state": state}]},
@@ -83,7 +88,7 @@ def make_main_object(launcher: str = "mpijob", policy: Object | None = None, **s
         "name": "train-launcher" if launcher == "standalone" else "train",
         "namespace": "mpi-jobs",
         "uid": "uid-train",
-        "creationTimestamp": timestamp_at(0),
+        "creationTimestamp": make_timestamp(0),
         "labels": {JOB_LABEL: "train", ROLE_LABEL: "job", LAUNCHER_LABEL: launcher},
         "annotations": {POLICY_ANNOTATION: json.dumps(fields)},
     }
@@ -104,31 +109,31 @@ def make_job(main: Object, pods: list[Object], *, lost: str = "", setup: Object 
 
 
 def make_condition(kind: str, second: int, message: str = "") -> Object:
-    return {"type": kind, "status": "True", "lastTransitionTime": timestamp_at(second), "message": message}
+    return {"type": kind, "status": "True", "lastTransitionTime": make_timestamp(second), "message": message}
 
 
 class Controlled:
-    """Job controller for one job. It keeps the job's record between rounds."""
+    """Job controller for one job. The controller keeps the job's record between rounds."""
 
     def __init__(self) -> None:
         self.record: Record | None = None
         self.second = 0
 
-    def look(
+    def run_round(
         self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None, dump: Dump | None = None
     ) -> list[Action]:
         """Run one round with the job, the steps `seen` in its log, and the `dump` of its ranks' stacks. `alive` means
         that all kubelets have renewed their leases.
         """
-        self.record = reconcile.update_record(self.record, job, timestamp_at(second), seen, dump)
-        leases = {name: timestamp_at(second) for name in NODES} if alive else {}
-        actions = [*workers_end.decide_cleanup(job), *reconcile.decide_actions(self.record, job, leases, timestamp_at(second))]
+        self.record = reconcile.update_record(self.record, job, make_timestamp(second), seen, dump)
+        leases = {name: make_timestamp(second) for name in NODES} if alive else {}
+        actions = [*workers_end.decide_cleanup(job), *reconcile.decide_actions(self.record, job, leases, make_timestamp(second))]
         assert record.is_valid_record(self.record), "the controller would ignore its own record"
         return actions
 
     def record_deletion(self, second: int) -> None:
         assert self.record is not None
-        self.record = reconcile.close_record(self.record, timestamp_at(second))
+        self.record = reconcile.close_record(self.record, make_timestamp(second))
         assert record.is_valid_record(self.record), "the controller would ignore its own record"
 
     def __getitem__(self, key: str) -> Any:

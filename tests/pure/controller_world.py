@@ -1,4 +1,4 @@
-"""Job controller with two job namespaces and an API server in memory, for tests of what one namespace does to another."""
+"""Job controller with two job namespaces and an API server in memory, for tests of how one namespace affects another."""
 
 import copy
 import json
@@ -35,7 +35,7 @@ class Answer:
 
 
 class ApiServer:
-    """Stores objects by the path of their collection and their names, and records every request that changes something."""
+    """Stores objects by the path of their collection and their names, and records every request that makes a change."""
 
     sock = None
 
@@ -46,7 +46,7 @@ class ApiServer:
         self.bodies: dict[Request, Object] = {}
         self.refuse: Callable[[str, str], int | None] = lambda method, url: None
         self.lists: dict[str, bytes] = {}
-        """Path of a collection -> answer to a list request, instead of the objects."""
+        """Maps the path of a collection to the answer to a list request that replaces the objects."""
         self._version = 1
 
     def add(self, collection: str, manifest: Object) -> None:
@@ -195,7 +195,7 @@ class World:
                 mirror.is_synced.clear()
 
     def run(self, rounds: int = 1) -> list[Request]:
-        """Run rounds of the controller, and return the requests that it sent to change something."""
+        """Run rounds of the controller, and return the requests with which it made changes."""
         with mock.patch.object(controller, "datetime", Noon):
             for _ in range(rounds):
                 self.controller._run_round()

@@ -73,10 +73,10 @@ class Cluster:
         pods = [make_pod(f"on-{name}", "worker", node=name) for name in busy]
         for busy_pod in pods:
             busy_pod["spec"]["terminationGracePeriodSeconds"] = grace
-        (controller or self.make_controller(policy)).look(trimmed, pods, [], self.now)
+        (controller or self.make_controller(policy)).run_round(trimmed, pods, [], self.now)
 
-    def look(self, nodes: Sequence[Object]) -> dict[str, str]:
-        """Replace `Silence.look`: return the nodes that the test has marked as silent."""
+    def find_silent_nodes(self, nodes: Sequence[Object]) -> dict[str, str]:
+        """Replace `Silence.find_silent_nodes`: return the nodes that the test has marked as silent."""
         return self.silent
 
     def make_controller(self, policy: Policy = POLICY) -> Nodes:

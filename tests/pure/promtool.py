@@ -10,9 +10,9 @@ import yaml
 from localcloud.tools import debian
 
 
-def run(folder: Path, *arguments: str) -> None:
+def run_promtool(folder: Path, *arguments: str) -> None:
     """Run promtool in a folder. If it reports errors, fail with its output."""
-    program = debian.ensure(debian.PROMETHEUS, print) / "promtool"
+    program = debian.ensure_package(debian.PROMETHEUS, print) / "promtool"
     done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -22,4 +22,4 @@ def run_tests(folder: Path, rules: Mapping[str, Any], tests: Sequence[Mapping[st
     (folder / "rules.yml").write_text(yaml.safe_dump(dict(rules)))
     content = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": list(tests)}
     (folder / "tests.yml").write_text(yaml.safe_dump(content, sort_keys=False))
-    run(folder, "test", "rules", "tests.yml")
+    run_promtool(folder, "test", "rules", "tests.yml")

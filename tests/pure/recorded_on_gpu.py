@@ -1,7 +1,7 @@
-"""What NCCL, nccl-tests, PyTorch and the GPU driver printed on a machine with an H100.
+"""Output of NCCL, nccl-tests, PyTorch and the GPU driver, as printed on a machine with an H100.
 
-Recorded on 2026-11-26 with `bench/gpu/one_gpu.py`: two ranks with different host names shared one GPU. NCCL 2.28.9,
-nccl-tests 2.19.6, PyTorch 2.11, driver 580.159.04.
+Recorded on 2026-11-26 with `bench/gpu/one_gpu.py`: two ranks with different host names shared one GPU. The versions
+were NCCL 2.28.9, nccl-tests 2.19.6, PyTorch 2.11 and driver 580.159.04.
 """
 
 TCP = """\
@@ -89,7 +89,7 @@ Warnings
   Rank 1 has launched up to operation 5 -- GPU 0 managed by process 2989 on node 127.0.0.1
 
 """
-"""Printed on 2026-11-26 by two ranks on an H100, while rank 0 waited for rank 1 in its sixth all_reduce."""
+"""Output of two ranks on an H100 on 2026-11-26, while rank 0 waited for rank 1 in its sixth all_reduce."""
 
 HANG = f"""gpumpi-rank 0 R python3
 Process 2988: python3 hang.py
@@ -110,4 +110,4 @@ Thread 2989 (idle): "MainThread"
 flight recorder: completed: nccl:all_reduce 5, from step (hang.py:6)
 gpumpi-nccl
 {RAS}"""
-"""The whole dump of the same ranks."""
+"""The complete dump of the same ranks."""

@@ -137,16 +137,16 @@ class FakeTarget:
     def __init__(self, *left: str) -> None:
         self.cleaned, self.left = 0, list(left)
 
-    def foreign(self) -> list[str]:
+    def list_foreign_jobs(self) -> list[str]:
         return []
 
-    def emulated(self) -> dict[str, str]:
+    def read_device_declarations(self) -> dict[str, str]:
         return {}
 
     def plan(self) -> Plan:
         raise NotImplementedError
 
-    def clean(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         self.cleaned += 1
         return self.left
 
@@ -156,7 +156,7 @@ def discard_line(line: str) -> None:
 
 
 def record_observation(notes: Notebook) -> None:
-    notes.saw("a command", "a value")
+    notes.record_evidence("a command", "a value")
 
 
 def test_interrupt_triggers_cleanup_and_leaves_incomplete_report(tmp_path: Path) -> None:

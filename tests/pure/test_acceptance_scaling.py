@@ -79,7 +79,7 @@ class Jobs:
         self.events.append(f"delete {name}")
 
 
-def ticking_clock() -> Iterator[float]:
+def tick_every_minute() -> Iterator[float]:
     now = 0.0
     while True:
         yield now
@@ -89,7 +89,7 @@ def ticking_clock() -> Iterator[float]:
 def run_scaling_check(
     *sizes: int, ends: JobState | None = None, desired: int = 0, launch: FailedLaunch | None = None
 ) -> Notebook:
-    clock, notes = ticking_clock(), Notebook()
+    clock, notes = tick_every_minute(), Notebook()
     jobs: Any = Jobs(Api(*sizes), ends or make_job_state())
     pool = PoolStatus("small", wanted=desired, min_size=0, last_failed_launch=launch)
     scaling = Scaling(jobs, SMALL, 1.0, lambda: pool, pause=lambda seconds: None, clock=lambda: next(clock))

@@ -30,9 +30,9 @@ def filter_rows(results: Iterable[Row | LeftOut]) -> list[Row]:
 def make_notebook(*, saw: bool = True, fails: str = "", lacks: str = "") -> Notebook:
     notes = Notebook()
     if saw:
-        notes.saw("a command", "a value")
+        notes.record_evidence("a command", "a value")
     if fails:
-        notes.fail(fails)
+        notes.record_failure(fails)
     if lacks:
         notes.record_missing_hardware(lacks)
     return notes
@@ -88,7 +88,7 @@ def test_check_is_skipped_only_if_its_prerequisite_did_not_pass() -> None:
         raise CommandError("no cluster answers")
 
     def record_observation(notes: Notebook) -> None:
-        notes.saw("a command", "a value")
+        notes.record_evidence("a command", "a value")
 
     checks = [
         Check("first", raise_error),
@@ -110,11 +110,13 @@ def test_missing_hardware_does_not_stop_dependent_checks() -> None:
     def require_hardware(notes: Notebook) -> None:
         notes.record_missing_hardware("no GPU")
 
-    def works(notes: Notebook) -> None:
-        notes.saw("a command", "a value")
+    def record_success(notes: Notebook) -> None:
+        notes.record_evidence("a command", "a value")
 
     rows = filter_rows(
-        run_checks([Check("gpu", require_hardware), Check("next", works, ("gpu",))], lambda: DECLARED, report=discard_line)
+        run_checks(
+            [Check("gpu", require_hardware), Check("next", record_success, ("gpu",))], lambda: DECLARED, report=discard_line
+        )
     )
     assert [row.result for row in rows] == ["not on this hardware", "passed"]
 
@@ -214,7 +216,7 @@ def test_missing_node_reports_fail_the_check() -> None:
     assert notes.failures == ["0 of 2 workers reported their driver versions"]
 
 
-def test_reports_are_found_behind_launcher_log_prefix() -> None:
+def test_rank_reports_are_parsed_from_prefixed_launcher_log_lines() -> None:
     lines = ['[1,0]<stdout>:acceptance {"rank": 0}', "acceptance: other", 'acceptance {"rank": 1', 'acceptance {"rank": 2}']
     assert own_jobs.parse_reports(lines) == [{"rank": 0}, {"rank": 2}]
 
@@ -271,7 +273,7 @@ def test_smoke_run_without_valid_results_fails() -> None:
         (nccl_verdict.NETWORK, SMALL, "failed"),
     ],
 )
-def test_aws_hardware_checks_are_skipped_only_if_cluster_description_declares_it(check: str, pool: Any, result: str) -> None:
+def test_missing_hardware_is_skipped_only_if_the_pool_description_lacks_it(check: str, pool: Any, result: str) -> None:
     assert run_smoke_row("not on this hardware", name=check, pool=pool, declared={}) == ["passed", result]
 
 
@@ -281,8 +283,8 @@ def test_inconclusive_smoke_check_without_failure_is_skipped() -> None:
 
 def test_checks_after_a_failed_stage_are_not_run() -> None:
     def fail_part(notes: Notebook) -> None:
-        notes.saw("a command", "a value")
-        notes.part("part").fail("broken")
+        notes.record_evidence("a command", "a value")
+        notes.create_part("part").record_failure("broken")
 
     rows = filter_rows(run_checks([Check("smoke", fail_part), Check("next", fail_part, ("smoke",))], dict, report=discard_line))
     assert [(row.name, row.result) for row in rows] == [("smoke", "passed"), ("part", "failed"), ("next", "not run")]
@@ -351,7 +353,7 @@ def make_pool_status(name: str, desired: int, minimum: int = 0) -> PoolStatus:
     return PoolStatus(name, wanted=desired, min_size=minimum)
 
 
-def test_running_nodes_get_smoke_test_and_empty_pool_is_scaled() -> None:
+def test_smoke_test_uses_running_nodes_and_scaling_test_uses_an_empty_pool() -> None:
     in_aws = {
         "train": make_pool_status("train", 0),
         "small": make_pool_status("small", 2),
@@ -360,14 +362,16 @@ def test_running_nodes_get_smoke_test_and_empty_pool_is_scaled() -> None:
     choice = choose_pools(make_cluster(), {"train": 0, "small": 2, "system": 1}, in_aws)
     assert (choice.smoke, choice.workers, choice.scale) == (SMALL, 2, TRAIN)
     assert choice.list_node_starts({"small": 2}) == [(TRAIN, 1)]
-    assert choice.sentences({"small": 2}) == ["starts 1 x p4d.24xlarge in pool train; the autoscaler removes them again"]
+    assert choice.describe_node_starts({"small": 2}) == [
+        "starts 1 x p4d.24xlarge in pool train; the autoscaler removes them again"
+    ]
 
 
-def test_pool_with_nodes_is_scaled_if_no_other_pool_can_be_empty() -> None:
+def test_scaling_test_uses_a_pool_with_nodes_if_no_other_pool_can_be_empty() -> None:
     described = make_cluster(pools=(SYSTEM, TRAIN))
     choice = choose_pools(described, {"train": 2}, {"train": make_pool_status("train", 2)})
     assert (choice.scale, choice.list_node_starts({"train": 2})) == (TRAIN, [])
-    assert "waits until the autoscaler has removed the nodes of pool train" in choice.sentences({"train": 2})[1]
+    assert "waits until the autoscaler has removed the nodes of pool train" in choice.describe_node_starts({"train": 2})[1]
     assert choose_pools(described, {"train": 2}, {"train": make_pool_status("train", 2, minimum=2)}).scale is None
 
 
@@ -376,7 +380,7 @@ def test_unknown_pool_is_refused() -> None:
         choose_pools(make_cluster(), {}, {}, pool="trian")
 
 
-def test_gpu_pods_outside_of_jobs_are_foreign() -> None:
+def test_gpu_pods_outside_of_jobs_are_listed_as_foreign() -> None:
     def make_pod(name: str, phase: str = "Running", **labels: str) -> dict[str, Any]:
         resources = {"limits": {"nvidia.com/gpu": "1"}}
         metadata = {"name": name, "namespace": "x", "labels": {key.replace("_", "/"): value for key, value in labels.items()}}

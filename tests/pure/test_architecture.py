@@ -38,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
     "program": {"clusters", "config", "facts", "kubernetes", "naming", "preflight", "settings"},
 }
-"""Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
+"""Maps a package or module in infra/ to the other ones that it may import. CONTRIBUTING.md explains the order."""
 IMAGE_NAMES = INFRA / "jobs" / "images.py"
 """This module may contain `localhost`, which container runtimes treat as a registry in an image name."""
 SHARED_PARTS = ("__init__", "children", "endpoint_policies", "file_system", "iam", "launch_template", "trust_policies")
@@ -81,20 +81,20 @@ def find_import_cycle(folder: Path) -> list[str]:
     return []
 
 
-def relative_path(path: Path) -> str:
+def to_relative_path(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_modules_and_components_are_found() -> None:
+def test_architecture_tests_find_modules_and_components() -> None:
     assert len(MODULES) > 30 and len(COMPONENTS) > 8
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative_path)
+@pytest.mark.parametrize("path", MODULES, ids=to_relative_path)
 def test_infra_never_imports_localcloud(path: Path) -> None:
     assert not {module for module in list_imports(path) if module.split(".")[0] in ("localcloud", "cli", "moto", "tests")}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative_path)
+@pytest.mark.parametrize("path", MODULES, ids=to_relative_path)
 def test_infra_never_checks_whether_it_runs_locally(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bif\b[^\n]*\blocal(cloud|host|stack)?\b", text.replace("locally", "")), "no `if local`"
@@ -107,7 +107,7 @@ def find_package(module: str) -> str:
     return module.split(".")[1]
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != INFRA or path.stem in ARROWS], ids=relative_path)
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != INFRA or path.stem in ARROWS], ids=to_relative_path)
 def test_imports_follow_layer_order(path: Path) -> None:
     own = path.relative_to(INFRA).parts[0].removesuffix(".py")
     imported = {find_package(module) for module in list_imports(path) if module.startswith("infra.")} - {own}
@@ -126,26 +126,26 @@ def test_no_import_cycle(folder: str) -> None:
 @pytest.mark.parametrize("folder", ["bench", "testkit", "localcloud"])
 def test_only_tests_import_tests(folder: str) -> None:
     users = {
-        relative_path(path): {mod for mod in list_imports(path) if mod.split(".")[0] == "tests"}
+        to_relative_path(path): {mod for mod in list_imports(path) if mod.split(".")[0] == "tests"}
         for path in (ROOT / folder).rglob("*.py")
     }
     assert users and not {path: modules for path, modules in users.items() if modules}
 
 
-@pytest.mark.parametrize("path", COMPONENTS, ids=relative_path)
+@pytest.mark.parametrize("path", COMPONENTS, ids=to_relative_path)
 def test_components_import_neither_settings_nor_aws_facts(path: Path) -> None:
     ours = {module for module in list_imports(path) if module.split(".")[0] == "infra"}
     assert not {name for name in ours if not any(name == root or name.startswith(f"{root}.") for root in FOR_COMPONENTS)}
 
 
-@pytest.mark.parametrize("path", COMPONENTS, ids=relative_path)
+@pytest.mark.parametrize("path", COMPONENTS, ids=to_relative_path)
 def test_components_read_no_configuration_and_do_no_lookups(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "pulumi.Config" not in text
     assert not re.search(r"\baws(\.\w+)?\.get_\w+\(", text), "move the lookup to infra.facts"
 
 
-@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=relative_path)
+@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=to_relative_path)
 def test_every_component_documents_itself_and_registers_its_outputs(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [
@@ -163,7 +163,7 @@ def test_only_program_module_reads_pulumi_configuration() -> None:
     assert readers == ["stack_file.py"]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative_path)
+@pytest.mark.parametrize("path", MODULES, ids=to_relative_path)
 def test_no_module_has_a_generic_name(path: Path) -> None:
     assert path.stem not in ("utils", "helpers", "common", "misc")
 

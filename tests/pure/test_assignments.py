@@ -7,7 +7,7 @@ import pytest
 
 from cli.errors import CommandError
 from cli.jobs.assignments import apply_assignments, split_pairs
-from infra.jobs.reading import JobRefused, add_name, validate_job
+from infra.jobs.reading import JobRefused, add_job_name, validate_job
 from tests.pure.job_world import make_cluster, make_job_values
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [
@@ -36,7 +36,7 @@ def test_env_option_overrides_file_and_values_may_contain_equals_signs() -> None
     assert assigned["env"] == {"A": "x=y", "B": "2", "C": "3"}
 
 
-def test_mistyped_path_is_reported_as_in_a_file() -> None:
+def test_mistyped_path_in_set_option_is_refused_with_a_suggestion() -> None:
     with pytest.raises(JobRefused) as caught:
         validate_job(apply_assignments(make_job_values(), split_pairs("--set", ["worker=3"])), make_cluster())
     assert str(caught.value) == "worker: is not a setting. Did you mean workers?"
@@ -62,4 +62,4 @@ def test_generated_name_starts_with_generate_name_and_is_unique() -> None:
     start = {key: value for key, value in make_job_values(generateName="mnist-").items() if key != "name"}
     names = {validate_job(start, make_cluster()).name for _ in range(5)}
     assert len(names) == 5 and all(re.fullmatch(r"mnist-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
-    assert add_name(make_job_values(generateName="other-"))["name"] == "mnist"
+    assert add_job_name(make_job_values(generateName="other-"))["name"] == "mnist"

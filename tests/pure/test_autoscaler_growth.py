@@ -17,8 +17,8 @@ from tests.pure.autoscaler_world import (
     POOL,
     TEMPLATE,
     TOLERATION,
-    gpu_tags,
     make_gpu_pod,
+    make_gpu_tags,
     make_group,
     make_node,
     make_pod,
@@ -27,12 +27,12 @@ from tests.pure.autoscaler_world import (
 
 
 def remove_template_tag(tag: str) -> dict[str, str]:
-    tags = gpu_tags()
+    tags = make_gpu_tags()
     del tags[f"{TEMPLATE}/{tag}"]
     return tags
 
 
-def reasons_by_pod(plan: scale_up.Plan) -> dict[str, str]:
+def list_reasons_by_pod(plan: scale_up.Plan) -> dict[str, str]:
     return {pod.name: reason for pod, reason in plan.hopeless}
 
 
@@ -58,7 +58,7 @@ def test_group_never_grows_past_its_maximum_size() -> None:
     busy = [make_node(make_group(desired=2), n) for n in range(2)]
     plan = scale_up.plan_scale_up([make_gpu_pod(), *full], busy, [make_group(desired=2, maximum=2)])
     assert not plan.increases
-    assert reasons_by_pod(plan) == {"worker-0": "train: already at its maximum size of 2"}
+    assert list_reasons_by_pod(plan) == {"worker-0": "train: already at its maximum size of 2"}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_group_never_grows_past_its_maximum_size() -> None:
 def test_pod_stays_pending_without_the_tag_of_its_group(tag: str, expected: str) -> None:
     plan = scale_up.plan_scale_up([make_gpu_pod()], [], [make_group(tags=remove_template_tag(tag))])
     assert not plan.increases
-    assert reasons_by_pod(plan) == {"worker-0": expected}
+    assert list_reasons_by_pod(plan) == {"worker-0": expected}
 
 
 def test_hugepages_resource_tag_is_required_for_scale_up() -> None:
@@ -79,12 +79,12 @@ def test_hugepages_resource_tag_is_required_for_scale_up() -> None:
     asking = make_pod(requests=amounts, nodeSelector={POOL: "train"}, tolerations=[TOLERATION])
     assert scale_up.plan_scale_up([asking], [], [make_group()]).increases == {"train": 1}
     plan = scale_up.plan_scale_up([asking], [], [make_group(tags=remove_template_tag("resources/hugepages-2Mi"))])
-    assert reasons_by_pod(plan) == {"worker-0": "no group has hugepages-2Mi"}
+    assert list_reasons_by_pod(plan) == {"worker-0": "no group has hugepages-2Mi"}
 
 
 def test_pod_without_toleration_for_tagged_taint_stays_pending() -> None:
     plan = scale_up.plan_scale_up([make_gpu_pod(tolerations=[])], [], [make_group()])
-    assert reasons_by_pod(plan) == {"worker-0": f"train: untolerated taint {{{GPU}: true}}"}
+    assert list_reasons_by_pod(plan) == {"worker-0": f"train: untolerated taint {{{GPU}: true}}"}
 
 
 def test_missing_taint_tag_scales_up_for_pod_that_new_nodes_will_reject() -> None:
@@ -99,13 +99,13 @@ def test_missing_taint_tag_scales_up_for_pod_that_new_nodes_will_reject() -> Non
 
 def test_pending_reason_names_every_group_with_its_own_cause() -> None:
     plan = scale_up.plan_scale_up([make_gpu_pod(gpus=9, efa=0)], [], [make_group(), make_system_group()])
-    assert reasons_by_pod(plan) == {
+    assert list_reasons_by_pod(plan) == {
         "worker-0": f"train: insufficient {GPU}; system: insufficient cpu, insufficient memory, no {GPU}, no label {POOL}=train"
     }
 
 
 def test_reason_names_missing_discovery_tags_if_no_group_matches() -> None:
-    assert reasons_by_pod(scale_up.plan_scale_up([make_gpu_pod()], [], [])) == {
+    assert list_reasons_by_pod(scale_up.plan_scale_up([make_gpu_pod()], [], [])) == {
         "worker-0": "no Auto Scaling group has the tags given in --node-group-auto-discovery"
     }
 
@@ -137,7 +137,7 @@ def test_node_awaiting_device_plugin_counts_as_upcoming_if_labeled_with_accelera
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
-    tags = gpu_tags() if label else remove_template_tag("label/k8s.amazonaws.com/accelerator")
+    tags = make_gpu_tags() if label else remove_template_tag("label/k8s.amazonaws.com/accelerator")
     there = make_group(desired=1, tags=tags)
     young = make_node(there, 0)
     bare = {name: amount for name, amount in young.allocatable.items() if "/" not in name}
@@ -222,7 +222,7 @@ def test_pods_with_anti_affinity_need_separate_nodes() -> None:
 def test_paused_group_does_not_grow_and_reports_the_reason() -> None:
     plan = scale_up.plan_scale_up([make_gpu_pod()], [], [make_group()], paused={"train": "it rests"})
     assert not plan.increases
-    assert reasons_by_pod(plan) == {"worker-0": "train: it rests"}
+    assert list_reasons_by_pod(plan) == {"worker-0": "train: it rests"}
 
 
 # --- node affinity
@@ -290,11 +290,11 @@ def test_group_of_simulated_nodes_grows_only_for_pods_that_tolerate_simulation(m
     clusters = {"c": SimpleNamespace(node_groups={"train": SimpleNamespace(types=["p5.48xlarge"])})}
     monkeypatch.setattr(node_templates, "backend_of", lambda *_: None)
     monkeypatch.setattr(node_templates, "get_state", lambda *_: SimpleNamespace(clusters=clusters))
-    monkeypatch.setattr(node_templates.nodes, "auto_scaling_groups", lambda *_: [tagged])
+    monkeypatch.setattr(node_templates.nodes, "list_auto_scaling_groups", lambda *_: [tagged])
 
     def plan_increases(pod: Pod, gpu_nodes: bool) -> dict[str, int]:
         node_templates.update_template_tags("1", "us-west-2", "c", lambda kind: kind == "gpu" and gpu_nodes)
-        tags = gpu_tags() | {tag["Key"]: tag["Value"] for tag in tagged.tags}
+        tags = make_gpu_tags() | {tag["Key"]: tag["Value"] for tag in tagged.tags}
         return dict(scale_up.plan_scale_up([pod], [], [make_group(tags=tags)]).increases)
 
     tolerant = make_gpu_pod(tolerations=[TOLERATION, {"key": SIMULATED.key, "operator": "Exists"}])

@@ -76,7 +76,7 @@ def run_recover(*options: str) -> Result:
     return CliRunner().invoke(app, ["recover", "-s", "dev", *options])
 
 
-def test_lock_of_a_running_process_stays(stack: Stack, pulumi_process: int) -> None:
+def test_lock_of_a_running_process_is_kept(stack: Stack, pulumi_process: int) -> None:
     stack.lock(pulumi_process, age=timedelta(days=2, hours=1))
     done = run_recover()
     assert (done.exit_code, stack.is_unlocked) == (REFUSED, False)
@@ -85,21 +85,21 @@ def test_lock_of_a_running_process_stays(stack: Stack, pulumi_process: int) -> N
     assert "Add --yes" in done.stderr
 
 
-def test_young_lock_of_another_machine_stays(stack: Stack, killed_process: int) -> None:
+def test_recent_lock_of_another_machine_is_kept(stack: Stack, killed_process: int) -> None:
     stack.lock(killed_process, host="ci-7", age=timedelta(hours=5, minutes=50))
     done = run_recover("--json")
     assert (done.exit_code, stack.is_unlocked) == (REFUSED, False)
     assert "lock of ada@ci-7" in json.loads(done.stdout)["error"]
 
 
-def test_one_lock_in_use_keeps_all_locks(stack: Stack, killed_process: int) -> None:
+def test_no_lock_is_removed_while_one_lock_is_in_use(stack: Stack, killed_process: int) -> None:
     stack.lock(killed_process)
     stack.lock(7, host="ci-7")
     assert run_recover().exit_code == REFUSED
     assert not stack.is_unlocked
 
 
-def test_state_file_stays_while_its_operation_may_run(stack: Stack, tmp_path: Path) -> None:
+def test_damaged_state_file_is_not_repaired_while_its_operation_may_run(stack: Stack, tmp_path: Path) -> None:
     state = tmp_path / ".pulumi" / "stacks" / "gpumpi" / "dev.json"
     state.parent.mkdir(parents=True)
     state.write_text('{"half": ')
@@ -117,21 +117,23 @@ def test_abandoned_lock_is_shown_and_removed(stack: Stack, killed_process: int, 
     assert f"dev: lock of ada@{host} (process {killed_process}), taken " in done.stderr
 
 
-def test_process_id_of_another_program_does_not_keep_the_lock(stack: Stack) -> None:
+def test_lock_is_removed_if_its_process_id_belongs_to_another_program(stack: Stack) -> None:
     stack.lock(os.getpid())
     assert run_recover().exit_code == OK
     assert stack.is_unlocked
 
 
 @pytest.mark.parametrize("host", [HERE, "ci-7"])
-def test_yes_removes_any_lock(stack: Stack, pulumi_process: int, host: str) -> None:
+def test_yes_flag_removes_any_lock(stack: Stack, pulumi_process: int, host: str) -> None:
     stack.lock(pulumi_process, host=host)
     assert run_recover("--yes").exit_code == OK
     assert stack.is_unlocked
 
 
 @pytest.mark.parametrize(("answer", "removed"), [("y", True), ("", False), ("n", False)])
-def test_answer_decides_on_a_terminal(stack: Stack, monkeypatch: pytest.MonkeyPatch, answer: str, removed: bool) -> None:
+def test_recover_asks_at_a_terminal_before_removing_a_lock(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, answer: str, removed: bool
+) -> None:
     stack.lock(7, host="ci-7")
     monkeypatch.setattr(prompts, "is_interactive", lambda: True)
     done = CliRunner().invoke(app, ["recover", "-s", "dev"], input=f"{answer}\n")
@@ -144,7 +146,7 @@ def test_stack_without_lock_is_recovered_without_a_question(stack: Stack) -> Non
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"pid": "x"}', '{"pid": 1, "username": "a", "hostname": "b", "timestamp": 5}'])
-def test_unreadable_lock_needs_confirmation(stack: Stack, content: str) -> None:
+def test_removing_an_unreadable_lock_requires_confirmation(stack: Stack, content: str) -> None:
     (stack.locks / "a.json").write_text(content)
     assert run_recover().exit_code == REFUSED
     assert not stack.is_unlocked
@@ -152,7 +154,7 @@ def test_unreadable_lock_needs_confirmation(stack: Stack, content: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://app.pulumi.com/ada", "gs://states", "azblob://states"])
-def test_backend_that_shows_no_locks_needs_confirmation(stack: Stack, url: str) -> None:
+def test_recover_requires_confirmation_if_the_backend_cannot_list_locks(stack: Stack, url: str) -> None:
     stack.url = url
     done = run_recover()
     assert (done.exit_code, stack.is_unlocked) == (REFUSED, False)
@@ -176,7 +178,7 @@ class Bucket:
         return {"Body": io.BytesIO(json.dumps(content).encode())}
 
 
-def test_locks_in_a_bucket_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_are_read_from_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket, queries = Bucket(), list[dict[str, str]]()
     monkeypatch.setattr(backend_locks, "_create_s3_client", lambda query: queries.append(query) or bucket)
     locks = backend_locks.read_locks("s3://states/team?region=eu-west-1&profile=ci", "gpumpi", "organization/gpumpi/dev")
@@ -185,7 +187,7 @@ def test_locks_in_a_bucket_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert queries == [{"region": "eu-west-1", "profile": "ci"}]
 
 
-def test_unreachable_bucket_needs_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recover_requires_confirmation_if_the_bucket_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(query: dict[str, str]) -> Any:
         raise NoCredentialsError
 

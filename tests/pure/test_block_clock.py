@@ -82,7 +82,7 @@ def test_no_schedule_is_created_for_past_times_or_without_a_block(changes: dict[
         ("expired", END, "Capacity Block cr-1 is expired"),
     ],
 )
-def test_status_shows_how_long_nodes_remain(state: str, now: datetime, sentence: str) -> None:
+def test_status_shows_remaining_time_of_capacity_block_nodes(state: str, now: datetime, sentence: str) -> None:
     assert BlockStatus("cr-1", state, START, END).sentence(now) == sentence
 
 

@@ -38,29 +38,29 @@ def is_stopped(process: psutil.Process) -> bool:
 
 def test_suspended_rank_hangs_alone_and_can_be_resumed(rank_processes: dict[int, psutil.Process]) -> None:
     broken = ranks.BrokenRanks()
-    broken.hang(find_ranks(), "train", 1)
+    broken.suspend_rank(find_ranks(), "train", 1)
     wait_until(lambda: is_stopped(rank_processes[1]))
     assert not is_stopped(rank_processes[0])
-    broken.restore(find_ranks(), "train")
+    broken.resume_ranks(find_ranks(), "train")
     wait_until(lambda: not is_stopped(rank_processes[1]))
 
 
 def test_slow_rank_is_paused_and_resumed_repeatedly(rank_processes: dict[int, psutil.Process]) -> None:
     broken = ranks.BrokenRanks()
-    broken.slow(find_ranks(), "train", 0)
+    broken.slow_down_rank(find_ranks(), "train", 0)
     for _ in range(2):
         wait_until(lambda: is_stopped(rank_processes[0]))
         wait_until(lambda: not is_stopped(rank_processes[0]))
-    broken.restore(find_ranks(), "train")
+    broken.resume_ranks(find_ranks(), "train")
     wait_until(lambda: not is_stopped(rank_processes[0]))
 
 
 @pytest.mark.usefixtures("rank_processes")
 def test_missing_rank_gets_one_line_error() -> None:
     with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2\. Choose one of: 0, 1$"):
-        ranks.BrokenRanks().hang(find_ranks(), "train", 2)
+        ranks.BrokenRanks().suspend_rank(find_ranks(), "train", 2)
     with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0\. The job has no running rank\.$"):
-        ranks.BrokenRanks().slow({}, "gone", 0)
+        ranks.BrokenRanks().slow_down_rank({}, "gone", 0)
 
 
 def test_processes_without_rank_number_are_not_ranks() -> None:

@@ -47,7 +47,7 @@ def make_cluster(folder: Path, **changes: Any) -> Cluster:
 
 @pytest.fixture
 def started_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr(Cluster, "_start_components", lambda self: self._enter("ready"))
+    monkeypatch.setattr(Cluster, "_start_components", lambda self: self._enter_phase("ready"))
     started = make_cluster(tmp_path)
     started.start()
     yield started

@@ -1,4 +1,4 @@
-"""Fields of jobs that the job controller relies on, and the start of jobs after `setup`."""
+"""Fields of jobs on which the job controller relies, and the start of jobs after `setup`."""
 
 import ast
 import json
@@ -23,15 +23,15 @@ from tests.pure.controlled_jobs import (
     make_job,
     make_launcher,
     make_main_object,
+    make_timestamp,
     make_workers,
-    timestamp_at,
 )
 from tests.pure.job_world import KEYS, TEAM, make_cluster
 
 PACKED = [volume_item["path"] for volume_item in program.list_volume_items()]
 
 
-def rendered(**more: Any) -> list[Manifest]:
+def render_default_job(**more: Any) -> list[Manifest]:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
     model = Job.model_validate({**least, **more})
     return render_job(place_job(model, make_cluster()), lambda: KEYS)
@@ -55,15 +55,18 @@ def test_the_controller_needs_only_the_standard_library() -> None:
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_gpu_ranks_record_collectives_if_hang_detection_is_enabled(launcher: str) -> None:
     name, hang_detection = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", {"progress": {"pattern": "step (\\d+)", "within": "10m"}}
-    assert list_variable_values(rendered(launcher=launcher, **hang_detection), name) == ["/tmp/nccl_dump_rank_"]
-    assert list_variable_values(rendered(launcher=launcher, **hang_detection, env={name: "/shared/mine"}), name) == [
+    assert list_variable_values(render_default_job(launcher=launcher, **hang_detection), name) == ["/tmp/nccl_dump_rank_"]
+    assert list_variable_values(render_default_job(launcher=launcher, **hang_detection, env={name: "/shared/mine"}), name) == [
         "/shared/mine"
     ]
     older, newer = "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"
-    renamed = rendered(launcher=launcher, **hang_detection, env={newer: "9"})
+    renamed = render_default_job(launcher=launcher, **hang_detection, env={newer: "9"})
     assert (list_variable_values(renamed, older), list_variable_values(renamed, newer)) == ([], ["9"])
-    assert list_variable_values(rendered(launcher=launcher), name) == []
-    assert list_variable_values(rendered(launcher=launcher, **hang_detection, gpusPerWorker=None, pool="system"), name) == []
+    assert list_variable_values(render_default_job(launcher=launcher), name) == []
+    assert (
+        list_variable_values(render_default_job(launcher=launcher, **hang_detection, gpusPerWorker=None, pool="system"), name)
+        == []
+    )
 
 
 def list_variable_values(pieces: list[Manifest], variable: str) -> list[str]:
@@ -91,7 +94,7 @@ def test_controller_program_fits_into_its_config_map() -> None:
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_main_object_carries_the_restart_policy(launcher: str) -> None:
-    first = rendered(launcher=launcher, maxRestarts=4, noRetryExitCodes=[3], activeDeadlineSeconds=60)[0]
+    first = render_default_job(launcher=launcher, maxRestarts=4, noRetryExitCodes=[3], activeDeadlineSeconds=60)[0]
     policy = json.loads(first["metadata"]["annotations"][POLICY_ANNOTATION])
     expected_policy = {"maxRestarts": 4, "noRetryExitCodes": [3], "workers": 2, "pool": "train", "activeDeadlineSeconds": 60}
     assert policy == {"version": in_pod.POLICY_VERSION, **expected_policy}
@@ -99,13 +102,13 @@ def test_main_object_carries_the_restart_policy(launcher: str) -> None:
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_kubernetes_backoff_limit_exceeds_the_controllers_restart_limit(launcher: str) -> None:
-    spec = rendered(launcher=launcher, maxRestarts=1)[0]["spec"]
+    spec = render_default_job(launcher=launcher, maxRestarts=1)[0]["spec"]
     limit = spec.get("runPolicy", spec).get("backoffLimit") or spec["backoffLimitPerIndex"]
     assert limit == 101
 
 
 def test_controller_enforces_deadline_of_standalone_job() -> None:
-    pieces = rendered(launcher="standalone", activeDeadlineSeconds=60)
+    pieces = render_default_job(launcher="standalone", activeDeadlineSeconds=60)
     assert all("activeDeadlineSeconds" not in job["spec"] for job in filter_by_kind(pieces, "Job"))
 
 
@@ -115,7 +118,7 @@ def test_controller_enforces_deadline_of_standalone_job() -> None:
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_setup_runs_as_separate_job_with_its_own_resources_and_deadline(launcher: str) -> None:
     more = {"setupResources": {"cpu": "4", "memory": "8Gi"}, "setupDeadlineSeconds": 600}
-    pieces = rendered(launcher=launcher, setup=["pip", "install"], **more)
+    pieces = render_default_job(launcher=launcher, setup=["pip", "install"], **more)
     setup_job = next(job for job in filter_by_kind(pieces, "Job") if job["metadata"]["name"] == "mnist-setup")
     assert setup_job["spec"]["activeDeadlineSeconds"] == 600
     assert setup_job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
@@ -127,7 +130,7 @@ def test_setup_runs_as_separate_job_with_its_own_resources_and_deadline(launcher
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_stay_out_of_the_queue_until_setup_ends(launcher: str) -> None:
-    pieces = rendered(launcher=launcher, setup=["true"])
+    pieces = render_default_job(launcher=launcher, setup=["true"])
     assert pieces[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == HELD_QUEUE
     assert [stateful_set["spec"]["replicas"] for stateful_set in filter_by_kind(pieces, "StatefulSet")] == (
         [0] if launcher == "standalone" else []
@@ -155,7 +158,7 @@ def make_held_job(launcher: str, queue: str | None) -> dict[str, Any]:
 
 def test_a_job_waits_for_its_setup() -> None:
     controlled = Controlled()
-    assert controlled.look(make_job(make_held_job("mpijob", "jobs"), [], setup=make_setup_job()), 5) == []
+    assert controlled.run_round(make_job(make_held_job("mpijob", "jobs"), [], setup=make_setup_job()), 5) == []
     assert controlled["phase"] == "Setup"
 
 
@@ -163,7 +166,7 @@ def test_a_job_waits_for_its_setup() -> None:
 def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
     controlled = Controlled()
     done = make_job(make_held_job(launcher, "jobs"), [], setup=make_setup_job(make_condition("Complete", 40)))
-    (action,) = controlled.look(done, 41)
+    (action,) = controlled.run_round(done, 41)
     assert isinstance(action, Change)
     assert action.values == {"metadata": {"labels": {QUEUE_LABEL: "jobs"}}}
     assert controlled["setup"]["outcome"] == "Succeeded"
@@ -171,7 +174,7 @@ def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
 
 def test_without_a_queue_a_job_starts_after_its_setup() -> None:
     controlled = Controlled()
-    (action,) = controlled.look(
+    (action,) = controlled.run_round(
         make_job(make_held_job("torchrun", None), [], setup=make_setup_job(make_condition("Complete", 40))), 41
     )
     assert isinstance(action, Change)
@@ -184,7 +187,7 @@ def test_workers_without_an_operator_start_after_setup() -> None:
     done = make_job(
         make_held_job("standalone", "jobs"), [], setup=make_setup_job(make_condition("Complete", 40)), workers_set=workers_set
     )
-    first, _ = controlled.look(done, 41)
+    first, _ = controlled.run_round(done, 41)
     assert isinstance(first, Change)
     assert first.values == {"spec": {"replicas": 2}}
 
@@ -193,13 +196,13 @@ def test_a_released_job_is_not_released_again() -> None:
     controlled = Controlled()
     released = make_main_object("mpijob", {"hold": {"queue": "jobs"}})
     released["metadata"]["labels"][QUEUE_LABEL] = "jobs"
-    assert controlled.look(make_job(released, [], setup=make_setup_job(make_condition("Complete", 40))), 41) == []
+    assert controlled.run_round(make_job(released, [], setup=make_setup_job(make_condition("Complete", 40))), 41) == []
 
 
 def test_a_failed_setup_fails_the_job() -> None:
     controlled = Controlled()
     failed = make_setup_job(make_condition("Failed", 40, "Job has reached the specified backoff limit"))
-    (action,) = controlled.look(make_job(make_held_job("mpijob", "jobs"), [], setup=failed), 41)
+    (action,) = controlled.run_round(make_job(make_held_job("mpijob", "jobs"), [], setup=failed), 41)
     message = "setup failed: Job has reached the specified backoff limit"
     assert action == FailJob("mpi-jobs", "train-launcher", "SetupFailed", message, was_started=False)
     assert controlled["verdict"]["message"] == message
@@ -207,7 +210,7 @@ def test_a_failed_setup_fails_the_job() -> None:
 
 @pytest.mark.parametrize("was_started", [True, False])
 def test_failing_a_job_that_never_started_sets_its_start_time(was_started: bool) -> None:
-    """The API server rejects a Failed condition on a Job without startTime, so a suspended Job would stay suspended."""
+    """The API server rejects a Failed condition on a Job without startTime, so a suspended Job would remain suspended."""
     sent: list[Any] = []
 
     class Recorder:
@@ -215,11 +218,11 @@ def test_failing_a_job_that_never_started_sets_its_start_time(was_started: bool)
             sent.append((method, path, body["status"]))
 
     api: Any = Recorder()
-    FailJob("mpi-jobs", "train", "SetupFailed", "no disk", was_started).perform(api, timestamp_at(5))
+    FailJob("mpi-jobs", "train", "SetupFailed", "no disk", was_started).perform(api, make_timestamp(5))
     ((method, path, status),) = sent
     assert (method, path) == ("PATCH", "apis/batch/v1/namespaces/mpi-jobs/jobs/train/status")
     assert status["conditions"][0]["type"] == "FailureTarget"
-    assert status.get("startTime") == (None if was_started else timestamp_at(5))
+    assert status.get("startTime") == (None if was_started else make_timestamp(5))
 
 
 def find_problems(**more: Any) -> list[str]:
@@ -247,7 +250,7 @@ def test_invalid_setup_and_restart_values_are_reported_together() -> None:
 
 
 def make_workers_set(replicas: int = 2) -> dict[str, Any]:
-    metadata = {"name": "train-worker", "creationTimestamp": timestamp_at(0), "resourceVersion": "7"}
+    metadata = {"name": "train-worker", "creationTimestamp": make_timestamp(0), "resourceVersion": "7"}
     return {"metadata": metadata, "spec": {"replicas": replicas}}
 
 
@@ -256,30 +259,30 @@ def test_controller_deletes_workers_of_ended_job_until_none_is_left(verdict: str
     controlled = Controlled()
     ended = make_main_object("standalone", conditions=[make_condition(verdict, 40)])
     for second in (41, 51):
-        (action,) = controlled.look(make_job(ended, make_workers(), workers_set=make_workers_set()), second)
+        (action,) = controlled.run_round(make_job(ended, make_workers(), workers_set=make_workers_set()), second)
         assert isinstance(action, Change)
         assert action.path == "apis/apps/v1/namespaces/mpi-jobs/statefulsets/train-worker"
         assert action.values == {"metadata": {"resourceVersion": "7"}, "spec": {"replicas": 0}}
-    assert controlled.look(make_job(ended, make_workers(), workers_set=make_workers_set(0)), 61) == []
+    assert controlled.run_round(make_job(ended, make_workers(), workers_set=make_workers_set(0)), 61) == []
 
 
 def test_workers_run_until_the_job_has_ended() -> None:
     running = make_job(make_main_object("standalone"), [*make_workers(), make_launcher()], workers_set=make_workers_set())
-    assert Controlled().look(running, 20) == []
+    assert Controlled().run_round(running, 20) == []
 
 
 def test_clean_pod_policy_none_keeps_workers() -> None:
     ended = make_main_object("standalone", {"cleanPodPolicy": "None"}, conditions=[make_condition("Complete", 40)])
-    assert Controlled().look(make_job(ended, make_workers(), workers_set=make_workers_set()), 41) == []
+    assert Controlled().run_round(make_job(ended, make_workers(), workers_set=make_workers_set()), 41) == []
 
 
 def test_deleting_an_ended_job_keeps_workers_of_the_next_run() -> None:
     ended = make_main_object("standalone", conditions=[make_condition("Failed", 40)])
-    ended["metadata"]["deletionTimestamp"] = timestamp_at(50)
-    assert Controlled().look(make_job(ended, [], workers_set=make_workers_set()), 51) == []
+    ended["metadata"]["deletionTimestamp"] = make_timestamp(50)
+    assert Controlled().run_round(make_job(ended, [], workers_set=make_workers_set()), 51) == []
 
 
 def test_stale_ended_job_does_not_end_workers_of_the_next_run() -> None:
     ended, workers_set = make_main_object("standalone", conditions=[make_condition("Failed", 40)]), make_workers_set()
-    workers_set["metadata"]["creationTimestamp"] = timestamp_at(50)
-    assert Controlled().look(make_job(ended, [], workers_set=workers_set), 51) == []
+    workers_set["metadata"]["creationTimestamp"] = make_timestamp(50)
+    assert Controlled().run_round(make_job(ended, [], workers_set=workers_set), 51) == []

@@ -1,4 +1,4 @@
-"""The health server of the job controller: idle and broken clients neither use up its memory nor block the kubelet."""
+"""The health server of the job controller: idle and broken clients neither exhaust its memory nor block the kubelet."""
 
 import errno
 import http.client
@@ -42,7 +42,7 @@ def read_status(server: HealthServer, path: str = "/healthz") -> int:
 
 
 def is_closed_by_server(client: socket.socket) -> bool:
-    """Wait until the server closes the connection, and return True. It may send an error before."""
+    """Wait until the server closes the connection, and return True. The server may send an error first."""
     try:
         while client.recv(4096):
             pass

@@ -1,4 +1,4 @@
-"""Threads and rounds of the job controller: no failure ends them silently, and a slow namespace delays no other one."""
+"""Threads and rounds of the job controller: no failure ends them silently, and a slow namespace does not delay another one."""
 
 import copy
 from itertools import pairwise
@@ -13,12 +13,12 @@ from infra.platform.job_controller.in_pod.following import Following
 from infra.platform.job_controller.in_pod.health import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Guard, Health
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.mirror import Mirror
-from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_main_object, timestamp_at
+from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_main_object, make_timestamp
 from tests.pure.controller_world import NAMESPACES, LocalApi, World, parse_namespace
 
 
 class Ended(BaseException):
-    """The test has seen enough of a thread."""
+    """The test has seen enough rounds of a thread."""
 
 
 class Lists:
@@ -43,7 +43,7 @@ class Lists:
 
 
 def run_mirror(cache: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> list[float]:
-    """Run a mirror's thread until it has paused that often, and return the pauses."""
+    """Run a mirror's thread until it has paused the given number of times, and return the pauses."""
     slept: list[float] = []
 
     def record_sleep(seconds: float) -> None:
@@ -120,7 +120,7 @@ def test_unreadable_log_does_not_block_other_logs() -> None:
         def copy(self) -> "Server":
             return self
 
-        def content(self, path: str, query: Any) -> bytes:
+        def read_content(self, path: str, query: Any) -> bytes:
             if "bad" in path:
                 raise RecursionError
             return b"2026-11-23T12:00:00Z step 1\n"
@@ -185,7 +185,7 @@ def test_failing_task_is_retried_with_longer_delays() -> None:
 
 
 class SlowWorld(World):
-    """World in which each write about team-a takes 30 seconds and fails, as with a webhook that does not answer."""
+    """Environment in which each write about team-a takes 30 seconds and fails, as with a webhook that does not answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -226,17 +226,17 @@ def test_every_job_of_a_slow_namespace_gets_its_turn(monkeypatch: pytest.MonkeyP
 
 
 def test_new_controller_deletes_workers_left_by_its_predecessor() -> None:
-    """The predecessor was killed after it had recorded the end of the job, whose workers wait in the queue."""
+    """The previous controller was killed after it had recorded the end of the job, whose workers wait in the queue."""
     world, namespace, path = World(), NAMESPACES[0], f"apis/batch/v1/namespaces/{NAMESPACES[0]}/jobs"
     failed = make_main_object("standalone", conditions=[make_condition("Failed", 40)])
     failed["metadata"] |= {"namespace": namespace}
-    workers_set = {"name": "train-worker", "labels": {JOB_LABEL: "train"}, "creationTimestamp": timestamp_at(0)}
+    workers_set = {"name": "train-worker", "labels": {JOB_LABEL: "train"}, "creationTimestamp": make_timestamp(0)}
     world.server.objects[path] = {}
     world.server.add(path, failed)
     world.server.add(f"apis/apps/v1/namespaces/{namespace}/statefulsets", {"metadata": workers_set, "spec": {"replicas": 2}})
     world.server.objects[f"api/v1/namespaces/{namespace}/pods"] = {}
     controlled = Controlled()
-    controlled.look(make_job(failed, []), 41)
+    controlled.run_round(make_job(failed, []), 41)
     assert controlled.record is not None
     world.add_record(namespace, controlled.record)
     world.start()

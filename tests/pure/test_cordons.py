@@ -33,7 +33,7 @@ def apply_patch(manifest: dict[str, Any], cordon: cordons.Cordon) -> None:
     manifest["spec"] |= change["spec"]
 
 
-def decided(nodes: list[dict[str, Any]], now: datetime = START, **more: Any) -> tuple[list[str], list[str]]:
+def list_cordoned_and_held_nodes(nodes: list[dict[str, Any]], now: datetime = START, **more: Any) -> tuple[list[str], list[str]]:
     verdict = cordons.decide_cordons(nodes, Before(more.pop("gone", {}), more.pop("counted", {})), now, **more)
     return [cordon.node for cordon in verdict.cordons], list(verdict.held)
 
@@ -62,7 +62,7 @@ def test_harmless_faults_and_faults_handled_by_eks_cordon_no_node() -> None:
         make_node(7, "KubeletNotReady", kind="Ready"),
         make_node(8),
     ]
-    assert decided([*harmless, *by_eks]) == ([], [])
+    assert list_cordoned_and_held_nodes([*harmless, *by_eks]) == ([], [])
 
 
 def test_nodes_of_existing_cluster_are_only_cordoned() -> None:
@@ -73,19 +73,19 @@ def test_nodes_of_existing_cluster_are_only_cordoned() -> None:
 
 def test_cordon_limit_keeps_most_recently_broken_nodes_in_service() -> None:
     nodes = [make_node(number, BUS, minute=-number) for number in range(10)]
-    assert decided(nodes) == (["n9", "n8"], [f"n{number}" for number in range(7, -1, -1)])
+    assert list_cordoned_and_held_nodes(nodes) == (["n9", "n8"], [f"n{number}" for number in range(7, -1, -1)])
 
 
 def test_replaced_nodes_count_toward_the_cordon_limit() -> None:
     nodes = [make_node(0, BUS), *map(make_node, range(1, 10))]
-    assert decided(nodes, gone={"x": START, "y": START}) == ([], ["n0"])
-    assert decided(nodes, START + WINDOW, gone={"x": START, "y": START}) == (["n0"], [])
+    assert list_cordoned_and_held_nodes(nodes, gone={"x": START, "y": START}) == ([], ["n0"])
+    assert list_cordoned_and_held_nodes(nodes, START + WINDOW, gone={"x": START, "y": START}) == (["n0"], [])
 
 
 def test_node_counted_earlier_in_the_window_is_not_counted_again() -> None:
     nodes = [make_node(0, BUS), make_node(1, BUS), *map(make_node, range(2, 5))]
-    assert decided(nodes, counted={"n1": START}) == (["n1"], ["n0"])
-    assert decided(nodes, START + WINDOW, counted={"n1": START}) == (["n0"], ["n1"])
+    assert list_cordoned_and_held_nodes(nodes, counted={"n1": START}) == (["n1"], ["n0"])
+    assert list_cordoned_and_held_nodes(nodes, START + WINDOW, counted={"n1": START}) == (["n0"], ["n1"])
 
 
 def test_node_cordoned_or_uncordoned_by_a_user_is_left_alone() -> None:
@@ -93,7 +93,7 @@ def test_node_cordoned_or_uncordoned_by_a_user_is_left_alone() -> None:
     back["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: json.dumps({"at": "2020-01-01T00:00:00+00:00"})}
     damaged = make_node(2, BUS)
     damaged["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: "?"}
-    assert decided([make_node(0, BUS, unschedulable=True), back, damaged]) == ([], [])
+    assert list_cordoned_and_held_nodes([make_node(0, BUS, unschedulable=True), back, damaged]) == ([], [])
 
 
 rounds = st.lists(st.tuples(st.integers(0, 40), st.sets(st.integers(0, 19)), st.integers(0, 20)), max_size=12)
@@ -115,7 +115,7 @@ def test_controller_killed_at_any_time_cordons_no_node_twice_and_keeps_the_limit
     names = [name for name, _ in history]
     assert len(names) == len(set(names))
     for _, when in history:
-        assert len([entry for entry in history if when - WINDOW < entry[1] <= when]) <= brake.compute_limit(size)
+        assert len([entry for entry in history if when - WINDOW < entry[1] <= when]) <= brake.compute_cordon_limit(size)
     assert not {f"n{number}" for number in range(4, 20, 5)} & set(names)
 
 

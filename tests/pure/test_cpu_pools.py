@@ -4,7 +4,7 @@ from typing import Any
 
 from infra import validation
 from infra.jobs.cluster import ClusterDescription
-from infra.plan.cluster_description import describe
+from infra.plan.cluster_description import describe_eks_cluster
 from infra.plan.eks_pools import PoolPlan, plan_pools
 from infra.platform import admission
 from tests.pure.world import account_facts, pool, settings
@@ -14,7 +14,7 @@ def plan_cpu_pool(**more: Any) -> tuple[PoolPlan, ClusterDescription]:
     """Return the plan of a CPU pool in a stack that also has a GPU pool, and the cluster's description."""
     configured = settings(pool(), pool("cpu", **more), platform={"install": True})
     plans = plan_pools(configured, account_facts(configured))
-    return plans["cpu"], describe(configured, account_facts(configured), plans)
+    return plans["cpu"], describe_eks_cluster(configured, account_facts(configured), plans)
 
 
 def test_cpu_type_is_valid_and_gets_standard_ami_without_gpu_taint() -> None:

@@ -191,7 +191,7 @@ def test_several_open_pages_share_one_read_of_the_cluster() -> None:
     assert world.looks == 2
 
 
-def test_last_data_stays_with_the_reason_when_the_cluster_stops_responding() -> None:
+def test_page_keeps_the_last_data_and_shows_the_reason_when_the_cluster_stops_responding() -> None:
     world = World()
     reader = world.make_reader()
     reader.start()
@@ -258,7 +258,7 @@ def test_forbidden_namespace_does_not_hide_records_of_others() -> None:
     assert reader.records() == [] and reader.unknown == ["records of jobs: ada may not list ConfigMap red"]
 
 
-def test_unreadable_records_are_not_an_empty_list() -> None:
+def test_unreadable_records_are_not_shown_as_an_empty_list() -> None:
     assert make_kubernetes("ConfigMap").records() == "; ".join(
         f"records of jobs: ada may not list ConfigMap {name}" for name in ("red", "blue")
     )
@@ -289,14 +289,14 @@ def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pyt
 
     monkeypatch.setattr(SpendingReader, "_read_spending", read_spending)
     reader = SpendingReader(RawStack("mine", "us-west-2", {"target": {"kind": "eks"}}), None, world.clock)
-    assert reader.latest_spending() == "cost so far: reading prices" == reader.latest_spending()
+    assert reader.get_latest_spending() == "cost so far: reading prices" == reader.get_latest_spending()
     read.release()
     assert reader._thread is not None
     reader._thread.join()
-    assert reader.latest_spending() is SPENDING and len(answers) == 1
+    assert reader.get_latest_spending() is SPENDING and len(answers) == 1
     world.now = SPENDING_SECONDS
     read.release()
-    reader.latest_spending()
+    reader.get_latest_spending()
     reader._thread.join()
     assert len(answers) == 2
 
@@ -304,7 +304,7 @@ def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pyt
 @pytest.mark.parametrize(("kind", "words"), [(None, "Start the dashboard with -s STACK"), ("existing", "not in AWS")])
 def test_cluster_without_prices_shows_why_the_cost_is_unknown(kind: str | None, words: str) -> None:
     raw = RawStack("mine", "", {"target": {"kind": kind}}) if kind else None
-    assert words in str(SpendingReader(raw, None).latest_spending())
+    assert words in str(SpendingReader(raw, None).get_latest_spending())
 
 
 # --- the verb -----------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_error_names_dead_local_component_and_the_restart_command(tmp_path: Path
     assert str(raised.value).endswith(f"scripts/cluster local start --home {home}")
 
 
-def test_dead_node_matters_only_to_commands_that_start_pods_or_change_the_stack(home: Path) -> None:
+def test_dead_node_blocks_only_commands_that_start_pods_or_change_the_stack(home: Path) -> None:
     server = "https://127.0.0.1:1"
     cloud = write_state_files(home, server, "containerd-ip-10-0-0-7")
     crashed_parts.check_control_plane_runs(server)

@@ -35,7 +35,7 @@ class Failing(Three):
 
 
 def show_steps(steps: type[Steps], folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]], str]:
-    code = steps.show(as_json=True, folder=folder)
+    code = steps.run_and_report(as_json=True, folder=folder)
     said = capsys.readouterr()
     return code, json.loads(said.out), said.err
 

@@ -116,5 +116,6 @@ def test_full_config_files_cover_every_setting() -> None:
         read_stack(CONFIGS / "Pulumi.full-ec2.yaml").values
     )
     alternatives = {"vpcId", "subnetIds", "fileSystemId", "addIngressRule", "imageRepository", "file"}
-    only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}  # infra.validation.jobs: `pulumi up` sends no folders
+    # infra.validation.jobs: `pulumi up` does not send folders
+    only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}
     assert list_settable_fields(Settings) - full == alternatives | only_existing_clusters | rejected

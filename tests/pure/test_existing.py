@@ -24,25 +24,25 @@ def find_problems(values: Mapping[str, Any], facts: ClusterFacts | None = None) 
     return [str(problem) for problem in validate_values({**LEAST, **values}, facts).problems]
 
 
-def pool_values(**more: Any) -> dict[str, Any]:
+def make_pool_values(**more: Any) -> dict[str, Any]:
     return {"pools": [{**POOL, **more}]}
 
 
-INFINIBAND: dict[str, Any] = {**pool_values(rdmaResource="rdma/ib"), "platform": {"transport": "infiniband"}}
+INFINIBAND: dict[str, Any] = {**make_pool_values(rdmaResource="rdma/ib"), "platform": {"transport": "infiniband"}}
 
 
-def kubeconfig_values(**values: Any) -> dict[str, Any]:
+def make_kubeconfig_values(**values: Any) -> dict[str, Any]:
     return {"target": {"kind": "existing", "kubeconfig": values}}
 
 
 ALONE: dict[str, tuple[dict[str, Any], str]] = {
     "a relative path": (
-        kubeconfig_values(path="admin.conf"),
+        make_kubeconfig_values(path="admin.conf"),
         'target.kubeconfig.path: "admin.conf" depends on the working directory of `pulumi`. Use an absolute path, or '
         "one that starts with ~/",
     ),
     "number as the kubeconfig context": (
-        kubeconfig_values(context=1),
+        make_kubeconfig_values(context=1),
         'target.kubeconfig.context: 1 is a number. Write it in quotes: "1"',
     ),
     "setting for AWS only": (
@@ -64,15 +64,15 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
         "target.system.nodeSelector.a b: is not a valid label key. Use one such as team or example.com/team.",
     ),
     "no labels": (
-        pool_values(nodeSelector={}),
+        make_pool_values(nodeSelector={}),
         "pools[0].nodeSelector: is empty, which selects every node. Set it to labels that only this pool's nodes have, such as "
         '{example.com/rack: "1"}.',
     ),
     "invalid label value": (
-        pool_values(nodeSelector={"rack": "a/b"}),
+        make_pool_values(nodeSelector={"rack": "a/b"}),
         'pools[0].nodeSelector.rack: "a/b" is not a valid label value. Use at most 63 letters, digits and inner - _ .',
     ),
-    "too many GPUs": (pool_values(gpusPerNode=800), "pools[0].gpusPerNode: 800 is out of range. Use 0 to 64."),
+    "too many GPUs": (make_pool_values(gpusPerNode=800), "pools[0].gpusPerNode: 800 is out of range. Use 0 to 64."),
     "InfiniBand without a resource": (
         {"platform": {"transport": "infiniband"}},
         "pools[0].rdmaResource: is missing, but platform.transport is infiniband. Set a resource that `kubectl describe node` "
@@ -80,19 +80,19 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "InfiniBand without pools": (
         {"platform": {"transport": "infiniband"}, "pools": []},
-        "platform.transport: is infiniband, but no pool has an rdmaResource. Add one to a pool, or use tcp.",
+        "platform.transport: is infiniband, but no pool has an rdmaResource. Add an rdmaResource to a pool, or use tcp.",
     ),
     "invalid RDMA resource": (
-        {**pool_values(rdmaResource="mellanox/ib"), "platform": {"transport": "infiniband"}},
+        {**make_pool_values(rdmaResource="mellanox/ib"), "platform": {"transport": "infiniband"}},
         'pools[0].rdmaResource: "mellanox/ib" is not a resource of an RDMA plugin. Use one such as rdma/hca_shared_devices_a.',
     ),
-    "no node": (pool_values(nodes=0), "pools[0].nodes: 0 is too small. Use at least 1, or remove the pool."),
+    "no node": (make_pool_values(nodes=0), "pools[0].nodes: 0 is too small. Use at least 1, or remove the pool."),
     "missing number of nodes": (
         {"pools": [{key: value for key, value in POOL.items() if key != "nodes"}]},
         "pools[0].nodes: is missing. Add it, for example `nodes: 4`.",
     ),
     "invalid pool name": (
-        pool_values(name="Rack1"),
+        make_pool_values(name="Rack1"),
         'pools[0].name: "Rack1" is not a DNS label. Use lowercase letters, digits and inner hyphens, starting with a letter.',
     ),
     "unknown kind of storage": (
@@ -171,7 +171,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
         "kubectl label nodes NAME example.com/rack=1",
     ),
     "too few nodes": (
-        pool_values(nodes=3),
+        make_pool_values(nodes=3),
         make_cluster_facts(),
         "pools[0].nodes: is 3, but only 2 (gpu1 and gpu2) of the cluster's nodes have the label example.com/rack=1. "
         "Set 2, or join and label more nodes.",
@@ -184,7 +184,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "device plugin that finds no GPU": (
         {},
         make_cluster_facts(make_node("gpu1", gpus=8), make_node("gpu2", has_plugin=True)),
-        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU: the device plugin there finds none. Check the driver "
+        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPUs: the device plugin there finds none. Check the driver "
         "there with `nvidia-smi`, or remove the label.",
     ),
     "fewer GPUs": (
@@ -256,7 +256,7 @@ def test_empty_sections_added_by_pulumi_are_accepted() -> None:
     values = {
         **LEAST,
         **{key: {} for key in ("network", "storage", "platform", "tags")},
-        **kubeconfig_values(path="/nonexistent"),
+        **make_kubeconfig_values(path="/nonexistent"),
     }
     assert preflight.examine_existing_stack(stack_file.RawStack("test", "", values)).problems == ()
 
@@ -312,7 +312,7 @@ def write_kubeconfig(folder: Path, server: str = "https://127.0.0.1:1", **contex
 
 
 def explain_missing_query(path: Path, **more: Any) -> str:
-    values = {**LEAST, **kubeconfig_values(path=str(path), **more)}
+    values = {**LEAST, **make_kubeconfig_values(path=str(path), **more)}
     return preflight.examine_existing_stack(stack_file.RawStack("test", "", values)).not_queried or ""
 
 
@@ -370,6 +370,6 @@ def test_example_stack_file_is_valid_offline() -> None:
 
 
 def test_unused_rdma_resource_gets_a_warning() -> None:
-    (warning,) = validate_values({**LEAST, **pool_values(rdmaResource="rdma/ib")}).warnings
+    (warning,) = validate_values({**LEAST, **make_pool_values(rdmaResource="rdma/ib")}).warnings
     assert warning.path == "pools[0].rdmaResource"
     assert warning.message.startswith("has no effect, because platform.transport is tcp. ")

@@ -91,7 +91,7 @@ def test_an_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ("region", "problem"),
     [
         ("us-west-2", "AWS is not reachable in Region us-west-2: Could not connect to the endpoint"),
-        ("us-wst-2", '"us-wst-2" is not a known Region, and AWS accepts no requests there (Could not connect to the endpoint'),
+        ("us-wst-2", '"us-wst-2" is not a known Region, and AWS rejects requests to it (Could not connect to the endpoint'),
     ],
 )
 def test_unreachable_endpoint_is_reported_with_the_region(region: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`recover` mends state files that a killed engine has truncated, and nothing else."""
+"""`recover` repairs state files that a killed engine has truncated, and changes nothing else."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A full disk, wherever it is, ends a verb with one line that contains the path, and leaves existing files as they were."""
+"""A full disk, at any point, ends a verb with one line that contains the path, and leaves existing files as they were."""
 
 import errno
 import os
@@ -97,14 +97,14 @@ PRINTERS: list[list[str]] = [
 
 
 @pytest.mark.parametrize("arguments", PRINTERS, ids=" ".join)
-def test_full_disk_behind_stdout_is_reported_once(arguments: list[str]) -> None:
+def test_full_disk_is_reported_once_if_stdout_is_redirected_to_a_file(arguments: list[str]) -> None:
     done = run_script('exec "$@" > /dev/full', *arguments)
     assert done.returncode == FAILED
     (line,) = done.stderr.splitlines()
     assert line.endswith(f": no space left on device. {FREE}") and ("standard output" in line or "/dev/stdout" in line)
 
 
-def test_full_disk_behind_stdout_and_stderr_still_fails() -> None:
+def test_full_disk_of_redirected_stdout_and_stderr_fails_the_command() -> None:
     assert run_script('exec "$@" > /dev/full 2> /dev/full', "settings").returncode == FAILED
 
 

@@ -17,14 +17,14 @@ from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
-from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_launcher, make_workers, timestamp_at
+from tests.pure.controlled_jobs import Controlled, make_condition, make_job, make_launcher, make_timestamp, make_workers
 from tests.pure.controlled_jobs import make_main_object as main_object
 
 NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
 POLICY = {"progress": {"pattern": r"(\d+)", "within": 60}, "maxRestarts": 50}
 
 
-def seconds_by_phase(account: Account) -> dict[str, float]:
+def sum_seconds_by_phase(account: Account) -> dict[str, float]:
     return {phase: spent.total_seconds() for phase, spent in account.spent.items() if spent}
 
 
@@ -35,20 +35,20 @@ def run_job(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, s
     loop = Controlled()
     queued = main_object(policy=POLICY)
     queued["spec"]["runPolicy"] = {"suspend": True}
-    loop.look(make_job(queued, []), 1)
-    loop.look(make_job(main_object(policy=POLICY, startTime=timestamp_at(5)), []), 7)
-    gone, root, pods = [], main_object(policy=POLICY, startTime=timestamp_at(5)), make_workers()
+    loop.run_round(make_job(queued, []), 1)
+    loop.run_round(make_job(main_object(policy=POLICY, startTime=make_timestamp(5)), []), 7)
+    gone, root, pods = [], main_object(policy=POLICY, startTime=make_timestamp(5)), make_workers()
     for number, steps in enumerate(attempts, 1):
         first, last = min(steps), max(steps)
         running = make_launcher(number, since=first - 8)
-        log = Seen(running["metadata"]["uid"], [Step(timestamp_at(second), step, saved_ms) for second, step in steps.items()])
-        loop.look(make_job(root, [*pods, *gone, running]), last, seen=log)
+        log = Seen(running["metadata"]["uid"], [Step(make_timestamp(second), step, saved_ms) for second, step in steps.items()])
+        loop.run_round(make_job(root, [*pods, *gone, running]), last, seen=log)
         if number < len(attempts) or ended == "Failed":
             gone.append(make_launcher(number, since=first - 8, phase="Failed", code=1, until=last))
-            loop.look(make_job(root, [*pods, *gone]), last, seen=log)
+            loop.run_round(make_job(root, [*pods, *gone]), last, seen=log)
     if ended == "Succeeded":
-        done = main_object(policy=POLICY, completionTime=timestamp_at(end), conditions=[make_condition("Succeeded", end)])
-        loop.look(make_job(done, [*pods, *gone]), end)
+        done = main_object(policy=POLICY, completionTime=make_timestamp(end), conditions=[make_condition("Succeeded", end)])
+        loop.run_round(make_job(done, [*pods, *gone]), end)
     elif ended == "Canceled":
         loop.record_deletion(end)
     return loop
@@ -60,29 +60,33 @@ def account_time(loop: Controlled) -> Account:
 
 
 def test_job_without_restarts_has_only_queued_starting_and_training_time() -> None:
-    assert seconds_by_phase(account_time(run_job({40: 1, 50: 2, 60: 3}, end=70))) == {"queued": 5, "starting": 35, "training": 30}
+    assert sum_seconds_by_phase(account_time(run_job({40: 1, 50: 2, 60: 3}, end=70))) == {
+        "queued": 5,
+        "starting": 35,
+        "training": 30,
+    }
 
 
 def test_repeated_steps_count_as_lost_and_the_restart_as_recovering() -> None:
     """The checkpoint contains step 2. The second attempt completes step 4 again at second 130."""
     account = account_time(run_job({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
-    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
+    assert sum_seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
     assert account.goodput == 50 / 145
 
 
 def test_a_job_that_resumes_at_its_last_step_loses_no_time() -> None:
     account = account_time(run_job({40: 1, 50: 2}, {120: 2, 130: 3}, end=150))
-    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 10 + 30, "recovering": 70}
+    assert sum_seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 10 + 30, "recovering": 70}
 
 
 def test_attempt_that_fails_before_catching_up_adds_to_lost_time() -> None:
     account = account_time(run_job({40: 0, 70: 30}, {120: 0, 130: 10}, {200: 0, 230: 30, 240: 40}, end=240))
-    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 40, "lost": 10 + 30, "recovering": 50 + 70}
+    assert sum_seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 40, "lost": 10 + 30, "recovering": 50 + 70}
 
 
 def test_checkpoint_time_is_not_training_time() -> None:
     account = account_time(run_job({40: 1, 50: 2, 60: 3}, end=70, saved_ms=1500))
-    assert seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 27, "checkpointing": 3}
+    assert sum_seconds_by_phase(account) == {"queued": 5, "starting": 35, "training": 27, "checkpointing": 3}
 
 
 @pytest.mark.parametrize("ended", ["Failed", "Canceled"])
@@ -90,20 +94,20 @@ def test_time_after_last_step_of_unfinished_job_is_lost(ended: str) -> None:
     loop = run_job({40: 1, 50: 2}, ended=ended, end=80)
     if ended == "Failed":
         failed = main_object(policy=POLICY, conditions=[make_condition("Failed", 80)])
-        loop.look(make_job(failed, []), 80)
-    assert seconds_by_phase(account_time(loop)) == {"queued": 5, "starting": 35, "training": 10, "lost": 30}
+        loop.run_round(make_job(failed, []), 80)
+    assert sum_seconds_by_phase(account_time(loop)) == {"queued": 5, "starting": 35, "training": 10, "lost": 30}
 
 
 def test_without_steps_phases_determine_goodput_and_lost_time_is_unknown() -> None:
     loop = Controlled()
     root = main_object()
-    loop.look(make_job(root, []), 1)
-    loop.look(make_job(root, [*make_workers(), make_launcher()]), 20)
-    loop.look(make_job(root, [*make_workers(), make_launcher(phase="Failed", code=1, until=40)]), 41)
-    loop.look(make_job(root, [*make_workers(), make_launcher(phase="Failed", code=1, until=40), make_launcher(5)]), 60)
+    loop.run_round(make_job(root, []), 1)
+    loop.run_round(make_job(root, [*make_workers(), make_launcher()]), 20)
+    loop.run_round(make_job(root, [*make_workers(), make_launcher(phase="Failed", code=1, until=40)]), 41)
+    loop.run_round(make_job(root, [*make_workers(), make_launcher(phase="Failed", code=1, until=40), make_launcher(5)]), 60)
     loop.record_deletion(90)
     found_account = account_time(loop)
-    assert seconds_by_phase(found_account) == {"queued": 1, "starting": 14, "training": 25 + 35, "recovering": 15}
+    assert sum_seconds_by_phase(found_account) == {"queued": 1, "starting": 14, "training": 25 + 35, "recovering": 15}
     assert not found_account.has_steps
 
 
@@ -172,7 +176,7 @@ attempts_of_any_kind = st.fixed_dictionaries(
 def test_phases_of_any_record_sum_to_wall_clock_time(
     times: list[str], names: list[str], attempts: list[Any], dropped: int, has_ended: bool
 ) -> None:
-    """This also holds if the nodes' clocks are wrong, and if the record contains only the sums of its oldest phases."""
+    """The same holds if the nodes' clocks are wrong, and if the record contains only the sums of its oldest phases."""
     ends = [*times[1:], times[-1] if has_ended else None]
     phases = [{"phase": name, "from": begin, "to": end} for name, begin, end in zip(names, times, ends, strict=False)]
     sums: dict[str, float] = {}
@@ -196,7 +200,7 @@ def recorded_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of a job that lost time, and of a job without steps in another namespace."""
     first = run_job({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150).record
     other = Controlled()
-    other.look(make_job(main_object(), [*make_workers(), make_launcher()]), 20)
+    other.run_round(make_job(main_object(), [*make_workers(), make_launcher()]), 20)
     other.record_deletion(115)
     assert first and other.record
     job_records = [JobRecord("a", first), JobRecord("b", {**other.record, "name": "plain", "namespace": "vision"})]

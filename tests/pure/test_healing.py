@@ -98,12 +98,12 @@ def test_job_leaves_a_broken_node_at_once_without_counting_a_failure() -> None:
     cluster.run_round()
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
     running = make_job(make_main_object("torchrun"), make_workers())
-    loop.look(running, 20)
+    loop.run_round(running, 20)
     broken = make_job(make_main_object("torchrun"), make_workers())
     assert isinstance(broken.nodes, dict)
     broken.nodes["one"] = out
     assert [pod.name for pod in end_leaving_pods([out], [broken]) if hasattr(pod, "name")] == ["train-worker-0"]
-    ended = loop.look(broken, 30)
+    ended = loop.run_round(broken, 30)
     assert len(ended) == 2, "all ranks end and then restart together"
     assert (loop["failures"], loop["disruptions"]) == (0, 1)
     assert BUS in loop["attempts"][0]["cause"] and "taken out of service" in loop["attempts"][0]["cause"]
@@ -114,7 +114,7 @@ def test_job_leaves_a_broken_node_at_once_without_counting_a_failure() -> None:
     [("Unknown", True, True), ("Unknown", False, False), ("True", True, False), ("", True, True)],
 )
 def test_deleted_worker_is_removed_at_once_if_no_kubelet_can_end_its_pod(*, ready: str, deleting: bool, removed: bool) -> None:
-    """Otherwise the worker's job would wait half an hour, until EKS replaces the node."""
+    """Otherwise the worker's job would wait for half an hour, until EKS replaces the node."""
     here, other = make_node("one"), make_node("other")
     here["status"]["conditions"][0]["status"] = ready
     worker = make_pod("train-worker-0", "worker", node="one", deleting=deleting)
@@ -145,7 +145,7 @@ def test_worker_error_on_a_drained_node_does_not_count_as_failure(*, deleting: b
     cluster, loop = Cluster(3), Controlled()
     cluster.break_node("n0")
     cluster.run_round()
-    loop.look(make_job(make_main_object(), [make_launcher(node="three"), *make_workers()]), 20)
+    loop.run_round(make_job(make_main_object(), [make_launcher(node="three"), *make_workers()]), 20)
     for second, state, failed in ((30, "draining", {}), (31, "repairing", {"phase": "Failed", "code": 1, "until": 31})):
         assert cluster.state("n0") == state
         out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
@@ -153,7 +153,7 @@ def test_worker_error_on_a_drained_node_does_not_count_as_failure(*, deleting: b
         broken = make_job(make_main_object(), [make_launcher(node="three", **failed), ended, make_workers()[1]])
         assert isinstance(broken.nodes, dict)
         broken.nodes["one"] = out
-        loop.look(broken, second)
+        loop.run_round(broken, second)
         cluster.run_round()
     assert (loop["failures"], loop["disruptions"]) == (0, 1)
     assert "taken out of service" in loop["attempts"][0]["cause"]
@@ -211,7 +211,7 @@ def test_silent_node_counts_toward_the_cordon_limit_until_deletion() -> None:
 def test_spot_nodes_drained_by_eks_do_not_count_toward_the_cordon_limit() -> None:
     cluster = Cluster(3)
     for name in ("n0", "n1"):
-        cluster.nodes[name]["spec"]["unschedulable"] = True  # EKS cordons the node, then its instance ends
+        cluster.nodes[name]["spec"]["unschedulable"] = True  # EKS cordons the node, and then the node's instance is terminated
     cluster.run_round()
     cluster.silent = {"n0": START.isoformat(), "n1": START.isoformat()}
     cluster.run_round()
@@ -231,7 +231,7 @@ def test_two_controllers_take_a_node_out_of_service_once() -> None:
     cluster = Cluster(5)
     first, second = cluster.make_controller(), cluster.make_controller()
     stale = copy.deepcopy(list(map(trim_node, cluster.nodes.values())))
-    first.look(stale, [], [], cluster.now)
+    first.run_round(stale, [], [], cluster.now)
     cluster.break_node("n0")
     cluster.run_round(first)
     cluster.break_node("n1")
@@ -282,7 +282,7 @@ def test_controller_killed_at_any_time_cordons_no_node_twice_and_keeps_the_limit
         back = len([node for node, _ in restored if node == name])
         assert names.count(name) <= 1 + back, "cordoned again only after it was back in service"
     for _, when in cluster.cordoned:
-        assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= brake.compute_limit(size)
+        assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= brake.compute_cordon_limit(size)
 
 
 @settings(deadline=None, max_examples=60)

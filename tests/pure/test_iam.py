@@ -10,7 +10,7 @@ import pytest
 from infra.components import endpoint_policies, iam, trust_policies
 from infra.components.iam import Account, Policy
 from infra.naming import AUTOSCALER_TAG
-from localcloud.aws.policy_evaluation import Request, Values, allows, as_list, decide, statements
+from localcloud.aws.policy_evaluation import Request, Values, allows, evaluate_request, list_statements, to_list
 
 ACCOUNT = Account("123456789012", "us-west-2", "aws")
 BUCKET = "arn:aws:s3:::keys"
@@ -26,7 +26,7 @@ UNSCOPABLE: Mapping[str, str] = {
     "ssm:UpdateInstanceInformation": "https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html",
     "ssmmessages:*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonmessagegatewayservice.html",
 }
-"""Action that AWS documents on `*` only -> that page. No other action may be allowed on `*`."""
+"""Maps an action that AWS documents on `*` only to the page that says so. No other action may be allowed on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
     "allow_session_manager": iam.allow_session_manager(),
@@ -75,7 +75,7 @@ def test_every_iam_policy_in_infra_is_tested_here() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_statement_has_a_sid_and_only_supported_elements(name: str) -> None:
-    assert all(statement.get("Sid") for statement in statements(ALL[name]))
+    assert all(statement.get("Sid") for statement in list_statements(ALL[name]))
 
 
 # --- wildcards
@@ -83,27 +83,31 @@ def test_every_statement_has_a_sid_and_only_supported_elements(name: str) -> Non
 
 @pytest.mark.parametrize("name", IDENTITY)
 def test_only_actions_without_resource_scope_are_allowed_on_all_resources(name: str) -> None:
-    for statement in statements(IDENTITY[name]):
-        if "*" in as_list(statement["Resource"]) and statement["Effect"] == "Allow":
-            scopable = [act for act in as_list(statement["Action"]) if not any(fnmatchcase(act, glob) for glob in UNSCOPABLE)]
+    for statement in list_statements(IDENTITY[name]):
+        if "*" in to_list(statement["Resource"]) and statement["Effect"] == "Allow":
+            scopable = [act for act in to_list(statement["Action"]) if not any(fnmatchcase(act, glob) for glob in UNSCOPABLE)]
             assert scopable == []
 
 
 @pytest.mark.parametrize("name", [*IDENTITY, *TRUST, *RESOURCE])
 def test_no_statement_allows_a_wildcard_action(name: str) -> None:
-    for statement in statements(ALL[name]):
+    for statement in list_statements(ALL[name]):
         if statement["Effect"] == "Allow":
-            assert not [action for action in as_list(statement["Action"]) if "*" in action]
+            assert not [action for action in to_list(statement["Action"]) if "*" in action]
 
 
 def test_wildcard_kms_actions_match_cloudwatch_logs_documentation() -> None:
-    """In a key policy, the resource `*` means the key that the policy is attached to.
+    """In a key policy, the resource `*` means the key to which the policy is attached.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
     """
-    wild = {action for key in KEYS.values() for part in statements(key) for action in as_list(part["Action"]) if "*" in action}
+    wild = {
+        action for key in KEYS.values() for part in list_statements(key) for action in to_list(part["Action"]) if "*" in action
+    }
     assert wild == {"kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
-    wild_statements = [part["Sid"] for key in KEYS.values() for part in statements(key) if wild & set(as_list(part["Action"]))]
+    wild_statements = [
+        part["Sid"] for key in KEYS.values() for part in list_statements(key) if wild & set(to_list(part["Action"]))
+    ]
     assert wild_statements == ["CloudWatchLogs"]
 
 
@@ -191,7 +195,7 @@ def test_node_and_pod_can_list_only_keys_of_their_own_kind(
 def test_bucket_requires_tls_even_for_the_owner(tls: bool, decision: str) -> None:
     owner = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
     request = Request("s3:GetObject", f"{BUCKET}/nodes/x", {"aws:SecureTransport": tls}, {"AWS": ACCOUNT.root})
-    assert decide(request, owner, RESOURCE["build_tls_only_bucket_policy"]) == decision
+    assert evaluate_request(request, owner, RESOURCE["build_tls_only_bucket_policy"]) == decision
 
 
 # --- file system
@@ -211,7 +215,7 @@ MOUNT = {"elasticfilesystem:AccessedViaMountTarget": True, "aws:SecureTransport"
     ],
 )
 def test_file_system_accepts_only_encrypted_clients_in_the_vpc(action: str, context: Mapping[str, Values], decision: str) -> None:
-    assert decide(Request(action, FILE_SYSTEM, context), RESOURCE["build_file_system_policy"]) == decision
+    assert evaluate_request(Request(action, FILE_SYSTEM, context), RESOURCE["build_file_system_policy"]) == decision
 
 
 # --- keys

@@ -36,7 +36,7 @@ GIVEN: Final = {
 
 
 def run_import(text: str) -> str:
-    """Return the output of `import`: notes, then the job file and its problems, or the reason for refusing the file."""
+    """Return the output of `import`: notes, then the job file and its problems, or the reason for rejecting the file."""
     try:
         imported = formats.import_job(
             text, {name: value for name, value in GIVEN.items() if name in variables.find_variable_names(text)}

@@ -1,4 +1,4 @@
-"""`import` answers any bytes with a job file or with sentences, never with a traceback."""
+"""`import` turns any input into a job file or error messages, never into a traceback."""
 
 from pathlib import Path
 from typing import Any

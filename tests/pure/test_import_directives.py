@@ -42,7 +42,7 @@ OPTIONS = {
 @pytest.mark.parametrize("line", OPTIONS)
 def test_directive_options_are_split_as_in_sbatch(line: str) -> None:
     first = read_notes(line)[0]
-    assert first == f"line 2: dropped: {OPTIONS[line]}: job files do not have such a field"
+    assert first == f"line 2: dropped: {OPTIONS[line]}: job files have no such field"
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])

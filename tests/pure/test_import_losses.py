@@ -53,9 +53,9 @@ class Rendered:
     @property
     def slots(self) -> int:
         own = self.job["spec"].get("slotsPerWorker")
-        return int(own if own is not None else self.env("Worker")["NPROC_PER_NODE"]["value"])
+        return int(own if own is not None else self.read_env("Worker")["NPROC_PER_NODE"]["value"])
 
-    def env(self, role: str) -> dict[str, dict[str, Any]]:
+    def read_env(self, role: str) -> dict[str, dict[str, Any]]:
         """Return a role's environment variables, keyed by name. As in Kubernetes, the last duplicate wins."""
         return {variable["name"]: variable for variable in self.container(role)["env"]}
 
@@ -65,7 +65,7 @@ class Rendered:
         return worker_limits
 
 
-def rendered(imported: Imported) -> Rendered:
+def render_imported_job(imported: Imported) -> Rendered:
     """Render the job for CLUSTER. Discard examples with resources that no worker of CLUSTER can have."""
     values = {"namespace": "mpi-jobs", "name": "a", **imported.draft.values, "pool": "train"}
     values["resources"] = {"efa": 0, **imported.draft.values.get("resources", {})}
@@ -87,7 +87,7 @@ class Named:
         return any(format_path(path[:length]) in self._paths for length in range(1, len(path) + 1))
 
 
-def value_at(value: Any, path: Path) -> Any:
+def read_value_at(value: Any, path: Path) -> Any:
     """Return the value at a path, or None."""
     return Source(value).get_field(*path).value
 
@@ -111,19 +111,19 @@ def list_expected_commands(documents: Sequence[Mapping[str, Any]], named: Named)
     for role, path in find_main_containers(job).items():
         if path in named or (job["kind"] == "MPIJob" and role == "Worker"):
             continue
-        container = value_at(job, path)
+        container = read_value_at(job, path)
         if runtime:
-            usual = value_at(runtime[0], find_main_containers(runtime[0])["Worker"])
+            usual = read_value_at(runtime[0], find_main_containers(runtime[0])["Worker"])
             container = {key: container.get(key) or usual.get(key) for key in ("command", "args")}
         yield [*(container.get("command") or []), *(container.get("args") or [])]
 
 
 def check_variables(document: Mapping[str, Any], job: Rendered, named: Named) -> None:
     for role, path in find_main_containers(document).items():
-        for number, variable in enumerate(value_at(document, path).get("env", [])):
+        for number, variable in enumerate(read_value_at(document, path).get("env", [])):
             key = "value" if "value" in variable else "valueFrom"
             if (*path, "env", number, key) not in named:
-                assert job.env(role).get(variable["name"], {}).get(key) == variable[key], (role, variable)
+                assert job.read_env(role).get(variable["name"], {}).get(key) == variable[key], (role, variable)
 
 
 def check_resources(document: Mapping[str, Any], job: Rendered, named: Named) -> None:
@@ -136,8 +136,8 @@ def check_resources(document: Mapping[str, Any], job: Rendered, named: Named) ->
     }
     for path in find_main_containers(document).values():
         key = "resourcesPerNode" if path[-1] == "trainer" else "resources"
-        for where in list_leaves(value_at(document, (*path, key)) or {}):
-            name, amount = str(where[-1]), value_at(document, (*path, key, *where))
+        for where in list_leaves(read_value_at(document, (*path, key)) or {}):
+            name, amount = str(where[-1]), read_value_at(document, (*path, key, *where))
             if (*path, key, *where) not in named and amount != {}:
                 assert read[name](job.limits.get(name, "0")) == read[name](str(amount)), where
 
@@ -147,7 +147,7 @@ def check_worker_counts(documents: Sequence[Mapping[str, Any]], job: Rendered, n
     if kind == "MPIJob":
         workers, slots = spec["mpiReplicaSpecs"]["Worker"].get("replicas", 1), spec.get("slotsPerWorker", 1)
         launchers = ("spec", "mpiReplicaSpecs", "Launcher", "replicas")
-        assert value_at(documents[0], launchers) in (None, 1) or launchers in named
+        assert read_value_at(documents[0], launchers) in (None, 1) or launchers in named
     elif kind == "PyTorchJob":
         workers = sum(role.get("replicas", 1) for role in spec["pytorchReplicaSpecs"].values())
         slots = spec.get("nprocPerNode")
@@ -186,7 +186,7 @@ def list_other_values(document: Mapping[str, Any], named: Named) -> Iterator[tup
     for path in list_leaves(document):
         is_name = path[0] in ("apiVersion", "kind") or path[-1] == "name" or "runtimeRef" in path
         is_checked = any(key in CHECKED for key in path) or path[-1] in NUMBERS
-        value = value_at(document, path)
+        value = read_value_at(document, path)
         if not is_name and not is_checked and path not in named and value not in ([], {}):
             yield path, value
 
@@ -195,10 +195,10 @@ def list_other_values(document: Mapping[str, Any], named: Named) -> Iterator[tup
 @given(foreign_jobs.JOBS)
 def test_every_manifest_field_is_imported_or_reported(documents: list[dict[str, Any]]) -> None:
     imported = formats.import_job(yaml.safe_dump_all(documents), {})
-    named, job = Named(imported), rendered(imported)
+    named, job = Named(imported), render_imported_job(imported)
     for words in list_expected_commands(documents, named):
         assert not words or job.command[-len(words) :] == words
-    imported_values = {str(value_at(imported.draft.values, path)) for path in list_leaves(imported.draft.values)}
+    imported_values = {str(read_value_at(imported.draft.values, path)) for path in list_leaves(imported.draft.values)}
     for document in documents:
         check_variables(document, job, named)
         check_resources(document, job, named)
@@ -212,7 +212,7 @@ def test_every_manifest_field_is_imported_or_reported(documents: list[dict[str, 
 def test_every_batch_script_setting_is_imported_or_reported(options: dict[str, Any], of_srun: list[str], program: str) -> None:
     lines = ["export STEPS=4", f"srun {' '.join([*of_srun, program])}", "echo done"]
     imported = formats.import_job(foreign_jobs.make_script(options, lines), {})
-    job, named = rendered(imported), {(note.path, note.text.partition(": ")[0]) for note in imported.notes}
+    job, named = render_imported_job(imported), {(note.path, note.text.partition(": ")[0]) for note in imported.notes}
     assert job.command[-1].endswith("\n".join(["", *lines, ""]))
     where = f"line {len(options) + 3}"
     assert {text for path, text in named if path == where} == {f"srun {option}" for option in of_srun}

@@ -65,7 +65,7 @@ def test_interface_layout_is_never_guessed_without_interface_types(name: str) ->
         ("p5e.48xlarge", 32, Interface(0, 1, "efa-only")),
         ("p5en.48xlarge", 16, Interface(0, 1, "efa-only")),
         ("p6-b200.48xlarge", 8, Interface(0, 1, "efa-only")),
-        ("p6-b300.48xlarge", 16, Interface(1, 0, "efa-only")),  # its card 0 supports only ENA
+        ("p6-b300.48xlarge", 16, Interface(1, 0, "efa-only")),  # the type's card 0 supports only ENA
         ("g5.8xlarge", 1, Interface(0, 1, "efa-only")),
         ("g6e.48xlarge", 4, Interface(0, 1, "efa-only")),
         ("p3dn.24xlarge", 1, Interface(0, 1, "efa-only")),
@@ -108,7 +108,7 @@ def test_instance_type_matches_published_facts_of_p5() -> None:
         ("p5.48xlarge", 8, 8, True),
         ("g5.12xlarge", 4, 4, True),
         ("m7i.large", 0, 2, False),
-        ("g6f.large", 0, 2, False),  # an eighth of a GPU
+        ("g6f.large", 0, 2, False),  # an instance type with an eighth of a GPU
     ],
 )
 def test_slots_equal_gpus_or_vcpus_if_no_gpus(name: str, gpus: int, slots: int, nvidia: bool) -> None:

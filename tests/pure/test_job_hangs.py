@@ -16,7 +16,7 @@ from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
 from infra.platform.job_controller.in_pod.stacks import Dump, Rank
 from infra.platform.job_controller.in_pod.steps import Step
-from tests.pure.controlled_jobs import Controlled, Object, make_job, make_launcher, make_main_object, make_workers, timestamp_at
+from tests.pure.controlled_jobs import Controlled, Object, make_job, make_launcher, make_main_object, make_timestamp, make_workers
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
 KINDS = ("mpijob", "standalone", "torchrun")
@@ -34,7 +34,7 @@ def make_pods(kind: str, attempt: int = 1) -> list[Object]:
         return named
     main_pod = make_launcher(attempt)
     main_pod["status"]["conditions"].append(
-        {"type": "Ready", "status": "True", "lastTransitionTime": timestamp_at(10 * attempt + 5)}
+        {"type": "Ready", "status": "True", "lastTransitionTime": make_timestamp(10 * attempt + 5)}
     )
     return [*named, main_pod]
 
@@ -42,15 +42,15 @@ def make_pods(kind: str, attempt: int = 1) -> list[Object]:
 def make_seen_steps(kind: str, *pairs: tuple[int, int], until: int, attempt: int = 1, tail: tuple[str, ...] = ()) -> Seen:
     """Return a log with these steps, given as (second, step)."""
     uid = f"worker-{attempt}-0" if kind == "torchrun" else f"uid-train-launcher-{attempt}"
-    return Seen(uid, [Step(timestamp_at(second), number) for second, number in pairs], tail, timestamp_at(until))
+    return Seen(uid, [Step(make_timestamp(second), number) for second, number in pairs], tail, make_timestamp(until))
 
 
 def make_hanging_controller(kind: str = "mpijob", **more: Any) -> Controlled:
     """Return the controller of a job that prints step 7 at second 30. The controller detects the hang at second 91."""
     loop = Controlled()
     managed = make_job(make_main_object(kind, {**WITHIN, **more}), make_pods(kind))
-    loop.look(managed, 20)
-    assert loop.look(managed, 90, seen=make_seen_steps(kind, (25, 6), (30, 7), until=90)) == []
+    loop.run_round(managed, 20)
+    assert loop.run_round(managed, 90, seen=make_seen_steps(kind, (25, 6), (30, 7), until=90)) == []
     return loop
 
 
@@ -58,29 +58,29 @@ def make_hanging_controller(kind: str = "mpijob", **more: Any) -> Controlled:
 def test_job_without_new_steps_is_ended_and_restarted(kind: str) -> None:
     loop = make_hanging_controller(kind)
     managed = make_job(make_main_object(kind, WITHIN), make_pods(kind))
-    (report,) = loop.look(managed, 91, seen=make_seen_steps(kind, (30, 7), until=91, tail=("step 6", "step 7")))
+    (report,) = loop.run_round(managed, 91, seen=make_seen_steps(kind, (30, 7), until=91, tail=("step 6", "step 7")))
     cause = "hang: no new step for 61 s after step 7"
-    same, *deleted = loop.look(managed, 93, dump=DUMP)
+    same, *deleted = loop.run_round(managed, 93, dump=DUMP)
     assert isinstance(report, Report) and same == report
     assert (report.reason, report.message) == ("Hang", f"{cause}. All ranks are ended, which counts as a failure.")
     assert [item.uid for item in deleted if isinstance(item, DeletePod)] == [pod["metadata"]["uid"] for pod in make_pods(kind)]
     assert loop.outcomes == [("Failed", cause)]
-    hang = {"at": timestamp_at(91), "step": 7, "log": ["step 6", "step 7"], "where": WHERE}
+    hang = {"at": make_timestamp(91), "step": 7, "log": ["step 6", "step 7"], "where": WHERE}
     assert {key: loop["attempts"][0]["hang"][key] for key in hang} == hang
     assert (loop["phase"], loop["failures"]) == ("Restarting", 1)
     again = make_job(make_main_object(kind, WITHIN), make_pods(kind, 12))
-    assert loop.look(again, 130, seen=make_seen_steps(kind, (128, 5), until=130, attempt=12)) == []
+    assert loop.run_round(again, 130, seen=make_seen_steps(kind, (128, 5), until=130, attempt=12)) == []
     assert (loop["phase"], loop["restarts"], loop["failures"]) == ("Running", 1, 1)
 
 
 def test_jobs_and_status_show_why_the_job_restarted() -> None:
     loop = make_hanging_controller()
     managed = make_job(make_main_object(policy=WITHIN), make_pods("mpijob"))
-    loop.look(managed, 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
+    loop.run_round(managed, 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
     assert loop.record is not None
     shown = JobRecord("train-record", loop.record)
     assert shown.hang == "restarted after a hang: no new step for 61 s after step 7"
-    loop.look(managed, 93, dump=DUMP)
+    loop.run_round(managed, 93, dump=DUMP)
     assert JobRecord("train-record", loop.record).hang == f"{shown.hang}; {WHERE}"
 
 
@@ -88,9 +88,9 @@ def test_jobs_and_status_show_why_the_job_restarted() -> None:
 def test_hang_counts_toward_the_restart_limit(kind: str) -> None:
     loop = make_hanging_controller(kind, maxRestarts=0)
     managed = make_job(make_main_object(kind, {**WITHIN, "maxRestarts": 0}), make_pods(kind))
-    (report,) = loop.look(managed, 92, seen=make_seen_steps(kind, (30, 7), until=92))
+    (report,) = loop.run_round(managed, 92, seen=make_seen_steps(kind, (30, 7), until=92))
     assert isinstance(report, Report), "the job fails only after its ranks' stacks were requested"
-    (action,) = loop.look(managed, 94, dump=DUMP)
+    (action,) = loop.run_round(managed, 94, dump=DUMP)
     assert isinstance(action, FailJob)
     message = "the job failed once, the last time with hang: no new step for 62 s after step 7; maxRestarts is 0"
     assert (action.reason, action.message) == ("MaxRestartsExceeded", message)
@@ -101,7 +101,7 @@ def test_job_with_new_steps_does_not_hang(kind: str) -> None:
     loop = Controlled()
     managed = make_job(make_main_object(kind, WITHIN), make_pods(kind))
     for second in range(20, 900, 50):
-        assert loop.look(managed, second, seen=make_seen_steps(kind, (second, second), until=second + 1)) == []
+        assert loop.run_round(managed, second, seen=make_seen_steps(kind, (second, second), until=second + 1)) == []
     assert loop.outcomes == [(None, "")]
 
 
@@ -109,7 +109,7 @@ def test_steps_that_restart_in_each_epoch_count_as_new_steps() -> None:
     loop = Controlled()
     managed = make_job(make_main_object(policy=WITHIN), make_pods("mpijob"))
     for second in range(20, 900, 50):
-        assert loop.look(managed, second, seen=make_seen_steps("mpijob", (second, second % 3), until=second)) == []
+        assert loop.run_round(managed, second, seen=make_seen_steps("mpijob", (second, second % 3), until=second)) == []
 
 
 @pytest.mark.parametrize("why", ["log not read", "worker not ready", "node not ready", "pod ends", "suspended", "no progress"])
@@ -122,18 +122,18 @@ def test_silence_with_another_cause_is_not_a_hang(why: str) -> None:
         "",
     )
     if why == "log not read":
-        log = Seen(log.uid, log.steps, (), timestamp_at(89))
+        log = Seen(log.uid, log.steps, (), make_timestamp(89))
     elif why == "worker not ready":
         pods[1]["status"]["conditions"] = []
     elif why == "node not ready":
         lost = "two"
     elif why == "pod ends":
-        pods[1]["metadata"]["deletionTimestamp"] = timestamp_at(80)
+        pods[1]["metadata"]["deletionTimestamp"] = make_timestamp(80)
     elif why == "suspended":
         root["spec"]["runPolicy"] = {"suspend": True}
     else:
         root = make_main_object()
-    assert not [action for action in loop.look(make_job(root, pods, lost=lost), 300, seen=log) if isinstance(action, Report)]
+    assert not [action for action in loop.run_round(make_job(root, pods, lost=lost), 300, seen=log) if isinstance(action, Report)]
     assert not loop["attempts"][0].get("hang")
 
 
@@ -141,18 +141,18 @@ def test_silence_with_another_cause_is_not_a_hang(why: str) -> None:
 def test_the_first_step_of_an_attempt_may_take_ten_minutes_longer(kind: str) -> None:
     loop = Controlled()
     managed = make_job(make_main_object(kind, WITHIN), make_pods(kind))
-    loop.look(managed, 20)
-    assert loop.look(managed, 675, seen=make_seen_steps(kind, until=675)) == []
-    assert loop.look(managed, 677, seen=make_seen_steps(kind, until=677))
+    loop.run_round(managed, 20)
+    assert loop.run_round(managed, 675, seen=make_seen_steps(kind, until=675)) == []
+    assert loop.run_round(managed, 677, seen=make_seen_steps(kind, until=677))
     assert loop.outcomes == [("Failed", "hang: no step in the first 662 s")]
 
 
 def test_hang_is_discounted_if_a_node_turns_out_to_be_lost() -> None:
     loop = make_hanging_controller()
     root = make_main_object(policy=WITHIN)
-    loop.look(make_job(root, make_pods("mpijob")), 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
+    loop.run_round(make_job(root, make_pods("mpijob")), 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
     assert loop["failures"] == 1
-    loop.look(make_job(root, make_pods("mpijob"), lost="two"), 120)
+    loop.run_round(make_job(root, make_pods("mpijob"), lost="two"), 120)
     assert (loop["failures"], loop["disruptions"], loop["attempts"][0]["outcome"]) == (0, 1, "Disrupted")
 
 
@@ -160,10 +160,10 @@ def test_hang_is_discounted_if_a_node_turns_out_to_be_lost() -> None:
 def test_workers_ended_after_a_hang_do_not_explain_the_next_failure(kind: str) -> None:
     loop = make_hanging_controller(kind)
     root, old = make_main_object(kind, WITHIN), make_pods(kind)
-    loop.look(make_job(root, old), 91, seen=make_seen_steps(kind, (30, 7), until=91))
-    ending = [{**pod, "metadata": {**pod["metadata"], "deletionTimestamp": timestamp_at(92)}} for pod in old[:2]]
-    loop.look(make_job(root, [*ending, make_launcher(10)]), 101)
-    loop.look(make_job(root, [*make_pods(kind, 11)[:2], make_launcher(10, phase="Failed", code=1, until=120)]), 121)
+    loop.run_round(make_job(root, old), 91, seen=make_seen_steps(kind, (30, 7), until=91))
+    ending = [{**pod, "metadata": {**pod["metadata"], "deletionTimestamp": make_timestamp(92)}} for pod in old[:2]]
+    loop.run_round(make_job(root, [*ending, make_launcher(10)]), 101)
+    loop.run_round(make_job(root, [*make_pods(kind, 11)[:2], make_launcher(10, phase="Failed", code=1, until=120)]), 121)
     assert [outcome for outcome, _ in loop.outcomes] == ["Failed", "Failed"]
 
 
@@ -186,9 +186,9 @@ class World:
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = make_seen_steps(self.kind, (25, 6), (30, 7), until=second) if first else None
         managed = make_job(make_main_object(self.kind, WITHIN), copy.deepcopy(self.pods))
-        dump = DUMP if self.record and stacks.find_attempt_to_dump(self.record, timestamp_at(second)) else None
-        after = reconcile.update_record(self.record, managed, timestamp_at(second), log, dump)
-        actions = reconcile.decide_actions(after, managed, {}, timestamp_at(second))
+        dump = DUMP if self.record and stacks.find_attempt_to_dump(self.record, make_timestamp(second)) else None
+        after = reconcile.update_record(self.record, managed, make_timestamp(second), log, dump)
+        actions = reconcile.decide_actions(after, managed, {}, make_timestamp(second))
         done = 0
         if after != self.record:
             if done == limit:
@@ -230,17 +230,27 @@ def test_controller_killed_at_any_time_ends_a_hang_only_once(kind: str) -> None:
 def test_record_shows_when_an_attempt_caught_up_with_the_previous_attempt() -> None:
     loop = make_hanging_controller()
     root = make_main_object(policy=WITHIN)
-    loop.look(make_job(root, make_pods("mpijob")), 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
+    loop.run_round(make_job(root, make_pods("mpijob")), 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
     again = make_job(root, make_pods("mpijob", 12))
     lines = [
-        Step(timestamp_at(130), 5),
-        Step(timestamp_at(135), 6),
-        Step(timestamp_at(140), 7, 900),
-        Step(timestamp_at(141), 8, 1200),
+        Step(make_timestamp(130), 5),
+        Step(make_timestamp(135), 6),
+        Step(make_timestamp(140), 7, 900),
+        Step(make_timestamp(141), 8, 1200),
     ]
-    loop.look(again, 141, seen=Seen("uid-train-launcher-12", lines, (), timestamp_at(141)))
-    point = {"goal": 7, "first": {"step": 5, "at": timestamp_at(130)}, "last": {"step": 8, "at": timestamp_at(141)}, "highest": 8}
-    assert loop["attempts"][1]["steps"] == {**point, "until": timestamp_at(141), "regained": timestamp_at(140), "savedMs": 1200}
+    loop.run_round(again, 141, seen=Seen("uid-train-launcher-12", lines, (), make_timestamp(141)))
+    point = {
+        "goal": 7,
+        "first": {"step": 5, "at": make_timestamp(130)},
+        "last": {"step": 8, "at": make_timestamp(141)},
+        "highest": 8,
+    }
+    assert loop["attempts"][1]["steps"] == {
+        **point,
+        "until": make_timestamp(141),
+        "regained": make_timestamp(140),
+        "savedMs": 1200,
+    }
 
 
 def test_record_is_written_at_the_first_step_and_then_every_30_seconds() -> None:
@@ -250,7 +260,7 @@ def test_record_is_written_at_the_first_step_and_then_every_30_seconds() -> None
     for second in range(20, 120):
         before = copy.deepcopy(loop.record)
         lines = [(number, number) for number in range(20, second + 1)]
-        loop.look(managed, second, seen=make_seen_steps("mpijob", *lines, until=second))
+        loop.run_round(managed, second, seen=make_seen_steps("mpijob", *lines, until=second))
         if loop.record != before:
             written.append(second)
     assert written == [20, 50, 80, 110]
@@ -263,24 +273,24 @@ def test_record_is_written_at_the_first_step_and_then_every_30_seconds() -> None
 def test_malformed_progress_policy_is_ignored(progress_of: Any) -> None:
     loop = Controlled()
     managed = make_job(make_main_object(policy={"progress": progress_of}), make_pods("mpijob"))
-    loop.look(managed, 20)
+    loop.run_round(managed, 20)
     assert loop.record is not None and progress.find_log(loop.record, managed) is None
-    assert loop.look(managed, 900, seen=make_seen_steps("mpijob", (30, 7), until=900)) == []
+    assert loop.run_round(managed, 900, seen=make_seen_steps("mpijob", (30, 7), until=900)) == []
 
 
 def test_lines_that_were_read_twice_count_once() -> None:
     loop = Controlled()
     managed = make_job(make_main_object(policy=WITHIN), make_pods("mpijob"))
-    lines = [Step(timestamp_at(20), 1), Step(timestamp_at(60), 2, 500)]
+    lines = [Step(make_timestamp(20), 1), Step(make_timestamp(60), 2, 500)]
     for _ in range(3):
-        loop.look(managed, 61, seen=Seen("uid-train-launcher-1", lines, (), timestamp_at(61)))
+        loop.run_round(managed, 61, seen=Seen("uid-train-launcher-1", lines, (), make_timestamp(61)))
     assert loop["attempts"][0]["steps"]["savedMs"] == 500
 
 
 def test_torchrun_log_is_read_from_rank_0() -> None:
     loop = Controlled()
     managed = make_job(make_main_object("torchrun", WITHIN), make_pods("torchrun"))
-    loop.look(managed, 20)
+    loop.run_round(managed, 20)
     assert loop.record is not None
     assert progress.find_log(loop.record, managed) == Source("mpi-jobs", "train-worker-0", "worker-1-0", "worker", "")
 
@@ -299,7 +309,7 @@ class Log:
     def copy(self) -> "Log":
         return self
 
-    def content(self, path: str, query: dict[str, str]) -> bytes:
+    def read_content(self, path: str, query: dict[str, str]) -> bytes:
         if self.error:
             raise ApiError(self.error, "", "")
         since = query.get("sinceTime", "")
@@ -367,10 +377,10 @@ def test_new_controller_recovers_the_steps_from_the_log() -> None:
     lines = [f"2026-11-23T12:00:{second:02}.5Z step {second}" for second in range(20, 60)]
     follower: Any = following.Following(Log(lines))  # type: ignore[arg-type]
     assert loop.record is not None
-    assert follower.look(managed, loop.record) == Seen("uid-train-launcher-1")
+    assert follower.read_job_log(managed, loop.record) == Seen("uid-train-launcher-1")
     follower.end_round()
     for reading in follower._logs._readings.values():
         follower._logs._try_to_read(reading)
-    progress = follower.look(managed, loop.record)
+    progress = follower.read_job_log(managed, loop.record)
     assert [step.number for step in progress.steps] == list(range(31, 60)), "the record contains the step of second 30"
     assert progress.tail[-1] == "step 59" and progress.complete

@@ -11,7 +11,7 @@ import pytest
 
 from infra.jobs import smoke
 from infra.jobs.in_pods.smoke import build_rounds, count_device_files, parse_transports
-from infra.jobs.smoke_verdict import Check, Expected, Report, checks, list_failures
+from infra.jobs.smoke_verdict import Check, Expected, Report, list_failures, run_checks
 from tests.pure.job_world import make_cluster
 
 EXPECTED = Expected(workers=2, slots=4, gpus=4, transport="tcp")
@@ -126,7 +126,7 @@ ONE_CHECK = {
 
 @pytest.mark.parametrize("name", ONE_CHECK)
 def test_single_fault_fails_one_check_and_the_others_pass(name: str) -> None:
-    results = checks(make_reports(change=FLIPPED[name][0]), EXPECTED)
+    results = run_checks(make_reports(change=FLIPPED[name][0]), EXPECTED)
     assert {check.name for check in results if check.result == "failed"} == {ONE_CHECK[name]}
     assert {check.name for check in results if check.result == "not on this hardware"} == {"EFA devices"}
 
@@ -188,7 +188,7 @@ def filter_hardware_results(results: list[Check]) -> dict[str, str]:
 
 def test_emulated_devices_never_count_as_passed() -> None:
     both = replace(WITH_EFA, level="cuda", emulated=("node-0", "node-1"))
-    results = checks(make_reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), both)
+    results = run_checks(make_reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), both)
     assert filter_hardware_results(results) == dict.fromkeys(HARDWARE, "not on this hardware")
     assert {check.result for check in results if check.name not in HARDWARE} == {"passed"}
     assert "emulated" in results[2].detail
@@ -196,7 +196,7 @@ def test_emulated_devices_never_count_as_passed() -> None:
 
 def test_unlabeled_node_fails_every_check_with_missing_hardware() -> None:
     expected = replace(WITH_EFA, level="cuda", emulated=("node-0",))
-    results = checks(make_reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), expected)
+    results = run_checks(make_reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), expected)
     assert filter_hardware_results(results) == dict.fromkeys(HARDWARE, "failed")
     assert all("smoke-worker-0" not in sentence for check in results for sentence in check.failures)
 
@@ -250,12 +250,12 @@ CUDA_FAULTS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", CUDA_FAULTS)
 def test_cuda_fault_fails_only_the_kernel_check(name: str) -> None:
     second, sentence = CUDA_FAULTS[name]
-    results = checks(make_cuda_reports(second), CUDA)
+    results = run_checks(make_cuda_reports(second), CUDA)
     assert {case.name: case.failures for case in results if case.failures} == {"CUDA kernel": (f"smoke-worker-1: {sentence}",)}
 
 
 def test_kernel_that_ran_on_every_gpu_is_reported_with_gpu_names() -> None:
-    last = checks(make_cuda_reports(make_gpu_results()), CUDA)[-1]
+    last = run_checks(make_cuda_reports(make_gpu_results()), CUDA)[-1]
     assert (last.result, last.detail) == (
         "passed",
         "a kernel wrote 1 MiB on every GPU, with correct results: 8 x NVIDIA A10G",
@@ -291,7 +291,7 @@ def test_slow_node_is_named_without_failing_other_checks() -> None:
 
 
 def test_slow_node_cannot_be_identified_among_only_two_nodes() -> None:
-    last = checks(make_exchange_reports(1, 2), replace(EVERY_NODE, workers=2))[-1]
+    last = run_checks(make_exchange_reports(1, 2), replace(EVERY_NODE, workers=2))[-1]
     assert (last.name, last.result) == ("slow node", "not run")
     assert "use --workers 3" in last.detail
 
@@ -331,10 +331,10 @@ def test_transports_are_parsed_from_library_logs(name: str) -> None:
 
 def test_smoke_job_uses_whole_nodes_and_never_retries() -> None:
     job = smoke.build_smoke_job("small", 2)
-    expected = smoke.compute_expected(job, make_cluster())
+    expected = smoke.compute_expected_results(job, make_cluster())
     assert expected == Expected(workers=2, slots=4, gpus=4, transport="tcp")
     assert job.one_per_node and job.max_restarts == 0 and job.active_deadline_seconds
-    assert smoke.compute_expected(smoke.build_smoke_job("train", 2), make_cluster()).transport == "efa"
+    assert smoke.compute_expected_results(smoke.build_smoke_job("train", 2), make_cluster()).transport == "efa"
 
 
 def test_only_matching_device_files_are_counted(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from infra.platform.job_controller.in_pod import record as record_format
 from infra.platform.job_controller.in_pod.api import Api, ApiError, Unreachable
 from infra.platform.job_controller.in_pod.stacks import Stacks
 from tests.pure import recorded_on_gpu
-from tests.pure.controlled_jobs import Controlled, make_job, make_main_object, timestamp_at
+from tests.pure.controlled_jobs import Controlled, make_job, make_main_object, make_timestamp
 from tests.pure.test_job_hangs import WITHIN, make_hanging_controller, make_pods, make_seen_steps
 
 # Output of dump_ranks.sh and py-spy 0.4.3.
@@ -98,7 +98,7 @@ class Pods:
     def close(self) -> None:
         pass
 
-    def upgraded(self, path: str, query: Any, protocol: str, seconds: int) -> Any:
+    def open_upgraded_stream(self, path: str, query: Any, protocol: str, seconds: int) -> Any:
         name = path.split("/")[-2]
         self.asked.append((path, [value for key, value in query if key == "command"][:3], len(query)))
         if name not in self.texts:
@@ -115,9 +115,9 @@ def frame_message(message: bytes) -> bytes:
 
 
 def wait_for_dump(asking: Stacks, managed: Any, record: Any) -> stacks.Dump:
-    asking.look(managed, record, timestamp_at(92))
+    asking.dump_hanging_job(managed, record, make_timestamp(92))
     wait(asking._running["uid-train", 1])
-    dump = asking.look(managed, record, timestamp_at(92))
+    dump = asking.dump_hanging_job(managed, record, make_timestamp(92))
     assert dump is not None
     return dump
 
@@ -125,7 +125,7 @@ def wait_for_dump(asking: Stacks, managed: Any, record: Any) -> stacks.Dump:
 def make_hung_job() -> tuple[Controlled, Any]:
     loop = make_hanging_controller()
     managed = make_job(make_main_object(policy=WITHIN), make_pods("mpijob"))
-    loop.look(managed, 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
+    loop.run_round(managed, 91, seen=make_seen_steps("mpijob", (30, 7), until=91))
     return loop, managed
 
 
@@ -139,22 +139,26 @@ def test_each_worker_is_queried_once_and_nccl_only_on_the_first() -> None:
         f"api/v1/namespaces/mpi-jobs/pods/train-worker-{index}/exec" for index in (0, 1)
     ]
     assert sorted(words for _, _, words in pods.asked) == [8, 9]
-    loop.look(managed, 93, dump=dump)
-    assert loop.record is not None and asking.look(managed, loop.record, timestamp_at(94)) is None and len(pods.asked) == 2
+    loop.run_round(managed, 93, dump=dump)
+    assert (
+        loop.record is not None
+        and asking.dump_hanging_job(managed, loop.record, make_timestamp(94)) is None
+        and len(pods.asked) == 2
+    )
 
 
 def test_unresponsive_pods_do_not_delay_ending_the_ranks() -> None:
     loop, managed = make_hung_job()
     dump = wait_for_dump(Stacks(Pods({})), managed, loop.record)  # type: ignore[arg-type]
     assert dump.groups() == [] and set(dump.unknown) == {f"{worker}: 404 NotFound: {worker}" for worker in WORKERS}
-    _, *deleted = loop.look(managed, 93, dump=dump)
+    _, *deleted = loop.run_round(managed, 93, dump=dump)
     assert len(deleted) == 3
 
 
 def test_unresponsive_ranks_are_ended_after_24_seconds() -> None:
     loop, managed = make_hung_job()
-    assert len(loop.look(managed, 114)) == 1
-    assert len(loop.look(managed, 115)) == 4
+    assert len(loop.run_round(managed, 114)) == 1
+    assert len(loop.run_round(managed, 115)) == 4
 
 
 def test_unresponsive_pod_is_omitted() -> None:
@@ -165,9 +169,9 @@ def test_unresponsive_pod_is_omitted() -> None:
         ask(place, pod, command) if pod.endswith("0") else str(silent.wait(60))
     )
     try:
-        assert loop.record is not None and asking.look(managed, loop.record, timestamp_at(92)) is None
+        assert loop.record is not None and asking.dump_hanging_job(managed, loop.record, make_timestamp(92)) is None
         wait(asking._running["uid-train", 1], return_when="FIRST_COMPLETED")
-        dump = asking.look(managed, loop.record, timestamp_at(91 + stacks.ENOUGH_SECONDS))
+        dump = asking.dump_hanging_job(managed, loop.record, make_timestamp(91 + stacks.ENOUGH_SECONDS))
     finally:
         silent.set()
     assert dump is not None and [rank.number for rank in dump.ranks] == [0, 2]
@@ -203,9 +207,9 @@ def test_broken_connection_keeps_the_output_read_so_far() -> None:
             return chunk
 
     api: Any = Pods({})
-    api.upgraded = lambda *_: Broken(frame_message(b"\x01half"))
+    api.open_upgraded_stream = lambda *_: Broken(frame_message(b"\x01half"))
     assert pod_exec.run_in_pod(api, "n", "p", "c", ["true"], 5) == "half"
-    api.upgraded = lambda *_: Broken(b"")
+    api.open_upgraded_stream = lambda *_: Broken(b"")
     with pytest.raises(Unreachable):
         pod_exec.run_in_pod(api, "n", "p", "c", ["true"], 5)
 
@@ -323,10 +327,10 @@ class Records:
 
 def test_logs_command_shows_each_rank_group_below_the_last_log_lines() -> None:
     loop, managed = make_hung_job()
-    loop.look(managed, 93, dump=stacks.parse_dump([FIRST, SECOND, f"{stacks.NCCL}\n{recorded_on_gpu.RAS}"]))
+    loop.run_round(managed, 93, dump=stacks.parse_dump([FIRST, SECOND, f"{stacks.NCCL}\n{recorded_on_gpu.RAS}"]))
     shown = "\n".join(records.format_hang_report(records.find_last_hang(Records(loop.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     head, log, odd, waiting, nccl = shown.split("\n\n")
-    assert head == f"attempt 1, {timestamp_at(91)}: hang: no new step for 61 s after step 7"
+    assert head == f"attempt 1, {make_timestamp(91)}: hang: no new step for 61 s after step 7"
     assert log == "last lines of the log:\n    none"
     assert odd.startswith('rank 1: stopped in load (data.py:7)\n    Thread "MainThread"\n        load (data.py:7)')
     assert waiting.startswith("ranks 0, 2: allreduce (train.py:9)\n")

@@ -140,7 +140,7 @@ def find_known_hosts(folder: Path, host: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def test_restarted_worker_and_later_launcher_are_noticed(
+def test_keys_of_a_restarted_worker_and_a_late_launcher_are_added(
     s3: Any, peers: Peers, pod_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, pod in enumerate(WORKERS):
@@ -162,7 +162,7 @@ def test_key_is_published_again_before_the_bucket_expires_it(
     assert peers.keys() == {WORKERS[0]: keys_in_bucket.read_public_key(pod_folder)}
 
 
-def test_known_keys_stay_while_the_bucket_does_not_respond(
+def test_known_keys_are_kept_while_the_bucket_does_not_respond(
     s3: Any, peers: Peers, pod_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number, pod in enumerate(WORKERS):

@@ -25,7 +25,7 @@ class Pod:
         return subprocess.Popen(["/bin/sh", "-c", script, "keys", *map(str, arguments)])
 
     def run(self, script: str) -> int:
-        """Run the pod's container. It ends when `script` ends."""
+        """Run the pod's container. The pod ends when `script` ends."""
         whole = read_source("keys_in_use.sh") + "set -eu\n" + script
         return subprocess.run(["/bin/sh", "-c", whole], env={**os.environ, "HOME": str(self.home)}, check=False).returncode
 
@@ -59,7 +59,7 @@ def test_last_pod_to_end_deletes_the_keys(tmp_path: Path) -> None:
 
 def test_pod_that_released_its_keys_keeps_the_keys_of_the_next_run(tmp_path: Path) -> None:
     (launcher,) = make_pods(tmp_path, "launcher")
-    assert launcher.run('release_keys; mkdir -p "${user%/*}"; touch "$user"') == 0  # its trap runs after the next run began
+    assert launcher.run('release_keys; mkdir -p "${user%/*}"; touch "$user"') == 0  # its trap runs after the next run has begun
     assert (launcher.folder / "users" / "launcher").exists()
 
 

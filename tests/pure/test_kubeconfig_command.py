@@ -1,4 +1,4 @@
-"""`kubeconfig --output` adds a cluster to a kubeconfig, and leaves everything else in it as it was."""
+"""`kubeconfig --output` adds a cluster to a kubeconfig, and leaves everything else in the file unchanged."""
 
 import json
 import stat
@@ -51,7 +51,7 @@ def read_file_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_entries_of_other_clusters_stay(tmp_path: Path) -> None:
+def test_kubeconfig_entries_of_other_clusters_are_kept(tmp_path: Path) -> None:
     (file := tmp_path / "config").write_text(yaml.safe_dump(OTHER))
     assert run_kubeconfig("-o", file).exit_code == OK
     assert read_yaml(file) == {
@@ -100,7 +100,7 @@ def test_kubeconfig_is_always_readable_only_by_its_owner(tmp_path: Path, before:
     assert json.loads(file.read_text())["current-context"] == NAME
 
 
-def test_symlink_stays_and_its_target_is_changed(tmp_path: Path) -> None:
+def test_kubeconfig_symlink_is_kept_and_its_target_is_updated(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (target := tmp_path / "real" / "config").write_text(yaml.safe_dump(OTHER))
     (link := tmp_path / "config").symlink_to("real/config")
@@ -110,7 +110,7 @@ def test_symlink_stays_and_its_target_is_changed(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["config"]
 
 
-def test_dangling_symlink_gets_its_target(tmp_path: Path) -> None:
+def test_missing_target_of_a_kubeconfig_symlink_is_created(tmp_path: Path) -> None:
     (link := tmp_path / "config").symlink_to("real/config")
     assert run_kubeconfig("-o", link).exit_code == OK
     assert link.is_symlink() and read_yaml(tmp_path / "real" / "config") == OWN
@@ -170,7 +170,7 @@ ENTRIES = st.lists(st.sampled_from([NAME, "a", "b", "Ü"]), unique=True)
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.fixed_dictionaries(dict.fromkeys(("clusters", "users", "contexts"), ENTRIES)), current=st.sampled_from(["", "a"]))
-def test_arbitrary_foreign_kubeconfig_entries_stay(tmp_path: Path, names: dict[str, list[str]], current: str) -> None:
+def test_arbitrary_foreign_kubeconfig_entries_are_kept(tmp_path: Path, names: dict[str, list[str]], current: str) -> None:
     content = {
         kind: [{"name": name, kind[:-1]: {"x": name, "extensions": [{"name": "e"}]}} for name in called]
         for kind, called in names.items()

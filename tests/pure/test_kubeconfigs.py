@@ -1,4 +1,4 @@
-"""Kubeconfigs follow kubectl, and no message contains one of their secrets."""
+"""Kubeconfigs are read as kubectl reads them, and no message contains one of their secrets."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_paths_are_relative_to_the_file_that_contains_them(write_kubeconfigs: An
     write_kubeconfigs(first, second)
     for name in ("0/ca.crt", "1/certs/b.crt", "keys/b.key"):
         write_kubeconfig(tmp_path / name, PEM)
-    content = kubeconfigs.kubeconfig_files.read_kubeconfigs(None).only("a")
+    content = kubeconfigs.kubeconfig_files.read_kubeconfigs(None).extract_context("a")
     assert content["clusters"][0]["cluster"]["certificate-authority"] == f"{tmp_path}/0/ca.crt"
     assert content["users"][0]["user"] == {
         "client-certificate": f"{tmp_path}/1/certs/b.crt",

@@ -26,14 +26,15 @@ START = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 class Server:
-    """An API server with one Lease, and the time. Like Kubernetes, it rejects writes with an outdated resource version."""
+    """An API server with one Lease, and the time. Like Kubernetes, the server rejects writes with an outdated
+    resource version."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.lease: Object | None = None
         self.writes = 0
         self.skews: dict[str, float] = {}
-        """Controller -> by how much its wall clock is fast."""
+        """Maps a controller to the number of seconds by which its wall clock is fast."""
         self.before_write: Callable[[], object] = lambda: None
         self.after_write: Callable[[], object] = lambda: None
 
@@ -75,8 +76,8 @@ def make_election(server: Server, identity: str, boot: float = 0.0) -> Election:
     return Election(api, "gpumpi-system", LEASE_NAME, identity, lambda: server.now + boot)
 
 
-def leads(election: Election) -> bool:
-    """Let a controller acquire or renew the Lease. Returns whether it may act."""
+def acquires_lease(election: Election) -> bool:
+    """Let a controller acquire or renew the Lease. Return whether the controller may act."""
     election.acquire_or_renew()
     return election.begin_round() and election.allows_changes()
 
@@ -93,10 +94,10 @@ def test_a_controller_does_not_lead_while_another_one_renews_the_lease(server: S
     server.skews = {"one": skew}
     first, second = make_election(server, "one", 5e6), make_election(server, "two")
     while server.now < 10 * LEASE_SECONDS:
-        assert leads(first)
+        assert acquires_lease(first)
         server.now += LEASE_SECONDS - 0.001
         before = copy.deepcopy(server.spec)
-        assert not leads(second)
+        assert not acquires_lease(second)
         assert server.spec == before
 
 
@@ -104,35 +105,35 @@ def test_a_controller_does_not_lead_while_another_one_renews_the_lease(server: S
 def test_standby_leads_when_it_has_seen_no_renewal_for_the_lease_duration(server: Server, skew: float) -> None:
     server.skews = {"one": skew}
     first, second = make_election(server, "one"), make_election(server, "two", 5e6)
-    assert leads(first)
+    assert acquires_lease(first)
     server.now = 7
-    assert not leads(second), "it sees the Lease for the first time, however old its renewal says that it is"
+    assert not acquires_lease(second), "the controller sees the Lease for the first time, no matter how old its renewal time is"
     server.now = 7 + LEASE_SECONDS - 0.001
-    assert not leads(second)
+    assert not acquires_lease(second)
     server.now = 7 + LEASE_SECONDS
-    assert leads(second) and not leads(first)
+    assert acquires_lease(second) and not acquires_lease(first)
     assert (server.spec["holderIdentity"], server.spec["leaseTransitions"]) == ("two", 1)
 
 
 @pytest.mark.parametrize("renewed", [None, "", "x", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z"])
 def test_standby_ignores_the_renew_time(server: Server, renewed: str | None) -> None:
     first, second = make_election(server, "one"), make_election(server, "two")
-    assert leads(first)
+    assert acquires_lease(first)
     server.spec["renewTime"] = renewed
-    assert not leads(second)
+    assert not acquires_lease(second)
     server.now = LEASE_SECONDS
-    assert leads(second)
+    assert acquires_lease(second)
 
 
-def test_standby_waits_as_long_as_the_leader_has_asked_for(server: Server) -> None:
+def test_standby_waits_for_the_lease_duration_set_by_the_leader(server: Server) -> None:
     first, second = make_election(server, "one"), make_election(server, "two")
-    assert leads(first)
+    assert acquires_lease(first)
     server.spec["leaseDurationSeconds"] = 60
-    assert not leads(second)
+    assert not acquires_lease(second)
     server.now = 59.0
-    assert not leads(second)
+    assert not acquires_lease(second)
     server.now = 60.0
-    assert leads(second)
+    assert acquires_lease(second)
 
 
 def test_leader_keeps_its_acquire_time_when_renewing_the_lease(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,9 +144,9 @@ def test_leader_keeps_its_acquire_time_when_renewing_the_lease(server: Server, m
 
     monkeypatch.setattr(lease, "datetime", Clock)
     leader = make_election(server, "one")
-    assert leads(leader)
+    assert acquires_lease(leader)
     server.now = RENEW_SECONDS
-    assert leads(leader)
+    assert acquires_lease(leader)
     assert server.spec == {
         **{"acquireTime": "2026-11-25T12:00:00.000000Z", "renewTime": "2026-11-25T12:00:02.000000Z"},
         **{"holderIdentity": "one", "leaseDurationSeconds": LEASE_SECONDS, "leaseTransitions": 0},
@@ -154,29 +155,29 @@ def test_leader_keeps_its_acquire_time_when_renewing_the_lease(server: Server, m
 
 def test_leader_stops_before_its_lease_ends_when_it_cannot_renew(server: Server) -> None:
     leader = make_election(server, "one")
-    assert leads(leader) and DEADLINE_SECONDS < LEASE_SECONDS
+    assert acquires_lease(leader) and DEADLINE_SECONDS < LEASE_SECONDS
     server.now = DEADLINE_SECONDS - 0.001
     assert leader.allows_changes()
     server.now = DEADLINE_SECONDS
     assert not leader.allows_changes() and not leader.begin_round()
-    assert leads(leader), "no other controller has taken the Lease"
+    assert acquires_lease(leader), "no other controller has taken the Lease"
 
 
-def test_renewal_counts_from_its_request_and_not_from_its_answer(server: Server) -> None:
+def test_lease_duration_counts_from_the_renewal_request(server: Server) -> None:
     leader = make_election(server, "one")
 
     def delay_answer() -> None:
         server.now += DEADLINE_SECONDS
 
     server.after_write = delay_answer
-    assert not leads(leader)
-    assert leads(leader)
+    assert not acquires_lease(leader)
+    assert acquires_lease(leader)
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["request lost", "answer lost"])
 def test_lost_renewal_does_not_prolong_leadership(server: Server, *, applied: bool) -> None:
     first, second = make_election(server, "one"), make_election(server, "two")
-    assert leads(first) and not leads(second)
+    assert acquires_lease(first) and not acquires_lease(second)
     server.now = DEADLINE_SECONDS - 1
     setattr(server, "after_write" if applied else "before_write", lose_answer)
     with pytest.raises(Unreachable):
@@ -185,32 +186,32 @@ def test_lost_renewal_does_not_prolong_leadership(server: Server, *, applied: bo
     server.now = DEADLINE_SECONDS
     assert not first.allows_changes()
     server.now = LEASE_SECONDS
-    assert leads(second) == (not applied)
+    assert acquires_lease(second) == (not applied)
 
 
-def test_lost_answer_of_a_takeover_ends_in_one_leader(server: Server) -> None:
+def test_lost_response_to_a_takeover_still_leaves_one_leader(server: Server) -> None:
     first, second = make_election(server, "one"), make_election(server, "two")
-    assert leads(first) and not leads(second)
+    assert acquires_lease(first) and not acquires_lease(second)
     server.now, server.after_write = LEASE_SECONDS, lose_answer
     with pytest.raises(Unreachable):
         second.acquire_or_renew()
-    assert not second.begin_round() and not leads(first)
-    assert leads(second) and server.spec["leaseTransitions"] == 1
+    assert not second.begin_round() and not acquires_lease(first)
+    assert acquires_lease(second) and server.spec["leaseTransitions"] == 1
 
 
 def test_controller_that_stops_releases_the_lease_at_once(server: Server) -> None:
     first, second = make_election(server, "one"), make_election(server, "two")
-    assert leads(first)
+    assert acquires_lease(first)
     second.release()
-    assert not leads(second), "only the holder can release the Lease"
+    assert not acquires_lease(second), "only the holder can release the Lease"
     first.release()
     assert not first.allows_changes()
-    assert leads(second)
+    assert acquires_lease(second)
 
 
 def test_failed_release_ends_leadership(server: Server) -> None:
     leader = make_election(server, "one")
-    assert leads(leader)
+    assert acquires_lease(leader)
     server.before_write = lose_answer
     with pytest.raises(Unreachable):
         leader.release()
@@ -221,20 +222,20 @@ def test_failed_release_ends_leadership(server: Server) -> None:
 def test_only_the_first_writer_of_the_same_lease_leads(server: Server, *, expired: bool) -> None:
     first, second, former = (make_election(server, name) for name in ("one", "two", "former"))
     if expired:
-        assert leads(former) and not leads(first) and not leads(second)
+        assert acquires_lease(former) and not acquires_lease(first) and not acquires_lease(second)
     server.now, led = LEASE_SECONDS, []
-    server.before_write = lambda: led.append(leads(first))
-    assert not leads(second)
+    server.before_write = lambda: led.append(acquires_lease(first))
+    assert not acquires_lease(second)
     assert led == [True]
     assert server.spec["holderIdentity"] == "one"
 
 
 def test_a_round_does_not_continue_after_another_controller_has_led(server: Server) -> None:
-    """The leader's machine froze during a round. What the round has decided is outdated."""
+    """The leader's machine froze during a round. The decisions of that round are outdated."""
     first, second = make_election(server, "one"), make_election(server, "two")
-    assert leads(first) and not leads(second)
+    assert acquires_lease(first) and not acquires_lease(second)
     server.now = LEASE_SECONDS
-    assert leads(second)
+    assert acquires_lease(second)
     second.release()
     server.after_write = lose_answer
     with pytest.raises(Unreachable):
@@ -244,7 +245,7 @@ def test_a_round_does_not_continue_after_another_controller_has_led(server: Serv
     assert first.begin_round() and first.allows_changes()
 
 
-def test_renewals_go_on_after_a_failure_until_the_controller_stops(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renewals_continue_after_a_failure_until_the_controller_stops(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0)
     leader, acquired = make_election(server, "one"), threading.Event()
     server.before_write = lose_answer
@@ -279,7 +280,7 @@ class Step:
     answer_pause: float
     lost: str
     meanwhile: str
-    """Whether the next step happens while the request, or its answer, is on its way."""
+    """Whether the next step happens while the request or its response is in transit."""
     releases: bool
 
 
@@ -300,7 +301,7 @@ def test_no_two_controllers_act_at_the_same_time(steps: list[Step], skews: list[
 
     def perform_step(busy: Sequence[int] = ()) -> None:
         step = pending.pop(0)
-        if step.number in busy:  # it waits for its own request
+        if step.number in busy:  # the holder waits for its own request
             return
 
         def transfer(part: str, seconds: float) -> None:
@@ -367,8 +368,8 @@ def test_client_checks_the_lease_again_before_it_repeats_a_request(monkeypatch: 
     assert world.server.request.call_count == 1  # type: ignore[attr-defined]
 
 
-def test_lost_lease_is_no_failure_of_a_task() -> None:
-    """It ends the round, and delays no task of a later round."""
+def test_lost_lease_does_not_count_as_a_task_failure() -> None:
+    """The lost connection ends the round, and does not delay any task of a later round."""
     guard = Guard(lambda: 0.0)
 
     def lose_lease() -> None:
@@ -380,7 +381,7 @@ def test_lost_lease_is_no_failure_of_a_task() -> None:
 
 
 def count_changes(changes: int | None = None) -> int:
-    """Run a round in which the controller may make so many changes, and return how many it made."""
+    """Run a round in which the controller may make the given number of changes, and return how many it made."""
     world = World()
     if changes is not None:
         world.election = Term(changes)
@@ -397,7 +398,7 @@ def test_controller_that_loses_its_lease_during_a_round_makes_no_further_change(
 
 
 def test_no_part_of_the_program_acts_without_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another controller holds the Lease, and a round runs nevertheless."""
+    """Another controller holds the Lease, but this controller runs a round anyway."""
     world, started = World(), list[Any]()
     monkeypatch.setattr(controller.Api, "from_pod", lambda: LocalApi(world.server))
     monkeypatch.setattr(controller.Controller, "run", lambda self: started.append(self))

@@ -18,7 +18,7 @@ from localcloud.kubernetes.addresses import LINK_LOCAL, Addresses
 from localcloud.kubernetes.control_plane import ControlPlane
 from localcloud.kubernetes.pki import Authority
 from localcloud.kubernetes.running import RunningCluster
-from localcloud.kubernetes.state import ClusterState, load_all
+from localcloud.kubernetes.state import ClusterState, load_cluster_states
 from localcloud.machine.ledger import Entry, Ledger, build_process_name
 from localcloud.machine.supervisor import Crash
 
@@ -36,7 +36,7 @@ SERVICES = IPv4Network("172.20.0.0/16")
 def test_pod_addresses_overlap_no_other_network(vpc: str, services: str, pods: str) -> None:
     plan = Addresses(IPv4Network(vpc), IPv4Network(services))
     assert plan.pods == IPv4Network(pods)
-    networks = [plan.vpc, plan.services, plan.node_pod_cidr(1), plan.node_pod_cidr(255)]
+    networks = [plan.vpc, plan.services, plan.get_node_pod_cidr(1), plan.get_node_pod_cidr(255)]
     assert not any(network.overlaps(two) for network in networks for two in networks if network is not two)
     assert not any(address in network for address in LINK_LOCAL for network in networks)
 
@@ -46,7 +46,7 @@ def test_address_plan_matches_aws_and_eks_conventions() -> None:
     assert (plan.router, plan.kubernetes, plan.dns) == tuple(map(IPv4Address, ("10.3.0.1", "172.20.0.1", "172.20.0.10")))
     assert plan.api_server == "https://10.3.0.1:443"
     with pytest.raises(ValueError, match=r"at most 255 nodes with a pod CIDR \(got node number 256\)"):
-        plan.node_pod_cidr(256)
+        plan.get_node_pod_cidr(256)
 
 
 def test_vpc_without_room_for_pod_addresses_is_refused_with_the_reason() -> None:
@@ -68,7 +68,7 @@ def test_ledger_drops_removed_entries_and_a_line_truncated_by_a_crash(tmp_path: 
     ledger.remove("namespace", "one")
     with file.open("a") as open_file:
         open_file.write('["+", "namesp')
-    assert Ledger(file).entries() == [Entry("cgroup", str(tmp_path / "group"))]
+    assert Ledger(file).list_entries() == [Entry("cgroup", str(tmp_path / "group"))]
 
 
 def test_ledger_kills_a_process_tree_but_not_a_reused_pid(tmp_path: Path) -> None:
@@ -80,14 +80,14 @@ def test_ledger_kills_a_process_tree_but_not_a_reused_pid(tmp_path: Path) -> Non
     try:
         ledger.add("process", build_process_name(own.pid, psutil.Process(own.pid).create_time()))
         ledger.add("process", build_process_name(other.pid, psutil.Process(other.pid).create_time() - 5))
-        ledger.clean()
+        ledger.clean_up()
         assert own.wait(10) < 0
         assert other.poll() is None, "another process that reuses the PID must keep running"
     finally:
         for process in (own, other):
             process.kill()
             process.communicate()
-    assert ledger.entries() == []
+    assert ledger.list_entries() == []
 
 
 def test_certificates_name_user_groups_and_addresses_and_keys_are_private(tmp_path: Path) -> None:
@@ -112,19 +112,19 @@ def test_saved_cluster_states_are_loaded_oldest_first(tmp_path: Path) -> None:
     for number, state in zip((2, 10), states, strict=True):
         (tmp_path / f"{number}-{state.name}").mkdir()
         state.save(tmp_path / f"{number}-{state.name}")
-    assert load_all(tmp_path) == states
+    assert load_cluster_states(tmp_path) == states
     assert not states[0].is_healthy
     assert str(crash) == "etcd was ended by SIGKILL; the end of /log:\nits last words"
 
 
 def test_error_explains_why_real_nodes_are_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    assert str(capability.examine()) == (
+    assert str(capability.check_machine()) == (
         "this machine can run Kubernetes only with simulated nodes, which cannot run jobs: real nodes need Linux; this is darwin"
     )
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "real nodes need root" in str(capability.examine())
+    assert "real nodes need root" in str(capability.check_machine())
 
 
 def test_restart_establishes_crds_whose_names_were_just_accepted() -> None:

@@ -21,7 +21,7 @@ PROBLEM = "the clock of the local AWS failed: no time"
 class Running(Server):
     """Server with a live process."""
 
-    def process(self) -> Any:
+    def find_process(self) -> Any:
         return SimpleNamespace()
 
 

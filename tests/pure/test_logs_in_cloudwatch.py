@@ -86,7 +86,7 @@ def test_log_above_the_limit_ends_with_a_note(logs_client: Any) -> None:
     send_output(logs_client, "mpi-jobs/mnist/7/mnist-0", b"0123456789\n" * 100, limit=33)
     assert cloudwatch_logs.read_logs(make_logged_cluster(), "mpi-jobs", "mnist")["mnist-0"] == [
         *["0123456789"] * 3,
-        "gpumpi: more of this log is not kept",
+        "gpumpi: the rest of this log is not kept",
     ]
 
 

@@ -39,7 +39,7 @@ def write_mirror(folder: Path, content: bytes = TEXT) -> str:
 
 def test_file_from_a_mirror_is_parsed_without_empty_documents(tmp_path: Path) -> None:
     upstream = manifests.load_manifests([FILE], write_mirror(tmp_path / "mirror"))
-    assert [document["kind"] for document in upstream.of(FILE)] == ["One", "Two"]
+    assert [document["kind"] for document in upstream.get_objects(FILE)] == ["One", "Two"]
     assert upstream.missing == {}
 
 
@@ -57,7 +57,7 @@ def test_cached_file_needs_neither_mirror_nor_network(tmp_path: Path, cache_fold
 def test_corrupt_cache_entry_is_fetched_again(tmp_path: Path, cache_folder: Path) -> None:
     manifests.load_manifests([FILE], write_mirror(tmp_path / "mirror"))
     (cache_folder / f"{FILE.sha256}.yaml").write_text("kind: Evil")
-    assert [document["kind"] for document in manifests.load_manifests([FILE], str(tmp_path / "mirror")).of(FILE)] == [
+    assert [document["kind"] for document in manifests.load_manifests([FILE], str(tmp_path / "mirror")).get_objects(FILE)] == [
         "One",
         "Two",
     ]

@@ -40,15 +40,15 @@ def make_broken_series(working: str, failing: str) -> str:
     return f"{working}x{BROKEN.start - 1} {failing}x{len(BROKEN) - 1} {working}x30"
 
 
-def condition_series(name: str, status: str, values: str, node: str = "n1") -> dict[str, str]:
+def make_condition_series(name: str, status: str, values: str, node: str = "n1") -> dict[str, str]:
     return {f'kube_node_status_condition{{condition="{name}",node="{node}",status="{status}"}}': values}
 
 
-def problem_count_series(reason: str, values: str, severity: str = "Fatal") -> dict[str, str]:
+def make_problem_count_series(reason: str, values: str, severity: str = "Fatal") -> dict[str, str]:
     return {f'problem_condition_count{{node="n1",pod="agent",reason="{reason}",severity="{severity}"}}': values}
 
 
-GPU = condition_series(faults.GPU_CONDITION, "false", make_broken_series("0", "1"))
+GPU = make_condition_series(faults.GPU_CONDITION, "false", make_broken_series("0", "1"))
 SINCE_THE_FAULT = f"_x{BROKEN.start} 1x50"
 """The agent's fault counter appears with the first fault, and keeps its value after the fault is over."""
 NODE = {"node": "n1"}
@@ -67,15 +67,19 @@ def list_reason_cases() -> list[Case]:
         reason for reason in faults.list_known_reasons() if faults.decide_repair(faults.GPU_CONDITION, reason).owner != "nobody"
     ]
     return [
-        *(Case(reason, {**GPU, **problem_count_series(reason, SINCE_THE_FAULT)}, NODE) for reason in lasting),
-        Case("DCGMError", problem_count_series("DCGMError", SINCE_THE_FAULT), NODE),
-        Case(HEALTH_CODE, {**GPU, **problem_count_series("DCGMHealthCode12", SINCE_THE_FAULT)}, NODE),
-        Case(CATCH_ALL, {**GPU, **problem_count_series("NewReason", SINCE_THE_FAULT)}, NODE, queried=", for another reason"),
+        *(Case(reason, {**GPU, **make_problem_count_series(reason, SINCE_THE_FAULT)}, NODE) for reason in lasting),
+        Case("DCGMError", make_problem_count_series("DCGMError", SINCE_THE_FAULT), NODE),
+        Case(HEALTH_CODE, {**GPU, **make_problem_count_series("DCGMHealthCode12", SINCE_THE_FAULT)}, NODE),
+        Case(CATCH_ALL, {**GPU, **make_problem_count_series("NewReason", SINCE_THE_FAULT)}, NODE, queried=", for another reason"),
         Case(CATCH_ALL, {**GPU, **XIDS}, NODE, queried=", last Xid 79"),
-        Case(OF_APPLICATIONS, problem_count_series("NvidiaXID31Warning", SINCE_THE_FAULT, "Warning"), NODE),
-        Case("NodeNotReady", condition_series("Ready", "true", make_broken_series("1", "0")), NODE),
+        Case(OF_APPLICATIONS, make_problem_count_series("NvidiaXID31Warning", SINCE_THE_FAULT, "Warning"), NODE),
+        Case("NodeNotReady", make_condition_series("Ready", "true", make_broken_series("1", "0")), NODE),
         *(
-            Case(f"Node{name.removesuffix('Ready')}NotReady", condition_series(name, "false", make_broken_series("0", "1")), NODE)
+            Case(
+                f"Node{name.removesuffix('Ready')}NotReady",
+                make_condition_series(name, "false", make_broken_series("0", "1")),
+                NODE,
+            )
             for name in faults.AGENT_CONDITIONS
             if name != faults.GPU_CONDITION
         ),
@@ -157,7 +161,7 @@ def test_alert_fires_during_a_fault_and_then_resolves(cases: Sequence[Case], tmp
 
 
 def test_known_fault_raises_its_own_alert_instead_of_the_generic_alert(tmp_path: Path) -> None:
-    series = {**GPU, **problem_count_series("NvidiaXID79Error", SINCE_THE_FAULT)}
+    series = {**GPU, **make_problem_count_series("NvidiaXID79Error", SINCE_THE_FAULT)}
     quiet = [
         {"alertname": alert_name, "eval_time": "20m", "exp_alerts": []}
         for alert_name in (CATCH_ALL, "NvidiaXID74Error", "NodeNotReady")
@@ -248,7 +252,7 @@ def test_prometheus_accepts_the_generated_configuration(cluster: Monitored, tmp_
     (tmp_path / "prometheus.yml").write_text(text.replace(scrape.ACCOUNT, str(tmp_path)))
     for name in ("token", "ca.crt"):
         (tmp_path / name).touch()
-    promtool.run(tmp_path, "check", "config", "prometheus.yml")
+    promtool.run_promtool(tmp_path, "check", "config", "prometheus.yml")
 
 
 def test_remote_write_uses_the_token_of_the_secret() -> None:

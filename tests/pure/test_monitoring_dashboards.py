@@ -19,7 +19,7 @@ GPU = 'node="n1",gpu="0",namespace="mpi-jobs",pod="mnist-worker-0",container="wo
 PANELS = {f"{board.name}: {panel.title}": panel for board in DASHBOARDS for panel in board.panels}
 
 
-def node_metrics() -> dict[str, str]:
+def make_node_metrics() -> dict[str, str]:
     """Return what kube-state-metrics and node-exporter report about the nodes."""
     collected = {}
     for node, (pool, gpus) in NODES.items():
@@ -41,7 +41,7 @@ def node_metrics() -> dict[str, str]:
     return collected
 
 
-def job_metrics() -> dict[str, str]:
+def make_job_metrics() -> dict[str, str]:
     """Return the metrics of the queue, and of a job with 6 GPUs on one node."""
     ended = 'namespace="mpi-jobs",pod="old"'
     requested = 'container="worker",node="n1",resource'
@@ -74,13 +74,13 @@ def job_metrics() -> dict[str, str]:
     }
 
 
-def gpu_metrics() -> dict[str, str]:
+def make_gpu_metrics() -> dict[str, str]:
     fields = ("GPU_UTIL", "FB_USED", "POWER_USAGE", "XID_ERRORS", "GPU_TEMP", "SM_CLOCK", "UNCORRECTABLE_REMAPPED_ROWS")
     return {f"DCGM_FI_DEV_{field}{{{GPU}}}": "50x60" for field in (*fields, "PCIE_REPLAY_COUNTER")}
 
 
 def evaluate_queries(folder: Path, *expected: dict[str, Any]) -> None:
-    series = {**node_metrics(), **job_metrics(), **gpu_metrics()}
+    series = {**make_node_metrics(), **make_job_metrics(), **make_gpu_metrics()}
     input_series = [{"series": name, "values": values} for name, values in series.items()]
     promtool.run_tests(
         folder,

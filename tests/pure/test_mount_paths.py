@@ -1,4 +1,4 @@
-"""Mount paths of shared file systems and of volumes in jobs: what a path would hide decides."""
+"""Mount paths of shared file systems and of volumes in jobs: paths that would hide something are rejected."""
 
 from typing import Any
 

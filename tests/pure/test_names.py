@@ -1,4 +1,4 @@
-"""Names say what a value is: words that name no thing are at most 1 % of the names assigned in each package."""
+"""Names say what a value is: in each package, at most 1% of the assigned names are words that name no thing."""
 
 import ast
 import subprocess
@@ -18,7 +18,8 @@ def list_assigned_names(file: Path) -> list[str]:
 
 
 def compute_percentages() -> dict[str, float]:
-    """Return package -> percentage of assigned names that are listed words. A package is a folder in at most two levels."""
+    """Return a mapping from packages to the percentage of assigned names that are listed words. A package is a folder
+    at one of the first two levels."""
     listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     totals: Counter[str] = Counter()
     words: Counter[str] = Counter()

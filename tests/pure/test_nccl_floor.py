@@ -40,14 +40,14 @@ def find_minimum_bandwidth(instance_type: str, nodes: int) -> float:
 
 
 @pytest.mark.parametrize(("instance_type", "nodes", "size", "bus"), GOOD)
-def test_published_good_results_reach_the_floor_and_half_of_each_does_not(
+def test_published_good_bandwidth_passes_the_floor_and_half_of_it_fails(
     instance_type: str, nodes: int, size: int, bus: float
 ) -> None:
     assert bus / 2 < find_minimum_bandwidth(instance_type, nodes) <= bus
 
 
 @pytest.mark.parametrize(("instance_type", "nodes", "bus", "why_slow"), BELOW)
-def test_published_slow_results_are_below_the_floor(instance_type: str, nodes: int, bus: float, why_slow: str) -> None:
+def test_published_slow_bandwidth_is_below_the_floor(instance_type: str, nodes: int, bus: float, why_slow: str) -> None:
     assert bus < find_minimum_bandwidth(instance_type, nodes), why_slow
 
 
@@ -56,7 +56,7 @@ def test_types_without_published_results_have_no_bandwidth_floor(instance_type: 
     assert minimum_bandwidth(instance_type, 2, read_line_rate(instance_type)) is None
 
 
-def test_nccl_floor_requires_gpudirect_on_the_types_required_by_the_plugin() -> None:
+def test_gpudirect_is_required_on_the_expected_instance_types() -> None:
     with_gpus = [name for name, type_facts in INSTANCE_TYPES.items() if "GpuInfo" in type_facts and name.startswith(("p", "g"))]
     assert sorted(filter(requires_gpudirect, with_gpus)) == [
         *("g7e.12xlarge", "g7e.24xlarge", "g7e.48xlarge"),

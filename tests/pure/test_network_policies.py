@@ -96,7 +96,7 @@ class Rules:
         return all(has_return_verdict(self._blocks[f"chain {name}"], packet) for name in chains if name is not None)
 
 
-def rules_of(world: World) -> Rules:
+def build_rules(world: World) -> Rules:
     return Rules(rules.render_rules(resolve_isolations(world)))
 
 
@@ -239,7 +239,7 @@ def world_strategy(draw: st.DrawFn) -> World:
 @given(world_strategy(), st.sampled_from(PROTOCOLS), st.sampled_from(NUMBERS))
 @settings(max_examples=150, deadline=None)
 def test_rules_pass_exactly_the_connections_permitted_by_policies(world: World, protocol: str, port: int) -> None:
-    rules = rules_of(world)
+    rules = build_rules(world)
     for source, target in permutations(world.pods, 2):
         packet = Packet(source.address, target.address, protocol, port)
         assert rules.can_pass(packet) == is_permitted(world, source, target, packet), packet
@@ -273,7 +273,7 @@ CROWD = [
 def test_egress_peer_selects_expected_pods(peer: Json, ports: list[Json], last_parts: list[int]) -> None:
     source, *peers = CROWD
     world = World([make_policy("one", egress=[{"to": [peer], "ports": ports}])], CROWD, (), NAMESPACES)
-    reached = [other for other in peers if rules_of(world).can_pass(Packet(source.address, other.address, "TCP", 81))]
+    reached = [other for other in peers if build_rules(world).can_pass(Packet(source.address, other.address, "TCP", 81))]
     assert [int(peer.address[-1]) for peer in reached] == last_parts
 
 
@@ -300,7 +300,7 @@ def test_egress_to_pods_allows_the_ports_of_their_service(
 ) -> None:
     service = Service("jobs", {"app": "web"}, ADDRESS, (("TCP", port, target),))
     egress = make_policy(pods={"matchLabels": {"app": "client"}}, egress=[{"to": [{"podSelector": {}}], "ports": [asked]}])
-    rules = rules_of(World([egress], [WEB, CLIENT], [service]))
+    rules = build_rules(World([egress], [WEB, CLIENT], [service]))
     assert rules.can_pass(Packet(CLIENT.address, ADDRESS, "TCP", reached))
     assert not rules.can_pass(Packet(CLIENT.address, ADDRESS, "UDP", reached))
     assert not rules.can_pass(Packet(CLIENT.address, "172.20.0.8", "TCP", reached))
@@ -309,14 +309,14 @@ def test_egress_to_pods_allows_the_ports_of_their_service(
 def test_egress_to_pod_addresses_does_not_allow_their_service() -> None:
     service = Service("jobs", {"app": "web"}, ADDRESS, (("TCP", 80, 8080),))
     egress = make_policy(egress=[{"to": [{"ipBlock": {"cidr": f"{WEB.address}/32"}}]}])
-    rules = rules_of(World([egress], [WEB, CLIENT], [service]))
+    rules = build_rules(World([egress], [WEB, CLIENT], [service]))
     assert rules.can_pass(Packet(CLIENT.address, WEB.address, "TCP", 8080))
     assert not rules.can_pass(Packet(CLIENT.address, ADDRESS, "TCP", 80))
 
 
 def test_ipv6_rules_allow_nothing() -> None:
     egress = make_policy(egress=[{"to": [{"ipBlock": {"cidr": "::/0"}}]}])
-    rules = rules_of(World([egress], [WEB, CLIENT]))
+    rules = build_rules(World([egress], [WEB, CLIENT]))
     assert not rules.can_pass(Packet(CLIENT.address, WEB.address, "TCP", 80))
 
 

@@ -44,7 +44,7 @@ class Cluster:
     def supervisor(self) -> "Cluster":
         return self
 
-    def crashes(self) -> tuple[Crash, ...]:
+    def list_crashes(self) -> tuple[Crash, ...]:
         return self.ended
 
     def publish(self) -> None:
@@ -75,7 +75,7 @@ def test_status_gives_the_reason_why_policies_are_not_enforced(monkeypatch: pyte
     assert read_status(Cluster(namespace=None), configurationValues=ENABLED) == "not enforced: simulated nodes run no pods"
     not_standard = "not enforced: only NETWORK_POLICY_ENFORCING_MODE=standard is emulated, not strict"
     assert read_status(Cluster(), configurationValues=strict) == not_standard
-    monkeypatch.setattr(debian, "ensure", raise_missing_nft)
+    monkeypatch.setattr(debian, "ensure_package", raise_missing_nft)
     cluster = Cluster()
     assert read_status(cluster, configurationValues=ENABLED) == "not enforced: nft: not found on PATH"
     assert cluster.published == ["published"]
@@ -95,7 +95,7 @@ def test_a_kernel_without_nftables_is_reported(monkeypatch: pytest.MonkeyPatch, 
     program.write_text("#!/bin/sh\necho 'Error: Could not process rule: No such file or directory' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr(nft, "_IN_NEW_NAMESPACE", ("env",))
-    monkeypatch.setattr(debian, "ensure", lambda *_: tmp_path)
+    monkeypatch.setattr(debian, "ensure_package", lambda *_: tmp_path)
     assert read_status(Cluster(), configurationValues=ENABLED) == (
         "not enforced: nftables does not work on this machine: Error: Could not process rule: No such file or directory"
     )

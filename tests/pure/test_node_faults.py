@@ -22,7 +22,7 @@ ON_EKS = {
     **dict.fromkeys((54, 142, 151), ("controller", "replace", "none")),
     **dict.fromkeys((13, 31, 43, 45, 94, 121, 154, 999), ("nobody", "none", "none")),
 }
-"""Xid -> owner, the owner's action, and EKS's action without an override."""
+"""Maps an Xid to its owner, the owner's action, and EKS's action without an override."""
 
 
 def decide_xid(number: int) -> faults.Decision:

@@ -126,7 +126,7 @@ def test_fault_that_eks_does_not_repair_shows_the_repair_commands() -> None:
     assert judge_health(on_premises).next == f"nothing repairs it: {drain}, then repair or replace it"
 
 
-def test_local_cloud_repairs_by_its_simulated_clock() -> None:
+def test_local_cloud_schedules_repairs_by_its_simulated_clock() -> None:
     verdict = judge_health(make_node("a", READY, BUS, labels={**ON_EKS, EMULATED_LABEL: "true"}))
     assert verdict.next == "EKS replaces it 10 min after the fault, or after `local clock --advance 10m`"
 
@@ -338,7 +338,7 @@ def make_cordoned_node(
             make_cordoned_node("repairing", labels={}),
             "repair it, then restart the program that reports its conditions: the node accepts jobs again once the fault is gone",
         ),
-        (make_cordoned_node("verifying"), "accepts jobs again at 12:00:30 UTC if it has no fault until then"),
+        (make_cordoned_node("verifying"), "accepts jobs again at 12:00:30 UTC if no new fault occurs until then"),
         (make_cordoned_node("draining", silent=True), "its jobs restart on other nodes"),
         (
             make_cordoned_node("draining", silent=True, drains=False),
@@ -411,5 +411,5 @@ def test_completed_ec2_events_are_ignored_and_the_next_event_counts(monkeypatch:
     pages = [{"InstanceStatuses": [{"InstanceId": "i-n1", "Events": [later, done, make_retirement_event()]}]}]
     pages += [{"InstanceStatuses": [{"InstanceId": "i-n2", "Events": [done]}]}]
     paginator = SimpleNamespace(paginate=lambda **options: pages)
-    events = scheduled.next_event_by_instance(SimpleNamespace(ec2=SimpleNamespace(get_paginator=lambda name: paginator)))  # type: ignore[arg-type]
+    events = scheduled.find_next_events(SimpleNamespace(ec2=SimpleNamespace(get_paginator=lambda name: paginator)))  # type: ignore[arg-type]
     assert {name: event["Code"] for name, event in events.items()} == {"i-n1": "instance-retirement"}

@@ -1,4 +1,4 @@
-"""Node drains: which pods are evicted, which stay, and how a forced node group update treats those that stay."""
+"""Node drains: which pods are evicted, which remain, and how a forced node group update treats those that remain."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -48,13 +48,13 @@ class Server:
         self.pods = [pod for pod in self.pods if path != f"{PODS}/{pod['metadata']['name']}"]
 
 
-def to_api(server: Server) -> Api:
+def cast_to_api(server: Server) -> Api:
     return cast(Api, server)
 
 
 def test_drain_lists_pods_protected_by_disruption_budgets() -> None:
     server = Server(make_pod("free"), make_pod("guarded"), guarded=("guarded",))
-    assert drain.drain(to_api(server), "node", lambda: False, 0) == ["default/guarded"]
+    assert drain.drain(cast_to_api(server), "node", lambda: False, 0) == ["default/guarded"]
     assert server.names == ["guarded"] and server.node["spec"] == {"unschedulable": True}
 
 
@@ -62,8 +62,8 @@ def test_drain_keeps_daemon_set_and_static_pods() -> None:
     daemon = make_pod("daemon", ownerReferences=[{"kind": "DaemonSet"}])
     static = make_pod("static", annotations={"kubernetes.io/config.mirror": "x"})
     server = Server(daemon, static, make_pod("free"))
-    assert drain.drain(to_api(server), "node", lambda: False, 60) == []
-    drain.delete_pods(to_api(server), "node")
+    assert drain.drain(cast_to_api(server), "node", lambda: False, 60) == []
+    drain.delete_pods(cast_to_api(server), "node")
     assert server.names == ["daemon", "static"]
 
 
@@ -79,7 +79,7 @@ def send_event(fleet: Fleet, action: Any, **details: Any) -> None:
 
 
 @pytest.mark.parametrize(("force", "left", "problem"), [(False, ["guarded"], "default/guarded"), (True, [], "")])
-def test_force_deletes_the_pods_that_could_not_be_evicted(
+def test_forced_drain_deletes_pods_that_could_not_be_evicted(
     monkeypatch: pytest.MonkeyPatch, force: bool, left: list[str], problem: str
 ) -> None:
     monkeypatch.setattr(drain, "get_drain_timeout", lambda: 0.0)

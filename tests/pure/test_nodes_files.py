@@ -58,7 +58,7 @@ FILES: dict[str, Callable[[], str]] = {
     "kubelet.yaml": render_kubelet_config,
     "kubelet.flags": render_kubelet_flags,
     "kube-proxy.yaml": lambda: yaml.safe_dump(
-        kube_proxy.config("ip-10-0-1-7", Path("/n/kubeconfig"), IPv4Network("100.64.0.0/16")), sort_keys=False
+        kube_proxy.build_config("ip-10-0-1-7", Path("/n/kubeconfig"), IPv4Network("100.64.0.0/16")), sort_keys=False
     ),
     "pods.conflist": lambda: pod_network.build_cni_config(PODS),
     "meminfo": lambda: hardware.format_meminfo(node_world.make_machine()),
@@ -148,7 +148,7 @@ def test_cgroup_is_created_in_every_v1_hierarchy(tmp_path: Path) -> None:
     for file in ("cpuset.cpus", "cpuset.mems"):
         (tmp_path / "cpuset" / file).write_text("0")
     cgroups.create("node")
-    assert cgroups.folders("node") == [tmp_path / "cpuset" / "node", tmp_path / "memory" / "node"]
+    assert cgroups.list_folders("node") == [tmp_path / "cpuset" / "node", tmp_path / "memory" / "node"]
     assert (tmp_path / "cpuset" / "node" / "cpuset.cpus").read_text() == "0", "a process can join only after this is set"
 
 

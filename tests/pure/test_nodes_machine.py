@@ -89,7 +89,7 @@ def test_max_pods_matches_eks(kind: str, pods: int) -> None:
 
     https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt
     """
-    assert machine.maximum_pods(INSTANCE_TYPES[kind]) == pods
+    assert machine.compute_maximum_pods(INSTANCE_TYPES[kind]) == pods
 
 
 def test_node_version_is_the_version_of_its_ami() -> None:

@@ -1,4 +1,4 @@
-"""bench/gpu/one_pod.py refuses to touch a machine's kubelet or an existing folder."""
+"""bench/gpu/one_pod.py does not touch a machine's kubelet or an existing folder."""
 
 import importlib
 import json

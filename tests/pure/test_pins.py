@@ -139,7 +139,7 @@ def test_tools_and_requirements_are_listed() -> None:
         assert len({pin_name for path, pin_name in version_by_pin if path == name}) == len(lines)
 
 
-def test_the_table_and_the_json_have_the_same_content(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_table_and_json_have_the_same_content(capsys: pytest.CaptureFixture[str]) -> None:
     assert outdated.main(["efa"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["pin", "version", "newest", "date", "source", "file"]

@@ -29,7 +29,7 @@ BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
 
 
 def make_zone_facts(of: Settings, existing: Existing | None = None, **offered: frozenset[str]) -> Facts:
-    """Return facts in which the given types (e.g. `g5_8xlarge`) are offered only in the given zones."""
+    """Return facts in which the given types (such as `g5_8xlarge`) are offered only in the given zones."""
     base = account_facts(of)
     changed = {name.replace("_", "."): zones for name, zones in offered.items()}
     return replace(base, offerings={**base.offerings, **changed}, existing=existing or Existing())

@@ -1,4 +1,4 @@
-"""Versions of EKS add-ons: from the stack file, else the installed version, else AWS's default."""
+"""Versions of EKS add-ons: from the stack file, or else the installed version, or else AWS's default."""
 
 from typing import Any
 

@@ -73,7 +73,7 @@ def test_preview_without_steps_reports_no_changes() -> None:
 # --- previews that fail -------------------------------------------------------------------------------------------------
 
 
-def plan_exit_code(changes: Changes, *, strict: bool) -> int:
+def compute_plan_exit_code(changes: Changes, *, strict: bool) -> int:
     """Return the exit code of a plan in which everything but the changes is known."""
     report = Report(
         "",
@@ -86,13 +86,13 @@ def plan_exit_code(changes: Changes, *, strict: bool) -> int:
     return report.code(strict=strict)
 
 
-def previewed(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> Changes:
-    def run(*_: str) -> str:
+def preview_with_answer(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> Changes:
+    def return_answer(*_: str) -> str:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    monkeypatch.setattr(pulumi_program, "run_pulumi", run)
+    monkeypatch.setattr(pulumi_program, "run_pulumi", return_answer)
     return preview_changes("mine")
 
 
@@ -105,18 +105,18 @@ def previewed(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> Chang
     ],
 )
 def test_failed_preview_leaves_the_changes_unknown(answer: str | Exception, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = previewed(monkeypatch, answer)
+    changes = preview_with_answer(monkeypatch, answer)
     assert changes.sentence().startswith(f"changes unknown: {reason}")
-    assert (plan_exit_code(changes, strict=False), plan_exit_code(changes, strict=True)) == (OK, NOT_RUN)
+    assert (compute_plan_exit_code(changes, strict=False), compute_plan_exit_code(changes, strict=True)) == (OK, NOT_RUN)
 
 
 @pytest.mark.parametrize("answer", [NotFound("no stack named mine"), '{"steps": []}'])
 def test_nonexistent_stack_needs_no_preview(answer: str | Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert plan_exit_code(previewed(monkeypatch, answer), strict=True) == OK
+    assert compute_plan_exit_code(preview_with_answer(monkeypatch, answer), strict=True) == OK
 
 
 def test_skipped_preview_does_not_count_as_unknown() -> None:
-    assert plan_exit_code(Changes({}, not_previewed="--no-preview"), strict=True) == OK
+    assert compute_plan_exit_code(Changes({}, not_previewed="--no-preview"), strict=True) == OK
 
 
 def test_reason_for_failed_preview_is_the_program_output_without_settings(

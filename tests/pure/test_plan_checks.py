@@ -26,11 +26,11 @@ def list_answers(stack: Settings, reported: Facts | None) -> dict[str, Answer]:
 
 
 @pytest.mark.parametrize("stack", [settings(pool()), ec2_settings(), settings(pool(), network=existing_network())])
-def test_every_check_of_a_valid_stack_answers_yes(stack: Settings) -> None:
+def test_every_check_passes_for_a_valid_stack(stack: Settings) -> None:
     assert {answer.verdict for answer in list_answers(stack, account_facts(stack)).values()} == {"yes"}
 
 
-def test_insufficient_quota_answers_no_with_the_command_to_request_an_increase() -> None:
+def test_insufficient_quota_fails_the_check_and_shows_the_command_to_request_an_increase() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", desiredSize=1))
     answer = list_answers(stack, account_facts(stack, quotas={"L-417A185B": 0.0}))["vCPU quotas"]
     assert answer.verdict == "no"
@@ -76,7 +76,7 @@ def test_every_aws_check_is_unknown_without_facts() -> None:
     assert {answer.verdict for answer in by_topic.values()} == {"unknown"}
 
 
-def test_invalid_stack_file_answers_no() -> None:
+def test_invalid_stack_file_fails_the_check() -> None:
     stack = settings(pool("a"), pool("a"))
     assert list_answers(stack, account_facts(stack))["stack file"].verdict == "no"
 
@@ -109,7 +109,7 @@ def test_budget_with_action_warn_only_warns() -> None:
     assert find_problems({**TOO_LITTLE, "action": "warn"}) == [("warning", HOURLY), ("warning", MONTHLY)]
 
 
-def test_a_stack_at_its_budget_is_fine() -> None:
+def test_a_stack_exactly_at_its_budget_is_accepted() -> None:
     assert find_problems({"maxHourly": 88.35, "maxMonthly": 32_341.82}) == []
 
 

@@ -85,7 +85,7 @@ def test_plan_reads_prices_only_once_for_a_stack_with_a_budget(tmp_path: Path, m
     monkeypatch.setattr(
         preflight,
         "gather_facts",
-        lambda settings: account_facts(settings, prices=price_list.read(price_list.Wanted.of(settings))),
+        lambda settings: account_facts(settings, prices=price_list.read(price_list.Wanted.from_settings(settings))),
     )
     monkeypatch.setattr(plan_command, "_check_account", lambda *_: ())
     done = run_plan(tmp_path, "--no-preview", "--json", **{"gpumpi:budget": {"maxHourly": 1000}})

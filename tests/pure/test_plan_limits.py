@@ -18,7 +18,7 @@ EACH = 33
 """Number of network interfaces of a p5.48xlarge with EFA."""
 
 
-def existing_stack_facts(of: Settings) -> Facts:
+def make_existing_stack_facts(of: Settings) -> Facts:
     """Return the facts of a stack with two nodes in the pool train and three system nodes."""
     pools = {
         "system": ExistingPool(ZONES[0], 1, 3, 3),
@@ -38,12 +38,12 @@ def make_p5_pool(**more: Any) -> dict[str, Any]:
 
 def count_needed_interfaces(*pools: dict[str, Any], **sections: Any) -> Need:
     of = settings(*pools, **{"storage": {"efs": "none"}, **sections})
-    return find_needs(of, existing_stack_facts(of), own_addresses=1)[INTERFACES]
+    return find_needs(of, make_existing_stack_facts(of), own_addresses=1)[INTERFACES]
 
 
 def test_unchanged_stack_adds_no_resources() -> None:
     of = settings(make_p5_pool())
-    needed = find_needs(of, existing_stack_facts(of), own_addresses=1)
+    needed = find_needs(of, make_existing_stack_facts(of), own_addresses=1)
     assert not {VPCS, GATEWAYS, CLUSTERS} & needed.keys()
     assert (needed[ADDRESSES], needed[ROLES].maximum) == (Need(0, 0), 0)
     assert count_needed_interfaces(make_p5_pool()) == Need(0, 0)
@@ -59,7 +59,7 @@ def test_new_pool_adds_network_interfaces_of_its_nodes() -> None:
 
 def test_new_nodes_add_their_root_volumes() -> None:
     of = settings(make_p5_pool(maxSize=6), pool("more", "p5.48xlarge", 3, desiredSize=1, rootVolumeGib=500))
-    assert find_needs(of, existing_stack_facts(of), own_addresses=1)[STORAGE] == Need(500, 4 * 100 + 3 * 500)
+    assert find_needs(of, make_existing_stack_facts(of), own_addresses=1)[STORAGE] == Need(500, 4 * 100 + 3 * 500)
     plain = ec2_settings(pool("workers", "g5.8xlarge", 4, desiredSize=2))
     assert find_needs(plain, account_facts(plain), own_addresses=0)[STORAGE] == Need(3 * 100, 5 * 100), (
         "the head node, and the workers"
@@ -77,13 +77,13 @@ def test_a_quota_in_tib_is_compared_with_volumes_in_gib() -> None:
 
 def test_a_nat_gateway_per_zone_adds_addresses_and_interfaces() -> None:
     of = settings(make_p5_pool(), network={"natGateways": "perZone"}, storage={"efs": "none"})
-    needed = find_needs(of, existing_stack_facts(of), own_addresses=1)
+    needed = find_needs(of, make_existing_stack_facts(of), own_addresses=1)
     assert (needed[ADDRESSES], needed[INTERFACES]) == (Need(2, 2), Need(2, 2))
 
 
 def test_the_first_nat_gateway_of_a_vpc_needs_an_internet_gateway() -> None:
     of = settings(make_p5_pool())
-    assert find_needs(of, existing_stack_facts(of), own_addresses=0)[GATEWAYS] == Need(1, 1)
+    assert find_needs(of, make_existing_stack_facts(of), own_addresses=0)[GATEWAYS] == Need(1, 1)
 
 
 def test_stack_with_only_a_vpc_still_needs_its_cluster_and_roles() -> None:

@@ -15,7 +15,7 @@ from infra.facts.model import CapacityReservation, Subnet
 from infra.inventory.permissions import list_needed_permissions, read_actions
 from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
-from localcloud.aws.policy_evaluation import as_list
+from localcloud.aws.policy_evaluation import to_list
 from tests.pure.world import ZONES, account_facts
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def list_allowed_actions(*names: str) -> set[str]:
         for name in names:
             document: dict[str, Any] = json.loads((IAM / f"{name}.json").read_text(encoding="utf-8"))
             for statement in document["Statement"]:
-                yield from as_list(statement["Action"])
+                yield from to_list(statement["Action"])
 
     return set(yield_actions())
 

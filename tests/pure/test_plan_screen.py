@@ -10,7 +10,7 @@ from rich.console import Console
 from cli.stacks.plan.changes import Change, Changes
 from cli.stacks.plan.plan_report import Report
 from cli.stacks.plan.plan_screen import render_report
-from infra.checks.model import Answer, answer_no, answer_unknown
+from infra.checks.model import Answer, build_negative_answer, build_unknown_answer
 from infra.inventory.bill import compute_bill
 from tests.pure.bill_world import load_stack, make_prices
 
@@ -29,8 +29,8 @@ REPORTS = {
         (
             Answer("stack file", "yes", warnings=(WARNING,)),
             Answer("instance types and zones", "yes"),
-            answer_no("vCPU quotas", QUOTA),
-            answer_unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
+            build_negative_answer("vCPU quotas", QUOTA),
+            build_unknown_answer("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
         ),
         compute_bill(load_stack("02-p4d-efa"), None, make_prices()),
         Changes({"create": 87}),
@@ -60,8 +60,8 @@ REPORTS = {
         "us-west-2",
         (
             Answer("stack file", "yes"),
-            answer_unknown("instance types and zones", "only the file was checked"),
-            answer_unknown("vCPU quotas", "only the file was checked"),
+            build_unknown_answer("instance types and zones", "only the file was checked"),
+            build_unknown_answer("vCPU quotas", "only the file was checked"),
         ),
         compute_bill(load_stack("03-p5-capacity-block"), None, make_prices()),
         Changes({}, not_previewed="--offline"),

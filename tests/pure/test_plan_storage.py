@@ -53,7 +53,7 @@ def test_deployment_type_determines_key_and_throughput(
 
 
 @pytest.mark.parametrize(("directory", "owned"), [("/data", ("/", "/data")), ("/", ("/",))])
-def test_jobs_own_the_root_and_the_linked_directory(directory: str, owned: tuple[str, ...]) -> None:
+def test_root_and_linked_directory_are_owned_by_the_job_user(directory: str, owned: tuple[str, ...]) -> None:
     assert plan_lustre().owned == ("/",)
     assert plan_lustre(dataRepository={"path": "s3://sets", "directory": directory}).owned == owned
 

@@ -47,7 +47,7 @@ def test_ec2_stacks_and_existing_clusters_need_no_images(name: str) -> None:
 
 @dataclass
 class Host:
-    """What the language host does before a program, with a recorded builder and engine."""
+    """What the language host does before it runs a program, with a builder and an engine that record their calls."""
 
     monkeypatch: pytest.MonkeyPatch
     built: list[str]
@@ -70,7 +70,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     (tmp_path / LOCK).touch()
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'backend'}")
     monkeypatch.setattr(build, "ensure_image", lambda image, report: host.built.append(image.name))
-    monkeypatch.setattr(capability, "examine", lambda: capability.Capability(()))
+    monkeypatch.setattr(capability, "check_machine", lambda: capability.Capability(()))
     monkeypatch.setattr(
         before_program, "_show_error", lambda engine, message: host.errors.append(message) or before_program.SHOWN
     )
@@ -94,7 +94,7 @@ def test_up_of_stack_without_eks_builds_no_images(host: Host, name: str) -> None
 
 
 def test_up_builds_no_images_on_a_machine_without_real_nodes(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capability, "examine", lambda: capability.Capability(("unshare",)))
+    monkeypatch.setattr(capability, "check_machine", lambda: capability.Capability(("unshare",)))
     host.run("local")
     assert host.built == []
 

@@ -9,7 +9,7 @@ POD = {"metadata": {"name": "worker", "namespace": "mpi-jobs", "uid": "1"}}
 
 
 class Recorded:
-    """API server with one pod. It records list and delete requests."""
+    """API server with one pod. The server records list and delete requests."""
 
     def __init__(self) -> None:
         self.lists: list[dict[str, Any]] = []

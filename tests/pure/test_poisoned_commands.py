@@ -1,4 +1,4 @@
-"""Commands leave out what users of a namespace have written wrongly, with one note, and show everything else."""
+"""Commands leave out invalid objects that users of a namespace have written, print one note, and show everything else."""
 
 import json
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from cli.nodes.health import findings
 from infra.health import journal
 from infra.naming import JOB_LABEL, RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
-from tests.pure.controlled_jobs import make_main_object, make_workers, timestamp_at
+from tests.pure.controlled_jobs import make_main_object, make_timestamp, make_workers
 from tests.pure.job_world import TRAIN
 from tests.pure.test_poisoned_objects import OUT_OF_SERVICE, TEXTS, VALUES, corrupted_documents, corrupted_texts, make_full_record
 
 NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
-GOOD = record.build_config_map(record.create_record("uid-good", "good", "team-b", timestamp_at(0)))
+GOOD = record.build_config_map(record.create_record("uid-good", "good", "team-b", make_timestamp(0)))
 JOB_OF_B = make_main_object("torchrun")
 JOB_OF_B["spec"]["template"] = {}
 JOB_OF_B["metadata"] |= {"namespace": "team-b", "name": "good"}
@@ -113,7 +113,7 @@ def test_record_of_a_newer_version_is_skipped_silently() -> None:
 
 
 def make_foreign_job(kind: str, spec: Any, status: Any) -> dict[str, Any]:
-    metadata = {"name": "odd", "namespace": "team-a", "creationTimestamp": timestamp_at(0), "uid": "odd"}
+    metadata = {"name": "odd", "namespace": "team-a", "creationTimestamp": make_timestamp(0), "uid": "odd"}
     return {"kind": kind, "metadata": metadata, "spec": spec, "status": status}
 
 
@@ -125,8 +125,8 @@ SPECS: dict[str, Any] = {
     "RayJob": {"rayClusterSpec": {"workerGroupSpecs": [{"replicas": 1}]}},
 }
 STATUS = {
-    "conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": timestamp_at(9), "message": "x"}],
-    "completionTime": timestamp_at(9),
+    "conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": make_timestamp(9), "message": "x"}],
+    "completionTime": make_timestamp(9),
     "replicaStatuses": {"Launcher": {"failed": 1}},
     "jobsStatus": [{"ready": 1}],
 }
@@ -192,12 +192,12 @@ def test_corrupt_journal_keeps_its_other_entries(text: str) -> None:
         "node": "two",
         "uid": "2",
         "instance": "i",
-        "at": timestamp_at(0),
+        "at": make_timestamp(0),
         "condition": "x",
         "reason": "y",
         "action": "reboot",
     }
-    whole = {**entry, "state": "gone", "steps": [{"state": "gone", "at": timestamp_at(0)}]}
+    whole = {**entry, "state": "gone", "steps": [{"state": "gone", "at": make_timestamp(0)}]}
     damaged = journal.parse_journal(text)["entries"]
     entries = journal.parse_journal(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
     assert entries == [*damaged, whole]

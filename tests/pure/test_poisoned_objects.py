@@ -16,7 +16,7 @@ from infra.naming import POLICY_ANNOTATION, TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.ignored import REPORTS_PER_ROUND
 from infra.platform.job_controller.in_pod.silence import is_kubelet_reachable
-from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_workers, timestamp_at
+from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_timestamp, make_workers
 from tests.pure.controller_world import Request, World, parse_namespace
 
 RESTART_OF_B = ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1")
@@ -40,14 +40,14 @@ thorough = settings(max_examples=150, deadline=None)
 
 
 def make_full_record(**changes: Any) -> dict[str, Any]:
-    """Return the record of a job in team-a with all that a record may contain."""
+    """Return the record of a job in team-a with every field that a record may contain."""
     loop = Controlled()
     policy = {"progress": {"pattern": "x", "within": 60}}
-    loop.look(make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1)]), 30)
-    loop.look(
+    loop.run_round(make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1)]), 30)
+    loop.run_round(
         make_job(make_main_object(policy=policy), [*make_workers(), make_launcher(1, phase="Failed", code=1, until=40)]), 45
     )
-    loop.look(
+    loop.run_round(
         make_job(
             make_main_object(policy=policy),
             [*make_workers(), make_launcher(1, phase="Failed", code=1, until=40), make_launcher(5)],
@@ -55,7 +55,7 @@ def make_full_record(**changes: Any) -> dict[str, Any]:
         60,
     )
     assert loop.record is not None
-    step = {"step": 3, "at": timestamp_at(55)}
+    step = {"step": 3, "at": make_timestamp(55)}
     slow = {"rank": 1, "since": 2, "steps": 5, "ratio": 2.5, "node": "one", "pod": "train-worker-0"}
     first, last = loop.record["attempts"]
     last["steps"] = {
@@ -63,22 +63,22 @@ def make_full_record(**changes: Any) -> dict[str, Any]:
         "first": step,
         "last": step,
         "highest": 3,
-        "regained": timestamp_at(55),
+        "regained": make_timestamp(55),
         "savedMs": 5,
-        "until": timestamp_at(55),
+        "until": make_timestamp(55),
     }
     last["steps"]["slow"] = slow
     ranks = [{"ranks": [0], "at": "", "lines": ["x"]}]
-    first["hang"] = {"at": timestamp_at(44), "step": None, "log": ["x"], "ranks": ranks, "where": "", "nccl": [], "unknown": []}
-    verdict = {"reason": "x", "message": "y", "at": timestamp_at(50)}
+    first["hang"] = {"at": make_timestamp(44), "step": None, "log": ["x"], "ranks": ranks, "where": "", "nccl": [], "unknown": []}
+    verdict = {"reason": "x", "message": "y", "at": make_timestamp(50)}
     more = {
         "verdict": verdict,
-        "admitted": timestamp_at(12),
-        "knownUntil": timestamp_at(11),
+        "admitted": make_timestamp(12),
+        "knownUntil": make_timestamp(11),
         "droppedGpuSeconds": 1.5,
         "progressProblem": "x",
     }
-    setup = {"from": timestamp_at(1), "to": None, "outcome": None, "failures": 0}
+    setup = {"from": make_timestamp(1), "to": None, "outcome": None, "failures": 0}
     return {**loop.record, "namespace": "team-a", "uid": "uid-train-team-a", **more, "setup": setup, **changes}
 
 
@@ -108,7 +108,7 @@ def corrupted_texts(document: Any) -> st.SearchStrategy[str]:
 
 @cache
 def list_expected_requests() -> set[Request]:
-    """Return the requests about team-b and the nodes without any poison."""
+    """Return the requests about team-b and the nodes if no object is invalid."""
     world = World()
     world.start()
     sent = {request for request in world.run(2) if parse_namespace(request) != "team-a"}
@@ -117,7 +117,7 @@ def list_expected_requests() -> set[Request]:
 
 
 def assert_others_are_unaffected(world: World) -> None:
-    """Assert that the controller does for team-b and the nodes what it does without the poison, and nothing more."""
+    """Assert that the controller does exactly the same for team-b and the nodes as without the invalid objects."""
     world.start()
     assert {request for request in world.run(2) if parse_namespace(request) != "team-a"} == list_expected_requests()
     assert world.server.bodies[HEALING]["spec"] == {"unschedulable": True}
@@ -174,7 +174,7 @@ def test_an_annotation_of_a_job_affects_only_that_job(text: str) -> None:
 
 OBJECT = {
     "spec": make_main_object("torchrun")["spec"],
-    "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": timestamp_at(1)},
+    "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": make_timestamp(1)},
 }
 
 
@@ -204,7 +204,7 @@ def test_quantities_and_grace_periods_of_a_pod_affect_only_its_job(quantity: str
     assert_others_are_unaffected(world)
 
 
-OUT_OF_SERVICE = {"at": timestamp_at(0), "state": "draining", "reason": "x", "drains": True, "ending": 5, "action": "reboot"}
+OUT_OF_SERVICE = {"at": make_timestamp(0), "state": "draining", "reason": "x", "drains": True, "ending": 5, "action": "reboot"}
 
 
 @given(text=corrupted_texts(OUT_OF_SERVICE), quantity=TEXTS, renewed=TEXTS)
@@ -252,7 +252,7 @@ def test_unreadable_namespace_does_not_stop_others(kind: str, answer: bytes) -> 
     world.start()
     assert RESTART_OF_B in world.run(2)
     assert not any(parse_namespace(write) == "team-a" for write in world.server.changes), (
-        "nobody acts on objects that are not known"
+        "the controller does not act on unknown objects"
     )
 
 
@@ -273,7 +273,7 @@ def test_corrupt_job_record_is_replaced() -> None:
     assert (record.read_record(config_map) or {})["failures"] == 1
 
 
-def test_a_record_of_a_newer_controller_stays() -> None:
+def test_a_record_of_a_newer_controller_is_kept() -> None:
     world = World()
     world.add_record("team-a", '{"version": 2}')
     assert_others_are_unaffected(world)
@@ -355,7 +355,7 @@ def test_a_new_controller_does_not_report_an_ignored_document_again() -> None:
 
 
 def test_many_invalid_documents_are_reported_in_several_rounds() -> None:
-    """A user who writes many of them delays nobody."""
+    """A user who writes many invalid objects delays no other user."""
     world, number = World(), 2 * REPORTS_PER_ROUND + 1
     for index in range(number):
         world.add_record("team-a", "{", f"forged-{index}")

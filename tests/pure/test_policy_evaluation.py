@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.aws.policy_evaluation import Request, UnknownPolicyElement, allows, decide
+from localcloud.aws.policy_evaluation import Request, UnknownPolicyElement, allows, evaluate_request
 
 
 def make_policy(**statement: Any) -> dict[str, Any]:
@@ -17,11 +17,11 @@ READ = Request(
 
 
 def test_request_without_a_matching_statement_is_denied() -> None:
-    assert decide(READ) == "implicit deny"
+    assert evaluate_request(READ) == "implicit deny"
 
 
 def test_explicit_deny_overrides_every_allow() -> None:
-    assert decide(READ, make_policy(), make_policy(Effect="Deny")) == "explicit deny"
+    assert evaluate_request(READ, make_policy(), make_policy(Effect="Deny")) == "explicit deny"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_arn_condition_wildcard_does_not_cross_colons() -> None:
 )
 def test_unknown_policy_element_is_refused(statement: dict[str, Any]) -> None:
     with pytest.raises(UnknownPolicyElement):
-        decide(READ, make_policy(**statement))
+        evaluate_request(READ, make_policy(**statement))
 
 
 ADA = {"AWS": "arn:aws:iam::123456789012:user/ada"}
@@ -116,7 +116,7 @@ def test_account_principal_does_not_grant_users_access_directly(principal: str, 
     ],
 )
 def test_unknown_resource_matches_every_deny_but_only_wildcard_allows(statement: dict[str, Any], decision: str) -> None:
-    assert decide(Request("s3:GetObject", None), make_policy(**statement)) == decision
+    assert evaluate_request(Request("s3:GetObject", None), make_policy(**statement)) == decision
 
 
 def test_policies_of_the_older_version_have_no_variables() -> None:

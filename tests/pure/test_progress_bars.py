@@ -42,7 +42,7 @@ class ContainerLog:
             waiting = waiting[size:]
         self._waiting[stream] = waiting
 
-    def content(self, path: str, query: dict[str, str]) -> bytes:
+    def read_content(self, path: str, query: dict[str, str]) -> bytes:
         since = datetime.fromisoformat(query.get("sinceTime", "1970-01-01T00:00:00Z"))
         whole, is_new_line = b"", True
         for when, entry in self._entries:
@@ -61,7 +61,7 @@ class Run:
         monkeypatch.setattr(logs, "datetime", clock)
         self.controller = Controlled()
         self.job = make_job(make_main_object(launcher, POLICY), make_pods(launcher))
-        self.controller.look(self.job, 20)
+        self.controller.run_round(self.job, 20)
         self._follower: Any = following.Following(self.log)  # type: ignore[arg-type]
         self.log.now += timedelta(seconds=20)
 
@@ -69,11 +69,11 @@ class Run:
         """Let time pass, then read the log and decide."""
         self.log.now += timedelta(seconds=seconds)
         assert self.controller.record is not None
-        self._follower.look(self.job, self.controller.record)
+        self._follower.read_job_log(self.job, self.controller.record)
         self._follower.end_round()
         self._follower._logs.read_all()
-        self.seen: Seen = self._follower.look(self.job, self.controller.record)
-        self.controller.look(self.job, round((self.log.now - START).total_seconds()), seen=self.seen)
+        self.seen: Seen = self._follower.read_job_log(self.job, self.controller.record)
+        self.controller.run_round(self.job, round((self.log.now - START).total_seconds()), seen=self.seen)
 
     @property
     def hang_cause(self) -> str:
@@ -174,7 +174,9 @@ class Logs:
         self.container_log = log
 
     def log(self, pod: str, namespace: str, *, container: str, since: str | None, follow: bool) -> Iterator[str]:
-        text = self.container_log.content("", {"limitBytes": "1000000", **({"sinceTime": f"{since[:19]}Z"} if since else {})})
+        text = self.container_log.read_content(
+            "", {"limitBytes": "1000000", **({"sinceTime": f"{since[:19]}Z"} if since else {})}
+        )
         yield from text.decode().removesuffix("\n").split("\n") if text else ()
 
 

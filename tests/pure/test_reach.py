@@ -110,7 +110,7 @@ def closed_api_server(certificate_authority: Authority) -> ApiServer:
         return make_api_server(certificate_authority, f"https://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_an_authenticated_response_ends_the_check(start_server: Serve) -> None:
+def test_api_server_check_succeeds_on_an_authenticated_response(start_server: Serve) -> None:
     server, requests = start_server(200)
     reachability.wait_until_usable(server)
     assert [path for path, _ in requests] == ["/api/v1/namespaces?limit=1"], "anonymous callers may not list namespaces"
@@ -126,7 +126,9 @@ def test_request_carries_a_valid_eks_token_for_its_cluster(start_server: Serve) 
 
 
 @pytest.mark.parametrize("refused", [401, 403, 503])
-def test_the_check_retries_responses_that_deny_access(start_server: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+def test_api_server_check_retries_responses_that_deny_access(
+    start_server: Serve, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
     monkeypatch.setattr(reachability, "ACCESS_SECONDS", 30.0)
     server, requests = start_server(refused, refused, 200)
     reachability.wait_until_usable(server)

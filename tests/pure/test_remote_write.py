@@ -30,7 +30,7 @@ def run_prometheus(folder: Path, config: dict[str, Any], *flags: str) -> Iterato
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     (port,) = find_free_ports(1)
     address = f"127.0.0.1:{port}"
-    program = debian.ensure(debian.PROMETHEUS, print) / "prometheus"
+    program = debian.ensure_package(debian.PROMETHEUS, print) / "prometheus"
     own = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"]
     with (folder / "log").open("wb") as log, subprocess.Popen([program, *own, *flags], stdout=log, stderr=log) as process:
         try:

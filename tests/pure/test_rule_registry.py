@@ -1,4 +1,4 @@
-"""Every rule is registered once, with the parameters that the registry can pass and the queries that it depends on."""
+"""Every rule is registered once, with the parameters that the registry can pass and the queries on which it depends."""
 
 import pkgutil
 from collections.abc import Iterator

@@ -12,7 +12,9 @@ from tests.pure.world import FILE_SYSTEM, load_settings, pool, settings, stack_v
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
 ONLY_NEW = "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
-ONLY_EXISTING = "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it."
+ONLY_EXISTING = (
+    "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove this setting."
+)
 
 
 def list_errors(raw: dict[str, Any]) -> list[str]:
@@ -284,18 +286,18 @@ def test_valid_settings_are_kept_despite_an_error() -> None:
         ("pools", False),
     ],
 )
-def test_rule_results_that_depend_on_placeholders_are_unreliable(path: str, expected: bool) -> None:
+def test_rule_result_is_unreliable_if_its_path_depends_on_a_placeholder(path: str, expected: bool) -> None:
     assert is_unreliable(path, {"pools[0].minSize", "pools[1]", "target.kubernetesVersion"}) is expected
 
 
-def test_misspelled_key_makes_both_spellings_unreliable() -> None:
+def test_both_spellings_of_a_misspelled_key_become_placeholders() -> None:
     assert parse_model(Settings, stack_values(pool(minsize=3)), stack="test", region="us-west-2").placeholders == {
         "pools[0].minsize",
         "pools[0].minSize",
     }
 
 
-def test_unknown_key_beside_the_correct_key_hides_no_setting() -> None:
+def test_unknown_key_beside_the_correct_key_is_the_only_placeholder() -> None:
     assert parse_model(Settings, {**stack_values(pool()), "pool": []}, stack="test", region="us-west-2").placeholders == {"pool"}
 
 

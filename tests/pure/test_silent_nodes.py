@@ -42,7 +42,7 @@ class Leases:
         for _ in range(0, seconds, 5):
             self.seconds += 5
             self.renewed |= dict.fromkeys(renewing, self.seconds)
-            silent = self.silence.look([{"metadata": {"name": name}, "status": {}} for name in self.renewed])
+            silent = self.silence.find_silent_nodes([{"metadata": {"name": name}, "status": {}} for name in self.renewed])
         return sorted(silent)
 
 

@@ -71,7 +71,7 @@ def cuda_emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ran(driver: Path, **settings: str) -> dict[str, Any]:
+def run_cuda_program(driver: Path, **settings: str) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(driver), "GPUS": "3", **settings}
     command = [sys.executable, "-I", "-c", read_source("cuda.py")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -84,35 +84,35 @@ def list_gpu_errors(output: dict[str, Any]) -> list[str]:
 
 
 def test_a_kernel_runs_on_every_gpu(cuda_emulator: Path) -> None:
-    output = ran(cuda_emulator)
+    output = run_cuda_program(cuda_emulator)
     assert output["error"] == "" and list_gpu_errors(output) == ["", "", ""]
     assert [gpu["bus"] for gpu in output["gpus"]] == ["0000:00:00.0", "0000:01:00.0", "0000:02:00.0"]
     assert {gpu["name"] for gpu in output["gpus"]} == {"Emulated GPU"}
 
 
 def test_wrong_kernel_result_fails_only_its_gpu(cuda_emulator: Path) -> None:
-    assert list_gpu_errors(ran(cuda_emulator, WRONG_ON="1")) == ["", "the kernel left 1 of 262144 words wrong", ""]
+    assert list_gpu_errors(run_cuda_program(cuda_emulator, WRONG_ON="1")) == ["", "the kernel left 1 of 262144 words wrong", ""]
 
 
 def test_failed_kernel_launch_fails_only_its_gpu(cuda_emulator: Path) -> None:
     expected = ["", "", "cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"]
-    assert list_gpu_errors(ran(cuda_emulator, LAUNCH_FAILS_ON="2")) == expected
+    assert list_gpu_errors(run_cuda_program(cuda_emulator, LAUNCH_FAILS_ON="2")) == expected
 
 
 def test_driver_initialization_failure_is_reported(cuda_emulator: Path) -> None:
-    output = ran(cuda_emulator, INIT="802")
+    output = run_cuda_program(cuda_emulator, INIT="802")
     assert output == {"error": "cuInit returned CUDA_ERROR_SYSTEM_NOT_READY (802)", "gpus": []}
 
 
 def test_an_image_or_node_without_a_driver_is_reported(tmp_path: Path) -> None:
-    assert ran(tmp_path) == {"error": "libcuda.so.1 is missing", "gpus": []}
+    assert run_cuda_program(tmp_path) == {"error": "libcuda.so.1 is missing", "gpus": []}
 
 
 def test_a_driver_that_crashes_does_not_end_the_rank(cuda_emulator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(cuda_emulator))
     monkeypatch.setenv("CRASH", "1")
     monkeypatch.setattr("infra.jobs.in_pods.smoke.CUDA_PROGRAM", read_source("cuda.py"), raising=False)
-    assert run_cuda_check() == {"error": "the CUDA driver ended the process with -6.", "gpus": []}
+    assert run_cuda_check() == {"error": "the CUDA driver terminated the process with -6.", "gpus": []}
 
 
 def test_a_driver_that_hangs_does_not_hang_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,11 +60,11 @@ def make_reports(zero: str = LOG, other: str = LOG, table: str = TABLE) -> list[
     ]
 
 
-def results_by_check(network_reports: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, str]:
+def list_results_by_check(network_reports: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, str]:
     return {check.name: check.result for check in evaluate_reports(network_reports, expected)}
 
 
-def failures_by_check(network_reports: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, tuple[str, ...]]:
+def list_failures_by_check(network_reports: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, tuple[str, ...]]:
     return {check.name: check.failures for check in evaluate_reports(network_reports, expected) if check.failures}
 
 
@@ -126,20 +126,20 @@ FAULTS: dict[str, tuple[list[NetworkReport], str, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_fails_only_one_check(name: str) -> None:
     faulty, check, sentence = FAULTS[name]
-    failed = failures_by_check(faulty)
+    failed = list_failures_by_check(faulty)
     assert list(failed) == [check]
     assert failed[check][0 if check != "NCCL" else -1] == sentence
 
 
 def test_missing_result_table_fails_nccl_and_skips_the_bandwidth_check() -> None:
-    assert failures_by_check(make_reports(table="")) == {"NCCL": ("nccl-tests printed no result",)}
-    assert results_by_check(make_reports(table=""))["NCCL bandwidth"] == "not run"
+    assert list_failures_by_check(make_reports(table="")) == {"NCCL": ("nccl-tests printed no result",)}
+    assert list_results_by_check(make_reports(table=""))["NCCL bandwidth"] == "not run"
 
 
 def test_missing_channel_between_nodes_fails_the_network_check() -> None:
     silent = "\n".join(line for line in LOG.splitlines() if "via NET" not in line)
-    assert failures_by_check(make_reports(silent, silent)) == {"NCCL network": ("no rank logged a channel to another node",)}
-    assert results_by_check(make_reports(silent, silent))["GPUDirect"] == "not run"
+    assert list_failures_by_check(make_reports(silent, silent)) == {"NCCL network": ("no rank logged a channel to another node",)}
+    assert list_results_by_check(make_reports(silent, silent))["GPUDirect"] == "not run"
 
 
 @pytest.mark.parametrize("instance_type", ["g5.48xlarge", "g6.48xlarge", "p5.4xlarge", "g7e.8xlarge"])
@@ -156,22 +156,22 @@ def test_gpudirect_is_not_required_on_types_without_gpudirect(instance_type: str
 
 def test_tcp_pool_must_use_sockets_and_skips_efa_checks() -> None:
     tcp = replace(EXPECTED, network="tcp")
-    assert results_by_check(make_reports(SOCKETS, SOCKETS), tcp) == dict(
+    assert list_results_by_check(make_reports(SOCKETS, SOCKETS), tcp) == dict(
         zip(NAMES, ("passed", "passed", "not run", "not run"), strict=True)
     )
-    assert list(failures_by_check(make_reports(), tcp)) == ["NCCL network"]
+    assert list(list_failures_by_check(make_reports(), tcp)) == ["NCCL network"]
 
 
 def test_single_worker_skips_network_checks() -> None:
     single = replace(EXPECTED, workers=1, ranks=1)
-    assert results_by_check(make_reports()[:1], single) == dict(
+    assert list_results_by_check(make_reports()[:1], single) == dict(
         zip(NAMES, ("passed", "not run", "not run", "not run"), strict=True)
     )
 
 
 def test_older_libfabric_plugin_names_are_recognized() -> None:
     old = LOG.replace("Libfabric", "AWS Libfabric").replace("Selected provider", "Selected Provider")
-    assert set(results_by_check(make_reports(old, old)).values()) == {"passed"}
+    assert set(list_results_by_check(make_reports(old, old)).values()) == {"passed"}
 
 
 # --- runs that fail ----------------------------------------------------------------------------------------------------
@@ -179,25 +179,25 @@ def test_older_libfabric_plugin_names_are_recognized() -> None:
 
 def test_an_image_without_nccl_tests_is_reported_with_the_fix() -> None:
     missing = [{**report, "error": "all_reduce_perf is missing"} for report in make_reports("", "", "")]
-    assert failures_by_check(missing) == {
+    assert list_failures_by_check(missing) == {
         "NCCL": (
             "the image has no all_reduce_perf. Use an image with nccl-tests: --image NAME, or build one with "
             "`scripts/cluster image build mpi`",
         )
     }
-    assert set(results_by_check(missing).values()) == {"failed", "not run"}
+    assert set(list_results_by_check(missing).values()) == {"failed", "not run"}
 
 
 def test_cause_of_an_nccl_failure_is_reported_with_its_node() -> None:
     log = LOG + "w:1:2 [0] plugin/net.cc:300 NCCL WARN NET/OFI GDR disabled on GDR-supported instance type p4de.24xlarge\n"
     broken = {**make_reports(log)[0], "error": "all_reduce_perf ended with 3: unhandled system error"}
-    assert failures_by_check([broken]) == {
+    assert list_failures_by_check([broken]) == {
         "NCCL": (
             "w-0 on node n-0: all_reduce_perf ended with 3: unhandled system error. "
             "NET/OFI GDR disabled on GDR-supported instance type p4de.24xlarge",
         )
     }
-    assert failures_by_check([]) == {"NCCL": ("no rank reported",)}
+    assert list_failures_by_check([]) == {"NCCL": ("no rank reported",)}
 
 
 # --- the program in the pods -------------------------------------------------------------------------------------------
@@ -252,6 +252,6 @@ def test_the_nccl_job_uses_the_pool_image_and_launcher_of_the_smoke_job() -> Non
     job = smoke.build_nccl_job(first, make_cluster())
     assert (job.name, job.image, job.launcher, job.workers) == ("smoke-nccl", first.image, "standalone", 3)
     assert job.command[:3] == ("python3", "-c", read_source("nccl.py"))
-    expected: Any = smoke.compute_nccl_expected(first, make_cluster())
+    expected: Any = smoke.compute_expected_nccl_results(first, make_cluster())
     assert (expected.workers, expected.ranks, expected.instance_type, expected.line_rate_gbps) == (3, 24, "p4d.24xlarge", 400.0)
     assert json.loads(json.dumps(job.env)) == {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}

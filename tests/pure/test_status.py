@@ -100,7 +100,7 @@ def test_queue_counts_admitted_and_waiting_jobs_without_file_transfer_pods() -> 
     assert (status.admitted, status.waiting) == (2, 1)
 
 
-def test_missing_claim_has_phase_missing() -> None:
+def test_missing_volume_claim_has_phase_missing() -> None:
     namespace = NamespaceDescription(name="jobs", volumes=(VolumeDescription(name="shared", claim="shared", mount_path="/s"),))
     assert [status.phase for status in derive_volume_statuses(namespace, [])] == ["Missing"]
     assert [status.phase for status in derive_volume_statuses(namespace, None)] == [""]
@@ -138,7 +138,7 @@ def test_last_failed_launch_is_the_newest_and_is_resolved_by_a_later_success(
     assert (launch and (launch.reason, launch.later_launch_succeeded)) == expected
 
 
-def printed(status: Status) -> str:
+def render_status_text(status: Status) -> str:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(render_status(status, NOW))
     return console.export_text()
@@ -155,7 +155,7 @@ def test_pools_from_aws_and_kubernetes_are_merged_and_failed_queries_listed() ->
         ("train", 1, 3, "g5.8xlarge"),
         ("new", None, None, ""),
     ]
-    lines = printed(merged).splitlines()
+    lines = render_status_text(merged).splitlines()
     assert lines[0].split() == ["c", "ACTIVE"]
     assert lines[3].split() == ["train", "g5.8xlarge", "1", "3", "1", "3", "?", "to", "3"]
     assert "train: last failed launch 5m0s ago: No capacity [us-west-2a]." in lines
@@ -189,7 +189,7 @@ SPENT = SpendingStatus(Decimal("44.3"), NOW)
 def test_the_spending_so_far_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hourly_price, "read_stack_spending", lambda _: SPENT)
     status, _ = hourly_price.add_spending(RAW, lambda: (Status("c"), 0))()
-    assert "instances so far: 44.30 USD since 2026-11-21 12:00 UTC" in printed(status)
+    assert "instances so far: 44.30 USD since 2026-11-21 12:00 UTC" in render_status_text(status)
 
 
 def test_an_unknown_price_makes_the_spending_a_lower_bound() -> None:

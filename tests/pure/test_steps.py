@@ -10,20 +10,20 @@ from infra.platform.job_controller.in_pod import progress, steps
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
 from tests.docs.tables import ROOT
-from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_workers, timestamp_at
+from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_timestamp, make_workers
 from workloads import progress as helper
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
 
 
 def test_pattern_that_takes_too_long_is_aborted() -> None:
-    lines = [(timestamp_at(1), "a" * 100 + "!")]
+    lines = [(make_timestamp(1), "a" * 100 + "!")]
     with pytest.raises(steps.TooSlow):
         steps.find_steps(lines, "(a+)+$", limit=0.1)
     loop = Controlled()
     managed = make_job(make_main_object(policy=WITHIN), [*make_workers(uid="uid"), make_launcher(1)])
-    loop.look(managed, 20)
-    loop.look(managed, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
+    loop.run_round(managed, 20)
+    loop.run_round(managed, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
     assert loop["progressProblem"] == progress.TOO_SLOW
     assert loop.record is not None and progress.find_log(loop.record, managed) is None
     assert JobRecord("train-record", loop.record).hang == progress.TOO_SLOW

@@ -1,5 +1,6 @@
-"""Users of a job namespace can write any text into the ConfigMaps that record the files of jobs. Verbs of their colleagues
-touch nothing outside that namespace because of it, and nothing in AWS but the folders of that namespace."""
+"""Users of a job namespace can write any text into the ConfigMaps that record the files of jobs. Because of such
+text, other users' verbs change nothing outside that namespace, and nothing in AWS except the folders of that
+namespace."""
 
 import json
 import re
@@ -47,14 +48,14 @@ ROOT_POD = {
 
 
 class ApiServer:
-    """Answers as an API server whose namespace contains these ConfigMaps, and records the requests that write."""
+    """Fake API server whose namespace contains these ConfigMaps; it records write requests."""
 
     context, namespace, server = "test", NAMESPACE, "https://cluster.test"
 
     def __init__(self, config_maps: Sequence[Object]) -> None:
         self.config_maps, self.writes = config_maps, list[tuple[str, str, Any]]()
 
-    def unready(self) -> list[str]:
+    def list_failing_checks(self) -> list[str]:
         return []
 
     def call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, **_: Any) -> Any:
@@ -211,7 +212,7 @@ def check_write(method: str, path: str, body: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_genuine_record_is_used(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_file_record_is_accepted(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     api = ApiServer([make_config_map(GENUINE, JOB, NAMESPACE, {})])
     monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
     monkeypatch.setattr(pod_streams, "run_command", lambda *_: CompletedProcess([], 0, b"/mnist-launcher-x\n hello\n", b""))
@@ -221,7 +222,7 @@ def test_a_genuine_record_is_used(verb: str, monkeypatch: pytest.MonkeyPatch) ->
     assert [path for method, path, _ in api.writes if method == "DELETE"]
 
 
-def test_an_invalid_record_is_reported_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_file_record_is_reported_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     api = ApiServer([make_config_map({"remover.json": json.dumps(BINDING)}, JOB, NAMESPACE, {})])
     monkeypatch.setattr(kubeconfigs, "load_connection", lambda *_: api)
     done = CliRunner().invoke(app, ["cancel", JOB])

@@ -8,7 +8,7 @@ from cli.jobs.records import JobRecord
 from infra.naming import COMPLETION_INDEX
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
-from tests.pure.controlled_jobs import Controlled, Object, make_job, make_launcher, make_main_object, make_workers, timestamp_at
+from tests.pure.controlled_jobs import Controlled, Object, make_job, make_launcher, make_main_object, make_timestamp, make_workers
 
 POLICY = {"progress": {"pattern": "x", "within": 600, "ranksPerWorker": 2}}
 
@@ -20,9 +20,11 @@ def run_jobs(*slowest: tuple[int, float], policy: dict[str, Any] = POLICY, kind:
     loop = Controlled()
     pods = make_pods(kind)
     running = make_job(make_main_object(kind, policy), pods)
-    loop.look(running, 20)
-    printed = [Step(timestamp_at(30 + number), 40 + number, 0, *slow) for number, slow in enumerate(slowest)]
-    loop.look(running, 60, seen=Seen(pods[-1 if kind == "mpijob" else 0]["metadata"]["uid"], printed, (), timestamp_at(60)))
+    loop.run_round(running, 20)
+    printed = [Step(make_timestamp(30 + number), 40 + number, 0, *slow) for number, slow in enumerate(slowest)]
+    loop.run_round(
+        running, 60, seen=Seen(pods[-1 if kind == "mpijob" else 0]["metadata"]["uid"], printed, (), make_timestamp(60))
+    )
     assert loop.record is not None
     return JobRecord("train-record", loop.record).slow_rank_reason
 
@@ -63,11 +65,13 @@ def test_slow_rank_is_shown_without_its_node_if_ranks_per_worker_are_unknown() -
 def test_slow_rank_is_recorded_at_once_and_cleared_when_its_attempt_ends() -> None:
     loop = Controlled()
     running = make_job(make_main_object(policy=POLICY), make_pods("mpijob"))
-    loop.look(running, 20)
+    loop.run_round(running, 20)
     for second in range(30, 36):
-        printed = [Step(timestamp_at(number), number, 0, 1, 3.0) for number in range(30, second + 1)]
-        loop.look(running, second, seen=Seen("uid-train-launcher-1", printed, (), timestamp_at(second)))
+        printed = [Step(make_timestamp(number), number, 0, 1, 3.0) for number in range(30, second + 1)]
+        loop.run_round(running, second, seen=Seen("uid-train-launcher-1", printed, (), make_timestamp(second)))
     assert loop.record is not None
     assert "rank 1 on one is slow" in JobRecord("train-record", loop.record).slow_rank_reason
-    loop.look(make_job(make_main_object(policy=POLICY), [*make_workers(), make_launcher(phase="Failed", code=1, until=40)]), 41)
+    loop.run_round(
+        make_job(make_main_object(policy=POLICY), [*make_workers(), make_launcher(phase="Failed", code=1, until=40)]), 41
+    )
     assert JobRecord("train-record", loop.record).slow_rank_reason == ""

@@ -85,7 +85,7 @@ def list_text_paths(document: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def poison(document: Any, path: Path_) -> Any:
-    """Return a copy of the document with hostile text in one place."""
+    """Return a copy of the document with malicious text in one place."""
     if not path:
         return document + HOSTILE
     first, *rest = path
@@ -165,7 +165,7 @@ def test_every_way_to_print_escapes_control_characters(text: str) -> None:
     assert_harmless(shown)
 
 
-def test_styles_and_live_screens_of_rich_stay() -> None:
+def test_rich_styles_and_live_screens_are_preserved() -> None:
     def show_live_screen() -> None:
         sys.stdout = output.wrap_stdout(sys.stdout)
         screen = console.make_console()
@@ -231,7 +231,8 @@ BYPASSES = {
     "cli/console.py: Console": "make_console is the only way to get a console",
     "cli/jobs/exec.py: .buffer": "an interactive session, as in `kubectl exec -it`: its program draws the screen",
 }
-"""Module and what it uses that could send text to a terminal without the filter -> why it may."""
+"""Maps a module, and a function in it that could send text to a terminal without the filter, to the reason why this
+is allowed."""
 PROGRAMS_WITH_OWN_OUTPUT = {
     "cli/ec2/run.py: ssh": "an interactive session: its program draws the screen",
     "cli/stacks/pulumi_program.py: _run_process": "`pulumi destroy` at the end of `acceptance --destroy` shows its own progress",
@@ -240,12 +241,12 @@ PROGRAMS_WITH_OWN_OUTPUT = {
     "cli/demo/ec2_demo.py: copy_programs": "only the local cloud's own tar, which writes nothing to stdout",
     "cli/nodes/prepare_node.py: command": "the provisioner installs packages on the user's own machine",
 }
-"""Functions that start programs which inherit the terminal -> why they may."""
+"""Maps functions that start programs which inherit the terminal to the reason why this is allowed."""
 CAPTURED = ({"capture_output"}, {"stdout", "stderr"})
 
 
 def list_bypasses(tree: ast.AST) -> Iterator[str]:
-    """Yield what a module uses that can reach a terminal without the filter."""
+    """Yield the functions used in a module that can write to a terminal without the filter."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(attr="buffer" | "__stdout__" | "__stderr__" | "write_unfiltered" as name):
@@ -293,5 +294,5 @@ def test_only_listed_programs_inherit_the_terminal() -> None:
     "source",
     ["sys.stdout.buffer.write(b'')", "input('?')", "os.write(1, b'')", "open('/dev/tty')", "Console().print()", "sys.__stdout__"],
 )
-def test_architecture_test_recognizes_bypasses(source: str) -> None:
+def test_architecture_test_detects_output_without_the_filter(source: str) -> None:
     assert list(list_bypasses(ast.parse(source)))

@@ -43,7 +43,7 @@ def test_changed_pin_or_source_uses_another_cache_folder(tmp_path: Path, monkeyp
     folders = set()
     for name, text in (("go.mod", "a"), ("go.mod", "b"), ("go.sum", "c"), ("main.go", "d"), ("notes.txt", "e")):
         (module.folder / name).write_text(text)
-        folders.add(build.cached_folder(module))
+        folders.add(build.get_cached_folder(module))
     assert len(folders) == 4
 
 
@@ -63,7 +63,7 @@ def test_file_missing_from_a_go_module_is_added_before_the_build(tmp_path: Path,
     needs = f"tool example.com/pages/hello\n\nrequire example.com/pages v0.0.0\n\nreplace example.com/pages => {upstream}\n"
     (module.folder / "go.mod").write_text(f"module gpumpi/tools/thing\n\ngo 1.24\n\n{needs}")
     (module.folder / "go.sum").touch()
-    program = build.ensure(Tool("hello", module), print)
+    program = build.ensure_tool(Tool("hello", module), print)
     assert subprocess.run([program], capture_output=True, text=True, check=True).stderr == "hi!"
 
 
@@ -72,14 +72,14 @@ def test_missing_go_is_reported_with_the_fix(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kubelet: Tool = catalogue.KUBELET
     with pytest.raises(BuildError, match=r"kubernetes 1\.35\.0 is built from source and needs Go 1\.24 or newer on PATH"):
-        build.ensure(kubelet, print)
+        build.ensure_tool(kubelet, print)
 
 
 def test_program_on_path_is_preferred_over_debian_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "runc").write_text("#!/bin/sh\n")
     (tmp_path / "runc").chmod(0o755)
-    assert debian.ensure(debian.RUNC, print) == tmp_path
+    assert debian.ensure_package(debian.RUNC, print) == tmp_path
 
 
 def test_program_added_in_a_newer_release_is_fetched_into_an_old_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +93,8 @@ def test_program_added_in_a_newer_release_is_fetched_into_an_old_cache(tmp_path:
             (root / "usr/bin" / program).touch(mode=0o755)
 
     monkeypatch.setattr(debian, "_download_and_unpack", fetch_package)
-    older = debian.ensure(debian.Package("p", ("one",)), print)
-    assert debian.ensure(debian.Package("p", ("one", "two")), print) == older
+    older = debian.ensure_package(debian.Package("p", ("one",)), print)
+    assert debian.ensure_package(debian.Package("p", ("one", "two")), print) == older
     assert sorted(path.name for path in older.iterdir()) == ["one", "two"]
 
 
@@ -112,7 +112,7 @@ def test_package_with_browser_dependencies_is_fetched_without_dependencies(
 
     monkeypatch.setattr(debian, "_run", record_command)
     with pytest.raises(BuildError, match=r"^prometheus, promtool: not found on PATH, and apt-get could not download"):
-        debian.ensure(debian.PROMETHEUS, print)
+        debian.ensure_package(debian.PROMETHEUS, print)
     downloads = [command for command in commands if "download" in command]
     assert [command[-2:] for command in downloads] == [["download", "prometheus"]] * 2, "with old, then new lists"
     assert not [command for command in commands if "--simulate" in command]
@@ -122,7 +122,7 @@ def test_missing_program_is_named_on_systems_other_than_debian(tmp_path: Path, m
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(BuildError, match=r"^no-such-program: not found on PATH\. .* Debian.* \(apt-get and dpkg-deb not found\)"):
-        debian.ensure(debian.Package("nothing", ("no-such-program",)), print)
+        debian.ensure_package(debian.Package("nothing", ("no-such-program",)), print)
 
 
 def test_program_with_bundled_libraries_finds_its_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_pulumi_language_script_has_the_version_of_cli_and_sdk(tmp_path: Path, m
     assert f"{language_exec.MODULE} v{version} h1:" in (catalogue.PULUMI.module.folder / "go.sum").read_text()
     assert f"\npulumi=={version} " in (ROOT / "requirements.lock").read_text()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert version in str(language_exec.cached_script_path())
+    assert version in str(language_exec.get_cached_script_path())
 
 
 def test_pulumi_language_script_is_fetched_once_and_verified_by_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +157,8 @@ def test_pulumi_language_script_is_fetched_once_and_verified_by_go(tmp_path: Pat
     go.chmod(0o755)
     monkeypatch.setenv("PATH", str(go.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert language_exec.ensure_script(print) == language_exec.ensure_script(print) == language_exec.cached_script_path()
-    assert language_exec.cached_script_path().read_text() == "print()\n"
+    assert language_exec.ensure_script(print) == language_exec.ensure_script(print) == language_exec.get_cached_script_path()
+    assert language_exec.get_cached_script_path().read_text() == "print()\n"
     assert calls.read_text().splitlines() == [
         f"-mod=readonly {catalogue.PULUMI.module.folder} mod download -json {language_exec.MODULE}"
     ]

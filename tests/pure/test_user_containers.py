@@ -36,7 +36,7 @@ def list_containers(launcher: str, storage: Storage | None = None, **more: Any) 
 
 
 def find_user_containers(launcher: str, storage: Storage | None = None, **more: Any) -> dict[str, Container]:
-    """Return the containers that run the user's words, and the workers, whose sshd starts ranks, by name."""
+    """Return the containers that run the user's commands, and the workers, whose sshd starts ranks, by name."""
     return {
         container["name"]: (metadata, pod, container)
         for metadata, pod, container in list_containers(launcher, storage, **more)
@@ -121,7 +121,8 @@ PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dic
         lambda pod, container: read_environment(container)["GPUMPI_LOG_STREAM"] == "mpi-jobs/mnist/7/$(GPUMPI_LOG_POD)",
     ),
 }
-"""What docs/guides/jobs.md promises -> values of the job, what `submit` stores, and the check of each pod and its container."""
+"""Maps a promise in docs/guides/jobs.md to values of the job, what `submit` stores, and the check of each pod and its
+container."""
 
 
 @every_launcher

@@ -75,7 +75,10 @@ def test_problems_are_printed_one_per_line(stacks_folder: Path, capsys: pytest.C
 
 
 WARNS = FINE.replace("privateCidrs: [10.8.0.0/16]", "publicCidrs: [203.0.113.7/32]")
-WARNING = '"203.0.113.7/32" is reserved for documentation (RFC 5737): EKS refuses it. Use your own (shown by https://checkip.amazonaws.com).'
+WARNING = (
+    '"203.0.113.7/32" is reserved for documentation (RFC 5737): EKS refuses it. Use your own (shown by '
+    "https://checkip.amazonaws.com)."
+)
 
 
 def test_warnings_are_printed_without_failing_validation(stacks_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +102,7 @@ def test_quota_below_maximum_size_is_a_warning_if_it_covers_the_desired_size(
         quotas = {"L-417A185B": vcpus, "L-1216C47A": 64.0, "L-3819A6DF": 64.0}
         monkeypatch.setattr(preflight, "gather_facts", lambda settings: account_facts(settings, quotas=quotas))
 
-    set_quota(192.0)  # enough for two p4d.24xlarge, which is the pool's desiredSize
+    set_quota(192.0)  # this is enough for two p4d.24xlarge instances, which is the pool's desiredSize
     assert validate_command.validate_stack("fine", stacks_folder, offline=False, as_json=False) == 0
     assert capsys.readouterr().out.startswith("warning: pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs")
     set_quota(96.0)

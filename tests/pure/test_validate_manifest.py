@@ -90,7 +90,7 @@ RESTRICTED = "Pod Security (restricted)"
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
-def test_each_violation_is_reported_alone_with_its_path(changed: dict[str, Any], path: str, text: str) -> None:
+def test_each_pod_security_violation_gets_one_problem_with_its_path(changed: dict[str, Any], path: str, text: str) -> None:
     (problem,) = find_problems(make_manifest(**changed))
     assert problem.startswith(f"{path}: ") and text in problem
 

@@ -18,12 +18,12 @@ NO_KUBERNETES = "Remove it: EC2 clusters run without Kubernetes."
 NO_PORT = "Remove it and use `scripts/cluster ssh`, which needs no open port."
 
 
-def ssh_values(**more: Any) -> dict[str, Any]:
+def make_ssh_values(**more: Any) -> dict[str, Any]:
     return {"target": {"ssh": {"publicKeys": [KEY], **more}}}
 
 
 OFFLINE: dict[str, tuple[Settings, list[str]]] = {
-    "fine": (ec2_settings(**ssh_values(cidrs=["5.10.20.0/24"])), []),
+    "fine": (ec2_settings(**make_ssh_values(cidrs=["5.10.20.0/24"])), []),
     "a platform": (
         ec2_settings(platform={"queue": False}),
         ["platform: requires Kubernetes. Remove it: EC2 clusters run without Kubernetes."],
@@ -56,21 +56,21 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
         ['target.ssh.publicKeys[0]: "ada" is not a public SSH key. Copy the line from a file such as ~/.ssh/id_ed25519.pub.'],
     ),
     "everybody": (
-        ec2_settings(**ssh_values(cidrs=["0.0.0.0/0"])),
+        ec2_settings(**make_ssh_values(cidrs=["0.0.0.0/0"])),
         [
-            'target.ssh.cidrs[0]: "0.0.0.0/0" covers the whole internet. List your own addresses, or remove it and use '
-            "Session Manager.",
+            'target.ssh.cidrs[0]: "0.0.0.0/0" covers the whole internet. List your own addresses, or remove this CIDR '
+            "and use Session Manager.",
         ],
     ),
     "SSH into an existing network": (
-        ec2_settings(network=existing_network(), **ssh_values(cidrs=["5.10.20.0/24"])),
+        ec2_settings(network=existing_network(), **make_ssh_values(cidrs=["5.10.20.0/24"])),
         [
             "target.ssh.cidrs: requires a public subnet for the head node, but network.subnetIds are private. Remove it "
             "and use `scripts/cluster ssh`, which needs no open port."
         ],
     ),
     "SSH into a private network": (
-        ec2_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh_values(cidrs=["5.10.20.0/24"])),
+        ec2_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **make_ssh_values(cidrs=["5.10.20.0/24"])),
         [
             "target.ssh.cidrs: requires a public subnet for the head node, but natGateways is none. Remove it and use "
             "`scripts/cluster ssh`, which needs no open port."
@@ -85,10 +85,10 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
         ['target.amiId: "ubuntu" is not the ID of an AMI. Use one such as ami-0123456789abcdef0.'],
     ),
     "whole internet as two CIDR blocks": (
-        ec2_settings(**ssh_values(cidrs=["0.0.0.0/1", "128.0.0.0/1"])),
+        ec2_settings(**make_ssh_values(cidrs=["0.0.0.0/1", "128.0.0.0/1"])),
         [
-            "target.ssh.cidrs: the entries together cover the whole internet. List your own addresses, or remove it and "
-            "use Session Manager."
+            "target.ssh.cidrs: the entries together cover the whole internet. List your own addresses, or remove this CIDR "
+            "and use Session Manager."
         ],
     ),
     "key that ends in a newline": (ec2_settings(target={"ssh": {"publicKeys": [f"{KEY}\n"]}}), []),
@@ -129,15 +129,15 @@ def test_account_without_an_ami_is_reported_with_the_guide_to_build_one() -> Non
     tags = "gpumpi:ami=ec2 and gpumpi:openmpi=5"
     assert find_problems(settings, replace(account_facts(settings), ami=None)) == [
         f"target.amiId: is missing, and us-west-2 of account 123456789012 has no x86_64 AMI with the tags {tags}. "
-        "Build one (docs/guides/amis.md), or set your own."
+        "Build an AMI (docs/guides/amis.md), or set your own."
     ]
 
 
 def test_error_names_deleted_ami() -> None:
     settings = ec2_settings(target={"amiId": "ami-0123456789abcdef0"})
     assert find_problems(settings, replace(account_facts(settings), ami=None)) == [
-        'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012. Share it, use '
-        "another, or remove the setting."
+        'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012. Share the AMI '
+        "with this account, use another AMI, or remove the setting."
     ]
 
 
@@ -197,7 +197,7 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"kind": "capacity-block", "state": "scheduled"},
         [
             f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled. Create the cluster once '
-            "it is active, or choose another type: the head node then only launches jobs."
+            "the reservation is active, or choose another type: the head node then only launches jobs."
         ],
     ),
 }

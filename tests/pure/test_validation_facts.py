@@ -12,7 +12,17 @@ from infra.facts.model import Caller, Existing, ExistingPool, Facts, FileSystem
 from infra.plan.aws_services import FOR_EKS
 from infra.settings.stack import Settings
 from tests.pure.mistakes import facts_cluster, facts_launch, facts_lustre, facts_network, facts_node_types, facts_pools
-from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing_facts, format_problem, live_cluster_facts, reservation_facts
+from tests.pure.mistakes.case import (
+    BLOCK,
+    ODCR,
+    A,
+    B,
+    C,
+    format_problem,
+    make_existing_facts,
+    make_live_cluster_facts,
+    make_reservation_facts,
+)
 from tests.pure.world import (
     ACCOUNT,
     ADMIN,
@@ -79,26 +89,26 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "EFA on request": ({}, [pool(efa=True)], {}),
     "no EFA on request": ({}, [pool(efa=False)], {}),
-    "reservation": ({}, [pool(instance_type="p5.48xlarge", maxSize=4, desiredSize=4, capacity=ODCR)], reservation_facts()),
+    "reservation": ({}, [pool(instance_type="p5.48xlarge", maxSize=4, desiredSize=4, capacity=ODCR)], make_reservation_facts()),
     "reservation in a placement group": (
         {},
         [pool(instance_type="p5.48xlarge", placementGroup="theirs", capacity=ODCR)],
-        {"placement_groups": {"theirs": "cluster"}, **reservation_facts(placement_group="theirs")},
+        {"placement_groups": {"theirs": "cluster"}, **make_reservation_facts(placement_group="theirs")},
     ),
     "capacity block that has not started": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        reservation_facts(kind="capacity-block", state="scheduled"),
+        make_reservation_facts(kind="capacity-block", state="scheduled"),
     ),
     "reserved capacity with a quota of zero": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        {"quotas": {"L-417A185B": 0.0}, **reservation_facts(kind="capacity-block")},
+        {"quotas": {"L-417A185B": 0.0}, **make_reservation_facts(kind="capacity-block")},
     ),
     "reservation used by the pool itself": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=4, desiredSize=4, capacity=ODCR)],
-        {**reservation_facts(available=0), **existing_facts("1.35", (A, B, C), train=ExistingPool(B, 0, 4, 4))},
+        {**make_reservation_facts(available=0), **make_existing_facts("1.35", (A, B, C), train=ExistingPool(B, 0, 4, 4))},
     ),
     "quota just enough": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {"L-417A185B": 384.0}}),
     "quota that AWS did not report": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {}}),
@@ -118,10 +128,10 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     "existing placement group of a pool that grew": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=16)],
-        existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="p5.48xlarge", placement="group")),
+        make_existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="p5.48xlarge", placement="group")),
     ),
     "versions that AWS did not report": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
-    "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing_facts("1.34")),
+    "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], make_existing_facts("1.34")),
     "version 61 days before its standard support ends": ({}, [], {"today": date(2027, 1, 25)}),
     "caller with a role that could not be read from IAM, and an admin": (
         {"target": {"admins": [ADMIN]}},
@@ -148,7 +158,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [pool(maxSize=20)],
         {
             "subnets": subnets(subnet("a", free_addresses=50), subnet("b")),
-            **existing_facts("1.35", (), train=ExistingPool(A, 0, 20, 20)),
+            **make_existing_facts("1.35", (), train=ExistingPool(A, 0, 20, 20)),
         },
     ),
     "pool in the only zone that offers its type": (
@@ -161,10 +171,10 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [pool()],
         {
             "offerings": {"g5.8xlarge": frozenset({B}), "m7i.large": frozenset(ZONES)},
-            **existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge")),
+            **make_existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge")),
         },
     ),
-    "running cluster with an additional network zone": ({"network": {"zones": [A, B, C]}}, [], live_cluster_facts()),
+    "running cluster with an additional network zone": ({"network": {"zones": [A, B, C]}}, [], make_live_cluster_facts()),
     "custom AMI and placement group": (
         {},
         [pool(amiId=IMAGE, placementGroup="mine")],
@@ -189,7 +199,7 @@ def test_all_problems_are_reported_at_once_without_duplicates() -> None:
         target={"kubernetesVersion": "1.36"},
     )
     problems = validation.run_rules(
-        stack, account_facts(stack, quotas={"L-417A185B": 0.0}, addon_versions={}, **existing_facts("1.34"))
+        stack, account_facts(stack, quotas={"L-417A185B": 0.0}, addon_versions={}, **make_existing_facts("1.34"))
     )
     assert sorted(problem.path for problem in problems) == [
         "network.cidr",
@@ -227,13 +237,13 @@ def test_ultraserver_pool_is_refused(name: str) -> None:
     for stack in (settings(pool(instance_type=kind.name, efa=False)), ec2_settings(pool(instance_type=kind.name, efa=False))):
         account = account_facts(stack, type_names=frozenset({kind.name}), offerings={kind.name: frozenset(ZONES)})
         offering = replace(account, instance_types={**account.instance_types, kind.name: kind})
-        message = f"pools[0].instanceType: {facts_node_types.ultraserver_message(kind.name)}"
+        message = f"pools[0].instanceType: {facts_node_types.format_ultraserver_message(kind.name)}"
         assert message in [str(problem) for problem in validation.run_rules(stack, offering) if problem.is_error]
 
 
 @pytest.mark.parametrize("name", ["t3.medium", "t3a.medium", "c5.large", "m5.large", "m7i.large", "r8a.large"])
 def test_the_smallest_system_nodes_with_room_for_a_launcher_are_accepted(name: str) -> None:
-    sections: dict[str, Any] = facts_node_types.small_system_case(name, "", "")[0]
+    sections: dict[str, Any] = facts_node_types.make_small_system_case(name, "", "")[0]
     stack = settings(pool(instance_type="t3.small"), **sections)
     assert [str(problem) for problem in validation.run_rules(stack, account_facts(stack)) if problem.is_error] == []
 

@@ -111,7 +111,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 def run_locally(words: Sequence[str], stdin: IO[bytes]) -> subprocess.CompletedProcess[bytes]:
-    """Run a command on this machine. Its input never ends, as in a pod whose cluster cannot close stdin."""
+    """Run a command on this machine. The input of the command never ends, as in a pod whose cluster cannot close stdin."""
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdin.write(stdin.read())

@@ -1,4 +1,4 @@
-"""`--workdir` runs nothing that a folder's git configuration, hooks, attributes or the environment name."""
+"""`--workdir` does not run any program named by a folder's git configuration, hooks or attributes, or by the environment."""
 
 import hashlib
 import os
@@ -46,7 +46,7 @@ class Trap:
         self.program.write_text(f"#!/bin/sh\necho ran >> '{self.trace}'\n")
         self.program.chmod(0o755)
 
-    def configuration(self, keys: tuple[str, ...]) -> str:
+    def build_configuration(self, keys: tuple[str, ...]) -> str:
         """Return a configuration in which each key names the program."""
         lines = []
         for key in keys:
@@ -59,7 +59,7 @@ class Trap:
     def set_trap(self, git_dir: Path, keys: tuple[str, ...] = PROGRAM_KEYS) -> None:
         """Make a git directory run the program wherever it can."""
         with (git_dir / "config").open("a") as file:
-            file.write(self.configuration(keys))
+            file.write(self.build_configuration(keys))
         for hooks in (git_dir / "hooks", self.program.parent / "hooks"):
             hooks.mkdir(exist_ok=True)
             for hook in HOOKS:
@@ -129,7 +129,7 @@ def test_programs_in_nested_or_parent_repository_configuration_never_run(tmp_pat
         (folder / "a.bin").write_text("1")
         expected = ["a.py"]
     elif place == "included":
-        (tmp_path / "more").write_text(git_trap.configuration(PROGRAM_KEYS))
+        (tmp_path / "more").write_text(git_trap.build_configuration(PROGRAM_KEYS))
         run_git(folder, "config", "include.path", str(tmp_path / "more"))
     else:
         run_git(folder, "worktree", "add", "-q", str(tmp_path / "tree"))
@@ -153,7 +153,7 @@ def test_programs_in_user_configuration_or_environment_never_run(
 ) -> None:
     folder = make_repository(tmp_path / "code")
     (home := tmp_path / "home").mkdir()
-    (home / ".gitconfig").write_text(git_trap.configuration(PROGRAM_KEYS))
+    (home / ".gitconfig").write_text(git_trap.build_configuration(PROGRAM_KEYS))
     monkeypatch.setenv("HOME", str(home))
     for name in VARIABLES:
         monkeypatch.setenv(name, str(git_trap.trace if "TRACE" in name else git_trap.program))

@@ -63,7 +63,7 @@ def place_job(*, bucket: str = BUCKET, **more: Any) -> PlacedJob:
     return job_world.placed(make_cluster(region=REGION, account=ACCOUNT, bucket=bucket), volumes=[], **more)
 
 
-def write_code(tmp_path: Path, answer: int = 41) -> Path:
+def write_code_folder(tmp_path: Path, answer: int = 41) -> Path:
     (tmp_path / "lib").mkdir(exist_ok=True)
     (tmp_path / "lib" / "answer.py").write_text(str(answer))
     (tmp_path / "train.sh").write_text("#!/bin/sh\n")
@@ -92,7 +92,7 @@ def unpack_folder(key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, said:
 def test_files_arrive_with_modes_and_symlinks(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "pod").mkdir()
-    key = send_folder(Cluster(), write_code(tmp_path / "code"))
+    key = send_folder(Cluster(), write_code_folder(tmp_path / "code"))
     unpack_folder(key, tmp_path / "pod", monkeypatch, tmp_path / "said")
     assert (tmp_path / "pod" / "lib" / "answer.py").read_text() == "41"
     assert (tmp_path / "pod" / "train.sh").stat().st_mode & 0o111
@@ -103,17 +103,17 @@ def test_unchanged_folder_is_copied_within_the_bucket_instead_of_sent_again(
     s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = Cluster()
-    first, second = send_folder(running, write_code(tmp_path)), send_folder(running, tmp_path)
+    first, second = send_folder(running, write_code_folder(tmp_path)), send_folder(running, tmp_path)
     assert first != second
     assert "sent 2 files" in (messages := capsys.readouterr().err) and "copied 2 unchanged files" in messages
-    third = send_folder(running, write_code(tmp_path, 42))
+    third = send_folder(running, write_code_folder(tmp_path, 42))
     assert "copied" not in capsys.readouterr().err
     assert third.split("/")[:-1] != first.split("/")[:-1]
 
 
 def test_removing_a_job_deletes_its_folder_but_no_other(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
-    first = send_folder(running, write_code(tmp_path))
+    first = send_folder(running, write_code_folder(tmp_path))
     alone = Cluster()
     second = send_folder(alone, tmp_path)
     assert in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
@@ -132,17 +132,17 @@ def test_every_s3_call_names_the_account_that_owns_the_bucket(s3: Any, tmp_path:
 
     monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
     running = Cluster()
-    send_folder(running, write_code(tmp_path))
+    send_folder(running, write_code_folder(tmp_path))
     send_folder(running, tmp_path)
     in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
     assert {name for name, _ in calls} == {"ListObjectsV2", "PutObject", "CopyObject", "DeleteObject"}
     assert [recorded for recorded in calls if recorded[1].get("ExpectedBucketOwner") != ACCOUNT] == []
 
 
-def test_bucket_named_by_a_namespace_is_not_used(s3: Any, tmp_path: Path) -> None:
+def test_forged_bucket_name_in_a_config_map_is_ignored(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
     running.objects[KEY_BUCKET_CONFIG] = {"metadata": {"labels": {}}, "data": {"bucket": "of-another-account"}}
-    send_folder(running, write_code(tmp_path))
+    send_folder(running, write_code_folder(tmp_path))
     assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == [BUCKET]
     assert len(s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 1
 
@@ -150,13 +150,13 @@ def test_bucket_named_by_a_namespace_is_not_used(s3: Any, tmp_path: Path) -> Non
 def test_failed_upload_leaves_no_objects(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
     with pytest.raises(CommandError, match="NoSuchBucket"):
-        send_folder(running, write_code(tmp_path), bucket="another")
+        send_folder(running, write_code_folder(tmp_path), bucket="another")
     assert running.objects == {}
 
 
 def test_a_stack_without_a_bucket_for_folders_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="mounts no writable volume of namespace mpi-jobs, and its stack has no bucket"):
-        places.choose_storage(place_job(bucket=""), write_code(tmp_path), 200)
+        places.choose_storage(place_job(bucket=""), write_code_folder(tmp_path), 200)
 
 
 class WholeCluster(Cluster):
@@ -176,7 +176,7 @@ def test_imported_job_starts_in_its_workdir_relative_to_the_imported_file(
 ) -> None:
     running = WholeCluster()
     monkeypatch.setattr(Access, "connect", lambda _: running)
-    write_code(tmp_path)
+    write_code_folder(tmp_path)
     (tmp_path / "jobs").mkdir()
     file = tmp_path / "jobs" / "sums.sbatch"
     file.write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun ./train.sh\n")
@@ -194,7 +194,7 @@ def test_imported_job_starts_in_its_workdir_relative_to_the_imported_file(
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_ranks_start_in_the_folder_after_unpacking(launcher: str, s3: Any, tmp_path: Path) -> None:
-    place = places.choose_storage(place_job(launcher=launcher), write_code(tmp_path), 200)
+    place = places.choose_storage(place_job(launcher=launcher), write_code_folder(tmp_path), 200)
     pods = [
         pod for piece in render_objects(storage=place.storage, launcher=launcher, volumes=[]) for pod in list_pod_specs(piece)
     ]

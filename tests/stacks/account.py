@@ -7,7 +7,7 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 
 Kinds = Counter[tuple[str, str]]
-"""(service, kind) -> number of resources in addition to an account's defaults."""
+"""Maps (service, kind) to the number of resources in addition to an account's defaults."""
 DATA = Path(__file__).parent / "data"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 Touched = Mapping[str, tuple[str, ...]]
-"""Operation -> patterns of resource names, without the cluster name as prefix."""
+"""Maps an operation to patterns of resource names, without the cluster name as prefix."""
 NOTHING: Touched = {}
 
 
@@ -67,7 +67,7 @@ def make_change(path: str, value: Any, touches: Touched, setting: str = "") -> C
 
 
 def list_cases(tables: Iterable[str], *short: str) -> list[Any]:
-    """Return parameters for a test of `tables`. `make test` runs only the cases in `short`, `make mission` all."""
+    """Return parameters for a test of `tables`. `make test` runs only the cases in `short`; `make mission` runs all cases."""
     return [pytest.param(name, marks=() if name in short else pytest.mark.mission_only) for name in tables]
 
 

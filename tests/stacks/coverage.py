@@ -18,7 +18,7 @@ LIFECYCLE: Final = {
     "full-ec2": "EC2 cluster with every setting: public SSH, AMI, user, Spot workers, a head node that runs ranks",
     "full": "EKS with every setting: admins, protection, EFS, all capacity kinds (On-Demand, Spot, both ODCR, capacity block)",
 }
-"""Stack -> the features that it covers. Together these stacks use every feature of all stack files; the other stacks
+"""Maps each stack to the features that it covers. Together these stacks use every feature of all stack files; the other stacks
 are only previewed.
 """
 IN_KUBERNETES: Final = ("platform", "jobs")
@@ -62,7 +62,7 @@ def _list_settings(value: Any, path: str = "") -> Iterator[str]:
 
 
 def list_resource_types(name: str) -> Iterator[str]:
-    """Yield AWS resource types, each after the types of its parents, e.g. gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
+    """Yield AWS resource types, each after the types of its parents, such as gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
     for line in (URNS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         chain = line.partition("::")[0]
         if chain.rpartition("$")[2].startswith("aws:"):

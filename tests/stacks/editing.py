@@ -32,7 +32,7 @@ def read_settings(stack: LocalStack) -> Values:
 
 
 def apply_changes(values: Values, changes: Mapping[str, Any]) -> Values:
-    """Return a copy of the settings with new values at the given paths, e.g. `pools[0].maxSize`."""
+    """Return a copy of the settings with new values at the given paths, such as `pools[0].maxSize`."""
     changed = copy.deepcopy(values)
     for path, value in changes.items():
         *way, last = [int(step) if step.isdecimal() else step for step in re.findall(r"[^.\[\]]+", path)]
@@ -57,8 +57,8 @@ def write_settings(stack: LocalStack, values: Values) -> None:
 
 
 def group_operations(run: Run) -> dict[str, set[str]]:
-    """Return operation -> names of AWS and Kubernetes resources, without the cluster name. Unchanged resources are
-    omitted.
+    """Return a mapping from operations to the names of AWS and Kubernetes resources, without the cluster name.
+    Unchanged resources are omitted.
     """
     done: dict[str, set[str]] = {}
     for step in run.steps:
@@ -69,7 +69,7 @@ def group_operations(run: Run) -> dict[str, set[str]]:
 
 
 def deploy_stack(cloud: LocalCloud, name: str) -> LocalStack:
-    """Create the existing resources that a stack file in data/ refers to, then deploy the stack."""
+    """Create the existing resources to which a stack file in data/ refers, then deploy the stack."""
     stack = LocalStack(cloud, name, DATA)
     stack.prepare()
     stack.create_prerequisites()
@@ -79,7 +79,7 @@ def deploy_stack(cloud: LocalCloud, name: str) -> LocalStack:
 
 
 def preview_changes(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
-    """Create the resources that the changes refer to, preview all changes together, and return the operations."""
+    """Create the resources to which the changes refer, preview all changes together, and return the operations."""
     changed = apply_changes(values, {path: value for change in changes for path, value in change.values.items()})
     stack.cloud.control().create_prerequisites("us-west-2", changed)
     write_settings(stack, changed)

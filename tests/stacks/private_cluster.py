@@ -35,7 +35,7 @@ READS = {
     "eks": "list_clusters",
     "sts": "get_caller_identity",
 }
-"""Service -> boto3 method of a read-only operation."""
+"""Maps a service to the boto3 method of a read-only operation."""
 READ_ACTIONS = ("autoscaling:DescribeAutoScalingGroups", "elasticfilesystem:DescribeFileSystems", "eks:ListClusters")
 _numbers = itertools.count(1)
 
@@ -50,7 +50,7 @@ class PrivateCluster:
         self.system = next(group for group in groups if "system" in group["nodegroupName"])
         self.vpc = self.eks.describe_cluster(name=self.name)["cluster"]["resourcesVpcConfig"]["vpcId"]
 
-    # Requests by a node or a pod
+    # Requests that a node or a pod makes.
 
     def try_join(self) -> str:
         """Create and delete a copy of the system pool's node group. Return the copy's health issues, or "" if the copy
@@ -154,8 +154,8 @@ class PrivateCluster:
 
     @contextmanager
     def replace_access_entry(self) -> Iterator[None]:
-        """Give the node role an access entry that does not allow nodes to join. When EKS creates a node group, it keeps
-        an existing entry.
+        """Give the node role an access entry that does not allow nodes to join. When EKS creates a node group, it
+        keeps an existing access entry.
         """
         which = {"clusterName": self.name, "principalArn": self.system["nodeRole"]}
 

@@ -35,20 +35,20 @@ Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def capacity_stack_folder(tmp_path: Path) -> Path:
     (tmp_path / f"Pulumi.{NAME}.yaml").write_text(FILE)
     return tmp_path
 
 
 @pytest.fixture
-def run_json_command(cloud: LocalCloud, folder: Path) -> Ask:
+def run_json_command(cloud: LocalCloud, capacity_stack_folder: Path) -> Ask:
     """Return a function that runs a command with --json and checks its exit code."""
-    environment = {**cloud.environment(), "XDG_CACHE_HOME": str(folder / "cache")}
+    environment = {**cloud.environment(), "XDG_CACHE_HOME": str(capacity_stack_folder / "cache")}
     policies = ("read", "up", "destroy", "daily", "capacity")
     iam_policies.restrict_user(cloud.clients(REGION), map(iam_policies.read_policy, policies))
 
     def run(*arguments: str, code: int = OK, of_stack: bool = True) -> dict[str, Any]:
-        stack = ("-s", NAME, "--config-dir", str(folder)) if of_stack else ()
+        stack = ("-s", NAME, "--config-dir", str(capacity_stack_folder)) if of_stack else ()
         done = CliRunner(env=environment).invoke(main.app, [*arguments, *stack, "--json"])
         assert done.exit_code == code, done.output
         output: dict[str, Any] = json.loads(done.stdout)
@@ -57,10 +57,12 @@ def run_json_command(cloud: LocalCloud, folder: Path) -> Ask:
     return run
 
 
-def test_a_pool_follows_the_capacity_block_bought_for_it(cloud: LocalCloud, folder: Path, run_json_command: Ask) -> None:
-    control, stack = cloud.control(), LocalStack(cloud, NAME, folder)
+def test_a_pool_follows_the_capacity_block_bought_for_it(
+    cloud: LocalCloud, capacity_stack_folder: Path, run_json_command: Ask
+) -> None:
+    control, stack = cloud.control(), LocalStack(cloud, NAME, capacity_stack_folder)
     bought = _buy_block(run_json_command)
-    assert "# the large one" in (folder / f"Pulumi.{NAME}.yaml").read_text()
+    assert "# the large one" in (capacity_stack_folder / f"Pulumi.{NAME}.yaml").read_text()
     start, end = (datetime.fromisoformat(bought[name]) for name in ("start", "end"))
 
     stack.prepare()
@@ -80,7 +82,7 @@ def test_a_pool_follows_the_capacity_block_bought_for_it(cloud: LocalCloud, fold
 
     control.advance_clock(start + 61 * MINUTE)
     asked = control.now()
-    spent = run_json_command("cost", "--kubeconfig", str(folder / "none"))["pools"]["train"]
+    spent = run_json_command("cost", "--kubeconfig", str(capacity_stack_folder / "none"))["pools"]["train"]
     assert spent["usd"] == 0
     assert 2 * _to_hours(asked - launched) - 0.01 <= spent["instanceHours"] <= 2 * _to_hours(control.now() - start) + 0.01, (
         "two nodes"
@@ -144,8 +146,8 @@ def _count_nodes(cloud: LocalCloud) -> int:
 
 
 def _list_actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
-    """Return the stack's scheduled actions: name -> desired size and time. The result omits the action that EKS created
-    for the group.
+    """Return the stack's scheduled actions: names, mapped to desired sizes and times. The result omits the action
+    that EKS created for the group.
     """
     name = _describe_group(cloud)["AutoScalingGroupName"]
     response = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)

@@ -272,7 +272,8 @@ def test_the_order_of_pools_in_the_file_does_not_matter(stack: LocalStack, value
 
 @pytest.fixture
 def live_stack(stack: LocalStack, values: Values) -> Iterator[LocalStack]:
-    """The cluster, for tests that apply changes instead of only previewing them. The fixture restores it afterwards."""
+    """The deployed cluster, for tests that apply changes instead of only previewing them. The fixture restores the
+    cluster afterwards."""
     editing.write_settings(stack, values)
     yield stack
     editing.write_settings(stack, values)

@@ -1,7 +1,7 @@
 """Every stack file with the real Pulumi engine and the local AWS, as a user with only the policies of docs/iam.
 
-The stacks in coverage.LIFECYCLE and the demos' stacks are deployed twice, refreshed and destroyed. The other stacks use
-no further features and are only previewed.
+The stacks in coverage.LIFECYCLE and the demos' stacks are deployed twice, refreshed and destroyed. The other stacks
+have no additional features and are only previewed.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""AWS rejects a call during an `up`: the error message, what is created anyway, and how the next `up` continues."""
+"""AWS rejects a call during an `up`: the error message, which resources are created anyway, and how the next `up` continues."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -72,7 +72,7 @@ def run_and_kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, 
     if moment.slow:
         control.set_delays(factor, moment.slow)
     waiting = Retrying(retry=retry_if_result(lambda come: not come), wait=wait_fixed(0.01), stop=stop_after_delay(120))
-    with stack.started(verb) as (engine, _):
+    with stack.start_operation(verb) as (engine, _):
         waiting(lambda: control.writes().get(moment.call, 0) >= times or engine.poll() is not None)
         engine.kill()
         assert engine.stdout is not None
@@ -84,7 +84,7 @@ def run_and_kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, 
 def list_pending_operations(stack: LocalStack) -> list[str]:
     """Return the kinds of pending operations in the state, or in its backup if the kill truncated the state."""
     stack.repair_state_files()
-    return sorted({operation["type"] for operation in stack.export()["deployment"].get("pending_operations") or ()})
+    return sorted({operation["type"] for operation in stack.export_state()["deployment"].get("pending_operations") or ()})
 
 
 def expect_successful_up(stack: LocalStack) -> Run:

@@ -106,7 +106,8 @@ def test_plan_predicts_the_same_number_of_changes_as_the_preview(
     assert preview.ok, preview.output
     monkeypatch.setattr(pulumi_program, "CLONE", stack.project)
     (tmp_path / "gpumpi").mkdir()
-    (tmp_path / "gpumpi" / "tools").symlink_to(cache_folder())  # Pulumi runs one of the tools; cached prices stay in tmp_path
+    # Pulumi runs one of these tools; cached prices are kept in tmp_path
+    (tmp_path / "gpumpi" / "tools").symlink_to(cache_folder())
     environment = {**cloud.environment(), "XDG_CACHE_HOME": str(tmp_path)}
     arguments = ("plan", "-s", stack.name, "--config-dir", str(stack.project), "--json")
     done = CliRunner(env=environment).invoke(main.app, arguments)

@@ -188,7 +188,7 @@ PREVIEWS: dict[str, list[Change]] = {
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A local cloud with one real node per system pool; nodes that the autoscaler adds are simulated."""
-    capabilities = capability.examine()
+    capabilities = capability.check_machine()
     if not capabilities.real_nodes:
         pytest.skip("; ".join(capabilities.missing))
     local_cloud = LocalCloud(tmp_path_factory.mktemp("platform") / "cloud")

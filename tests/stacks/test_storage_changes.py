@@ -135,7 +135,7 @@ class Inside(NamedTuple):
 
 @pytest.fixture(scope="module")
 def existing_vpc_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
-    """Cluster in an existing VPC. Its account has two more file systems and two more subnets."""
+    """Cluster in an existing VPC. The account has two more file systems and two more subnets."""
     cloud = LocalCloud(tmp_path_factory.mktemp("storage") / "cloud")
     cloud.start(print)
     yield _deploy_stack(cloud)

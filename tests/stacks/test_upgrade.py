@@ -30,7 +30,7 @@ def stack(cloud: LocalCloud) -> Iterator[LocalStack]:
     yield made
 
 
-def values_for_version(version: str, stack: LocalStack) -> Values:
+def make_values_for_version(version: str, stack: LocalStack) -> Values:
     return editing.apply_changes(editing.read_settings(stack), {"target.kubernetesVersion": version})
 
 
@@ -62,7 +62,7 @@ def read_update_times(run: Run, name: str) -> tuple[float, float]:
 
 def test_nodes_are_upgraded_after_the_control_plane_and_before_add_ons(stack: LocalStack) -> None:
     before = read_addon_versions(stack)
-    editing.write_settings(stack, values_for_version("1.35", stack))
+    editing.write_settings(stack, make_values_for_version("1.35", stack))
     stack.cloud.control().reset_call_counts()
     up = stack.run("up")
     assert up.ok, up.output
@@ -84,7 +84,7 @@ def test_nodes_are_upgraded_after_the_control_plane_and_before_add_ons(stack: Lo
 
 @pytest.mark.mission_only
 def test_the_next_up_completes_an_interrupted_upgrade(stack: LocalStack) -> None:
-    editing.write_settings(stack, values_for_version("1.35", stack))
+    editing.write_settings(stack, make_values_for_version("1.35", stack))
     stack.cloud.control().plan_fault(operation="UpdateNodegroupVersion", **DENIED, match={"nodegroupName": "*-train-*"})
     failed = stack.run("up")
     assert not failed.ok
@@ -101,7 +101,7 @@ def test_the_next_up_completes_an_interrupted_upgrade(stack: LocalStack) -> None
 def test_a_running_cluster_in_extended_support_can_be_upgraded_with_a_warning(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = LocalStack(cloud, "upgrade", Path(__file__).parent / "data")
     stack.prepare()
-    editing.write_settings(stack, values_for_version("1.33", stack))
+    editing.write_settings(stack, make_values_for_version("1.33", stack))
     refused = stack.run("preview")
     assert not refused.ok and '"1.33" is only for running clusters' in refused.errors[0], refused.output
 
@@ -114,14 +114,14 @@ def test_a_running_cluster_in_extended_support_can_be_upgraded_with_a_warning(cl
     assert accepted.ok and not accepted.changed, accepted.output
     assert 'AWS bills the cluster for extended support. Set "1.34" to upgrade.' in " ".join(accepted.output.split())
 
-    editing.write_settings(stack, values_for_version("1.34", stack))
+    editing.write_settings(stack, make_values_for_version("1.34", stack))
     up = stack.run("up")
     assert up.ok, up.output
     assert set(read_versions(stack).values()) == {"1.34"}
 
 
 def test_an_upgrade_that_skips_a_minor_version_is_refused_before_anything_starts(stack: LocalStack) -> None:
-    editing.write_settings(stack, values_for_version("1.36", stack))
+    editing.write_settings(stack, make_values_for_version("1.36", stack))
     stack.cloud.control().reset_call_counts()
     refused = stack.run("up")
     assert not refused.ok

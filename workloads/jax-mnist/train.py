@@ -1,9 +1,9 @@
 """Train with JAX on several hosts: `train.py --checkpoint FILE`, started once per GPU with the variables of torchrun.
 
-A perceptron learns handwritten digits. Each process feeds a shard of every batch, and XLA sums the gradients over all
-devices. The first process saves a checkpoint after each epoch, and the next start resumes from it. If any process
-receives SIGTERM, all end after the same step. Exit codes: 0 if all processes end with the same weights and the model
-recognizes unseen digits, 143 after SIGTERM, otherwise 1.
+A perceptron learns handwritten digits. Each process feeds a shard of every batch, and XLA sums the gradients over all devices.
+The first process saves a checkpoint after each epoch, and the next start resumes from it. If any process receives SIGTERM, all
+processes end after the same step. Exit codes: 0 if all processes end with the same weights and the model recognizes unseen
+digits, 143 after SIGTERM, otherwise 1.
 """
 
 import argparse

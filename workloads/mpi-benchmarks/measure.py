@@ -61,18 +61,18 @@ def make_buffer_factory(kind: str) -> Callable[[int], Any]:
     # Ranks may share a GPU. A rank that fails here would leave the others waiting.
     cupy.cuda.Device(int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0")) % cupy.cuda.runtime.getDeviceCount()).use()
 
-    def make(size: int) -> Any:
+    def make_buffer(size: int) -> Any:
         buffer = cupy.ones(size, dtype="u1")
         cupy.cuda.get_current_stream().synchronize()  # MPI is not aware of CUDA streams
         return buffer
 
-    return make
+    return make_buffer
 
 
 def measure_size(world: MPI.Comm, make: Callable[[int], Any], size: int) -> Row:
     repeats = max(MINIMUM, min(MAXIMUM, ENOUGH_BYTES // size))
     own, other = make(size), make(size)
-    round_trip = measure_average_seconds(world, lambda: ping_pong(world, own, other), repeats)
+    round_trip = measure_average_seconds(world, lambda: run_ping_pong(world, own, other), repeats)
     window = measure_average_seconds(world, lambda: measure_flood(world, own, other), max(2, repeats // WINDOW))
     allreduce = measure_average_seconds(world, lambda: world.Allreduce(own, other, op=MPI.SUM), repeats)
     right = bool((other == world.size % 256).all())
@@ -89,7 +89,7 @@ def measure_average_seconds(world: MPI.Comm, act: Callable[[], object], repeats:
     return float(world.allreduce(MPI.Wtime() - started, op=MPI.MAX)) / repeats
 
 
-def ping_pong(world: MPI.Comm, own: Any, other: Any) -> None:
+def run_ping_pong(world: MPI.Comm, own: Any, other: Any) -> None:
     last = world.size - 1
     if world.rank == 0:
         world.Send(own, last)

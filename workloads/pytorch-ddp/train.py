@@ -1,6 +1,6 @@
 """Train with PyTorch's DistributedDataParallel: `torchrun --nnodes 2 --nproc_per_node 8 ... train.py --checkpoint FILE`.
 
-A perceptron learns which of ten centers a point belongs to; each rank trains on a shard. Rank 0 saves a checkpoint after each
+A perceptron learns to which of ten centers a point belongs; each rank trains on a shard. Rank 0 saves a checkpoint after each
 epoch, from which the next start resumes. If any rank receives SIGTERM, all ranks finish the step, rank 0 saves a checkpoint,
 and all exit. Exit codes: 0 if all ranks end with the same weights and the model classifies unseen points, 143 after SIGTERM,
 otherwise 1.
@@ -30,7 +30,7 @@ ENDED_BY_SIGNAL = 128 + signal.SIGTERM
 
 
 class Stop:
-    """SIGTERM handler. The ranks compare their state after each step, so all end after the same step."""
+    """SIGTERM handler. The ranks compare their state after each step, so all ranks end after the same step."""
 
     def __init__(self, device: torch.device) -> None:
         self._signaled = torch.zeros(1, device=device)
@@ -143,7 +143,7 @@ def resume(file: Path, model: nn.Module, optimizer: Any, device: torch.device) -
 
 
 def generate_points(number: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Return random points around ten centers, and their labels. They are the same on all ranks."""
+    """Return random points around ten centers, and their labels. The points are the same on all ranks."""
     centers = torch.randn(CLASSES, PIXELS, generator=torch.Generator().manual_seed(0))
     own = torch.Generator().manual_seed(seed)
     answers = torch.randint(CLASSES, (number,), generator=own)

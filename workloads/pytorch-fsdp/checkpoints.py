@@ -44,7 +44,7 @@ class Checkpoints:
     def resume(self) -> int:
         """Load the latest complete checkpoint. Return its step, or 0 if there is none."""
         latest = [self._complete()[-1:]]
-        dist.broadcast_object_list(latest, src=0)  # all ranks must load the same one
+        dist.broadcast_object_list(latest, src=0)  # all ranks must load the same checkpoint
         if not latest[0]:
             return 0
         (step,) = latest[0]
@@ -66,5 +66,6 @@ class Checkpoints:
     def _delete(self, steps: list[int]) -> None:
         if dist.get_rank() == 0:
             for step in steps:
-                (self._path(step) / ".metadata").unlink()  # first, so a partly deleted checkpoint is not complete
+                # must come first, so that a partly deleted checkpoint does not count as complete
+                (self._path(step) / ".metadata").unlink()
                 shutil.rmtree(self._path(step))

@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 
 def add_missing_stream_methods() -> None:
-    """Add the stream methods that FSDP2 calls and that PyTorch 2.6's `torch.cpu.Stream` lacks. They do nothing, because
+    """Add the stream methods that FSDP2 calls and that PyTorch 2.6's `torch.cpu.Stream` lacks. The methods do nothing, because
     CPU operations already run in order.
     """
     for name in ("record_event", "wait_event"):
@@ -14,7 +14,7 @@ def add_missing_stream_methods() -> None:
 
 
 def choose_loss_factor(device: torch.device) -> float:
-    """Return the loss factor that makes FSDP2 average gradients over the ranks. It is 1 if the backend can average.
+    """Return the loss factor that makes FSDP2 average gradients over the ranks. The factor is 1 if the backend can average.
 
     FSDP2 requests the average from reduce_scatter. Gloo in PyTorch 2.6 returns the sum, without an error.
     """

@@ -1,4 +1,4 @@
-"""Generated text: random sentences. It needs no download, and every rank can generate any part of it."""
+"""Generated text: random sentences. The text needs no download, and every rank can generate any part of it."""
 
 import torch
 

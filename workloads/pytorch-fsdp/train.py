@@ -2,7 +2,8 @@
 
 Each rank keeps only its shards of the parameters, gradients and optimizer state. The ranks save the shards every few
 steps, in the background, and a restart resumes from the latest complete checkpoint. If any rank receives SIGTERM, all
-save after the same step and exit. Exit codes: 0 if the model has learned the text, 143 after SIGTERM, otherwise 1.
+ranks save after the same step and exit. Exit codes: 0 if the model has learned the text, 143 after SIGTERM, otherwise
+1.
 """
 
 import argparse
@@ -27,13 +28,13 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 UNSEEN = 2**40
 """Seed of the evaluation text. The seed of the training text is the step number."""
 ENOUGH = 1.0
-"""The loss per character on unseen text must be below this. An untrained model's loss is 3.3."""
+"""The loss per character on unseen text must be below this value. An untrained model's loss is 3.3."""
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
 """Nonzero exit code, so Kubernetes restarts the pod and the training resumes."""
 
 
 class Stop:
-    """SIGTERM handler. The ranks compare their state after each step, so all end after the same step."""
+    """SIGTERM handler. The ranks compare their state after each step, so all ranks end after the same step."""
 
     def __init__(self, device: torch.device) -> None:
         self._signaled, self._device = False, device

@@ -28,7 +28,8 @@ def main() -> int:
     )
     step = make_training_step(model, arguments)
     if hvd.rank() == 0:
-        about = f"{arguments.model}, {arguments.batch} images of {arguments.image_size} x {arguments.image_size} a rank and step"
+        size = f"{arguments.image_size} x {arguments.image_size}"
+        about = f"{arguments.model}, {arguments.batch} images of {size} per rank and step"
         print(f"{about}; {hvd.size()} ranks; {arguments.steps} steps after {arguments.warm_up} to warm up", flush=True)
     step()
     hvd.broadcast_variables(model.variables, root_rank=0)

@@ -11,7 +11,7 @@ import boto3
 from botocore.config import Config
 
 from gpumpi_join import machine
-from gpumpi_join.bucket import Bucket, own_s3_prefix
+from gpumpi_join.bucket import Bucket, build_own_s3_prefix
 from gpumpi_join.cluster_file import BadClusterFile, ClusterFile
 from gpumpi_join.giving_up import TAIL_BYTES, GivingUp
 from gpumpi_join.service import Clients, Service, build_own_notice
@@ -40,7 +40,9 @@ def main() -> int:
     since = arguments.cluster_file.stat().st_mtime
     end = GivingUp(cluster, clients.s3, clients.autoscaling, instance_id=instance_id, identity=identity, since=since)
     if arguments.waiting:
-        Bucket(clients.s3, cluster.bucket).put_waiting_reason(own_s3_prefix(identity), arguments.waiting.encode()[-TAIL_BYTES:])
+        Bucket(clients.s3, cluster.bucket).put_waiting_reason(
+            build_own_s3_prefix(identity), arguments.waiting.encode()[-TAIL_BYTES:]
+        )
         return 0
     if arguments.failed:
         end.give_up(arguments.failed.read_bytes() if arguments.failed.exists() else b"no log was written\n")

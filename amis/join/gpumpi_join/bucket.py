@@ -5,7 +5,7 @@ import hashlib
 from typing import Any
 
 from gpumpi_join.cluster_file import ClusterFile
-from gpumpi_join.members import Member, bucket_writer_role_id
+from gpumpi_join.members import Member, find_bucket_writer_role_id
 from gpumpi_join.notice import MAX_BYTES, BadNotice, Notice
 
 PREFIX = "nodes/"
@@ -13,25 +13,25 @@ GONE = ("AccessDenied", "NoSuchKey")
 """S3's error codes for a GetObject of an object that expired after it was listed."""
 
 
-def own_s3_prefix(identity: str) -> str:
-    """Return the only prefix that the instance with this identity (`AROA...:i-...`, IAM's aws:userid) may write to."""
+def build_own_s3_prefix(identity: str) -> str:
+    """Return the only prefix to which the instance with this identity (`AROA...:i-...`, IAM's aws:userid) may write."""
     return f"{PREFIX}{identity}/"
 
 
-def notice_key(folder: str) -> str:
+def build_notice_key(folder: str) -> str:
     return f"{folder}notice.json"
 
 
-def boot_log_key(folder: str) -> str:
+def build_boot_log_key(folder: str) -> str:
     return f"{folder}boot.log"
 
 
-def waiting_reason_key(folder: str) -> str:
+def build_waiting_reason_key(folder: str) -> str:
     return f"{folder}waiting.txt"
 
 
 def find_contradiction(notice: Notice, member: Member) -> str:
-    """Return what the notice claims and EC2 does not confirm; empty if EC2 confirms its address and host name."""
+    """Return the claims in the notice that EC2 does not confirm; empty if EC2 confirms its address and host name."""
     if notice.address != member.address:
         return f"it claims address {notice.address}; EC2 reports {member.address}"
     if notice.hostname != member.hostname:
@@ -40,17 +40,17 @@ def find_contradiction(notice: Notice, member: Member) -> str:
 
 
 class Bucket:
-    """Client of the key bucket. It reads only changed objects, so most rounds cost one listing."""
+    """Client for the key bucket. The client reads only changed objects, so most rounds cost one listing."""
 
     def __init__(self, s3: Any, name: str) -> None:
         self._s3 = s3
         self._name = name
         self._read: dict[str, tuple[str, Notice]] = {}
-        """Object key -> its ETag and parsed notice."""
+        """Maps an object key to the object's ETag and parsed notice."""
 
     def publish(self, folder: str, notice: Notice) -> bool:
         """Upload the notice unless it is already in the bucket. Objects expire, and a user may empty the bucket."""
-        key, body = notice_key(folder), notice.to_json().encode()
+        key, body = build_notice_key(folder), notice.to_json().encode()
         # List instead of GetObject: without ListBucket on the whole bucket, S3 returns 403 for a missing object.
         if self._list_etags(key).get(key) == f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"':
             return False
@@ -58,11 +58,11 @@ class Bucket:
         return True
 
     def put_boot_log(self, folder: str, text: bytes) -> None:
-        self._s3.put_object(Bucket=self._name, Key=boot_log_key(folder), Body=text, ContentType="text/plain")
+        self._s3.put_object(Bucket=self._name, Key=build_boot_log_key(folder), Body=text, ContentType="text/plain")
 
     def put_waiting_reason(self, folder: str, reason: bytes) -> None:
         """Upload the reason why this node has not joined yet."""
-        self._s3.put_object(Bucket=self._name, Key=waiting_reason_key(folder), Body=reason, ContentType="text/plain")
+        self._s3.put_object(Bucket=self._name, Key=build_waiting_reason_key(folder), Body=reason, ContentType="text/plain")
 
     def read_notices(self, cluster: ClusterFile, members: "dict[str, Member]") -> "tuple[dict[str, Notice], dict[str, str]]":
         """Return the trusted notices by instance ID, and the reasons for rejecting the others by object key.
@@ -72,7 +72,7 @@ class Bucket:
         that EC2 reports.
         """
         expected = {
-            notice_key(own_s3_prefix(f"{bucket_writer_role_id(cluster, member)}:{member.instance_id}")): member
+            build_notice_key(build_own_s3_prefix(f"{find_bucket_writer_role_id(cluster, member)}:{member.instance_id}")): member
             for member in members.values()
         }
         tags = self._list_etags(PREFIX)

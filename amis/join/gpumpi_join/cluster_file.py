@@ -8,7 +8,7 @@ MASTER, WORKER = "master", "worker"
 
 
 class BadClusterFile(Exception):
-    """The file is missing, or its format is not the one that this version expects."""
+    """The cluster file is missing, or its format is not the one that this version expects."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ClusterFile:
     """Seconds from boot until a worker that has not joined gives up. The hook waits longer, to allow a log upload."""
     master_role_id: str
     worker_role_id: str
-    """Unique IDs (AROA...) of the roles. A prefix that an instance may write to starts with its role's ID."""
+    """Unique IDs (AROA...) of the roles. A prefix to which an instance may write starts with the ID of its role."""
 
     @property
     def is_master(self) -> bool:
@@ -40,7 +40,7 @@ class ClusterFile:
 
     @classmethod
     def read(cls, file: Path) -> "ClusterFile":
-        """Read and check the file. Raises BadClusterFile."""
+        """Read and check the cluster file. Raises BadClusterFile."""
         try:
             content = json.loads(file.read_text())
         except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumpi_join import machine
-from gpumpi_join.bucket import Bucket, own_s3_prefix
+from gpumpi_join.bucket import Bucket, build_own_s3_prefix
 from gpumpi_join.cluster_file import ClusterFile
 
 log = logging.getLogger("gpumpi-join")
@@ -37,7 +37,7 @@ class GivingUp:
         """`since`: when user data wrote the cluster file, by this machine's clock."""
         self._cluster, self._autoscaling = cluster, autoscaling
         self._bucket = Bucket(s3, cluster.bucket)
-        self._instance_id, self._folder = instance_id, own_s3_prefix(identity)
+        self._instance_id, self._folder = instance_id, build_own_s3_prefix(identity)
         self._since, self._clock, self._logs = since, clock, logs or read_log_tails
 
     def give_up_if_due(self, obstacle: str) -> None:
@@ -66,7 +66,7 @@ class GivingUp:
 
 
 def read_lifecycle_state(autoscaling: Any, instance_id: str) -> str:
-    """Return a worker's lifecycle state; empty if it is in no Auto Scaling group."""
+    """Return a worker's lifecycle state; empty if the instance is not in an Auto Scaling group."""
     instances = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
     return str(instances[0]["LifecycleState"]) if instances else ""
 

@@ -14,7 +14,7 @@ TOKEN_SECONDS = "300"
 SECONDS = 5
 HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key")
 MAX_OUTPUT_BYTES = 1 << 20
-"""Limit for what a program prints, because login users and other nodes decide what ssh prints."""
+"""Limit for the output of a program, because login users and other nodes can control what ssh prints."""
 MAX_ERROR_CHARACTERS = 1000
 
 _USER_KEY_SCRIPT = """set -eu
@@ -34,7 +34,13 @@ def run_command(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=30, preexec_fn=_limit_output, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                timeout=30,
+                preexec_fn=_limit_process_output,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return subprocess.CompletedProcess(command, 255, "", str(error))
@@ -45,8 +51,8 @@ def run_command(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         return subprocess.CompletedProcess(command, done.returncode, *texts)
 
 
-def _limit_output() -> None:
-    """Have the kernel end a program that writes more to one of its files."""
+def _limit_process_output() -> None:
+    """Have the kernel terminate a program that writes more than this to one of its files."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES))
 
 
@@ -102,7 +108,8 @@ def build_command_as_user(user: str, command: Sequence[str]) -> list[str]:
 
 
 def find_head_node_obstacle(user: str, address: str, hostfile: Path, run: Run = run_command) -> str:
-    """Return why the head node cannot send ranks here: login fails, or its hostfile lacks this node. Empty if it can."""
+    """Return why the head node cannot start ranks on this node: the login fails, or its hostfile lacks this node.
+    Empty if it can."""
     search = f"grep -q '^{address} ' {hostfile}"
     options = ("BatchMode=yes", "StrictHostKeyChecking=yes", f"ConnectTimeout={SECONDS}")
     command = ["ssh", *(part for option in options for part in ("-o", option)), "master", search]
@@ -110,5 +117,8 @@ def find_head_node_obstacle(user: str, address: str, hostfile: Path, run: Run = 
     if done.returncode == 0:
         return ""
     if done.returncode == 1:
-        return f"the head node's hostfile lacks {address}: it has not seen this node yet, or this node's sshd did not answer it"
+        return (
+            f"the head node's hostfile lacks {address}: the head node has not seen this node yet, or this node's sshd "
+            "did not answer it"
+        )
     return f"cannot log in to the head node: {done.stderr.strip()[:MAX_ERROR_CHARACTERS]}"

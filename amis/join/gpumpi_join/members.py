@@ -22,9 +22,9 @@ class Member:
     hostname: str
     """First label of the private DNS name that EC2 reports; empty until the instance runs."""
     addresses: tuple[str, ...]
-    """Private addresses of all its network interfaces. Linux may connect to other nodes from any of them."""
+    """Private addresses of all network interfaces of the instance. Linux may connect to other nodes from any of them."""
     launched: str
-    """Launch time in ISO format. If there are two head nodes, the newer one counts."""
+    """Launch time in ISO format. If there are two head nodes, the newer one is used."""
 
 
 def find_members(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
@@ -47,7 +47,7 @@ def find_members(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, 
     return members
 
 
-def bucket_writer_role_id(cluster: ClusterFile, member: Member) -> str:
+def find_bucket_writer_role_id(cluster: ClusterFile, member: Member) -> str:
     """Return the ID of the role that allows an instance to write to the bucket."""
     return cluster.master_role_id if member.role == MASTER else cluster.worker_role_id
 

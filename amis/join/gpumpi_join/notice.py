@@ -45,18 +45,20 @@ class Notice:
             raise BadNotice(f"not a notice of version {VERSION}")
         if set(content) != {field.name for field in fields(cls)}:
             raise BadNotice("unexpected or missing fields")
-        _require_valid(_matches(_HOSTNAME, content["hostname"]), "hostname")
-        _require_valid(_matches(_ADDRESS, content["address"]), "address")
+        _require_valid(_is_full_match(_HOSTNAME, content["hostname"]), "hostname")
+        _require_valid(_is_full_match(_ADDRESS, content["address"]), "address")
         for name in ("slots", "idle_slots"):
             value = content[name]
             _require_valid(type(value) is int and 0 <= value <= MAX_SLOTS, name)
         keys = content["host_keys"]
-        _require_valid(isinstance(keys, list) and 0 < len(keys) <= 4 and all(_matches(_KEY, key) for key in keys), "host_keys")
-        _require_valid(_matches(_KEY, content["user_key"]), "user_key")
+        _require_valid(
+            isinstance(keys, list) and 0 < len(keys) <= 4 and all(_is_full_match(_KEY, key) for key in keys), "host_keys"
+        )
+        _require_valid(_is_full_match(_KEY, content["user_key"]), "user_key")
         return cls(**{**content, "host_keys": tuple(keys)})
 
 
-def _matches(pattern: "re.Pattern[str]", value: Any) -> bool:
+def _is_full_match(pattern: "re.Pattern[str]", value: Any) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 

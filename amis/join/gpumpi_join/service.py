@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumpi_join import machine, ssh_files
-from gpumpi_join.bucket import Bucket, find_contradiction, own_s3_prefix
+from gpumpi_join.bucket import Bucket, build_own_s3_prefix, find_contradiction
 from gpumpi_join.cluster_file import MASTER, ClusterFile
 from gpumpi_join.giving_up import WAITING, complete_lifecycle_action, read_lifecycle_state
 from gpumpi_join.members import Member, find_members
@@ -19,7 +19,7 @@ from gpumpi_join.ssh_files import Node
 log = logging.getLogger("gpumpi-join")
 
 EVERY_SECONDS = 10.0
-"""Well under a minute, the time within which all nodes must learn of a change."""
+"""Well below a minute, the time within which all nodes must learn of a change."""
 WHILE_JOINING_SECONDS = 2.0
 
 
@@ -59,13 +59,13 @@ class Service:
         obstacle: Callable[[], str] | None = None,
         on_delay: Callable[[str], None] = lambda obstacle: None,
     ) -> None:
-        """`obstacle` returns what keeps the head node from sending ranks here. `on_delay` receives the obstacle after
+        """`obstacle` returns what keeps the head node from starting ranks on this node. `on_delay` receives the obstacle after
         each round without joining.
         """
         self.cluster = cluster
         self.clients = clients
         self.instance_id = instance_id
-        self.folder = own_s3_prefix(identity)
+        self.folder = build_own_s3_prefix(identity)
         self.notice = notice
         self.paths = paths
         self.joined = cluster.is_master
@@ -76,11 +76,11 @@ class Service:
         self._bucket = Bucket(clients.s3, cluster.bucket)
         self._nodes: dict[str, Node] = _load_nodes(paths.state)
         self._reachable: dict[str, Notice] = {}
-        """Instance ID -> notice. The node's sshd has proved that it holds the host keys of this notice."""
+        """Maps an instance ID to a notice. The node's sshd has proved that it holds the host keys of this notice."""
         self._rejected: dict[str, str] = {}
 
     def step(self) -> None:
-        """Run one round. Raises AWS's errors; a failed round trusts no new nodes."""
+        """Run one round. Raises AWS's errors; a failed round does not trust any new nodes."""
         members = find_members(self.cluster, self.clients.autoscaling, self.clients.ec2)
         try:
             if self._bucket.publish(self.folder, self.notice):
@@ -111,7 +111,7 @@ class Service:
         self._write_files()
 
     def _merge_nodes(self, members: dict[str, Member], trusted: dict[str, Notice]) -> dict[str, Node]:
-        """Return the members that have or had a trusted notice: nodes stay known after their notices expire."""
+        """Return the members that have or had a trusted notice: nodes are remembered after their notices expire."""
         nodes: dict[str, Node] = {}
         for id, member in members.items():
             previous = self._nodes.get(id)
@@ -153,11 +153,11 @@ class Service:
             self._obstacle = obstacle
             return
         if read_lifecycle_state(self.clients.autoscaling, self.instance_id) == WAITING:
-            self.finish("CONTINUE")
+            self.complete_launch("CONTINUE")
         self.joined = True
         log.info("joined")
 
-    def finish(self, result: str) -> None:
+    def complete_launch(self, result: str) -> None:
         complete_lifecycle_action(self.clients.autoscaling, self.cluster, self.instance_id, result)
 
     def _find_head_node_obstacle(self) -> str:
@@ -186,7 +186,7 @@ def _save_nodes(file: Path, nodes: list[Node]) -> None:
 
 
 def build_own_notice(cluster: ClusterFile, address: str) -> Notice:
-    """Build this machine's notice. Creates the user's key if there is none."""
+    """Build this machine's notice. Creates the user's key if the user has none."""
     return Notice(
         hostname=machine.read_hostname(),
         address=address,

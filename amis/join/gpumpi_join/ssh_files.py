@@ -15,12 +15,12 @@ class Node(NamedTuple):
     is_master: bool
     notice: Notice
     addresses: tuple[str, ...]
-    """Where it may connect from, as EC2 reports it."""
+    """Addresses from which the member may connect, as EC2 reports them."""
 
 
 def render_authorized_keys(nodes: Iterable[Node]) -> str:
-    """The nodes' user keys, which may run commands on other nodes but not forward connections out of the cluster. A key
-    is of no use elsewhere."""
+    """The nodes' user keys, which may run commands on other nodes but not forward connections out of the cluster. A
+    key cannot be used from other addresses."""
     return "".join(
         f'from="{",".join(node.addresses)}",'
         f"no-agent-forwarding,no-port-forwarding,no-X11-forwarding {node.notice.user_key} {node.instance_id}\n"
@@ -57,7 +57,7 @@ def render_hostfile(nodes: Iterable[Node]) -> str:
 
 
 def _sort_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """The head node, then workers by address: the same order on all nodes."""
+    """The head node, then the workers by address: the order is the same on all nodes."""
     return sorted(nodes, key=lambda node: (not node.is_master, [int(part) for part in node.notice.address.split(".")]))
 
 

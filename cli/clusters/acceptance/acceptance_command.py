@@ -77,19 +77,19 @@ def prepare_run(target: Target) -> Plan:
     plan = target.plan()
     for line in plan.cost.lines():
         say(line)
-    if foreign := target.foreign():
+    if foreign := target.list_foreign_jobs():
         fix = "wait for them, or cancel them"
         raise CommandError(
             f"{len(foreign)} jobs that acceptance did not create are running: {', '.join(foreign)}; {fix}", REFUSED
         )
-    if left := target.clean():  # delete finished jobs of an earlier run
+    if left := target.clean_up():  # delete finished jobs of an earlier run
         raise CommandError("; ".join(left))
     return plan
 
 
 def start_report(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
     """Return the initial report, which has no rows."""
-    devices = describe_devices(target.emulated())
+    devices = describe_devices(target.read_device_declarations())
     started = datetime.now(UTC).replace(microsecond=0)
     return Report(
         raw.stack,
@@ -135,7 +135,7 @@ class Run:
             self._add_results(report.run_checks(self._plan.checks, self._read_emulation_declarations, report=tell))
         finally:
             tell("cleaning up ...")
-            self._add_notes(self._target.clean())
+            self._add_notes(self._target.clean_up())
             self._write_report(tell)
         if destroy is not None:
             self._add_results(report.run_checks([destroy], dict, report=tell))
@@ -145,7 +145,7 @@ class Run:
 
     def _read_emulation_declarations(self) -> Mapping[str, str]:
         """Return the nodes' declarations about their devices, and record them in the report."""
-        declared = self._target.emulated()
+        declared = self._target.read_device_declarations()
         self._report = replace(self._report, devices=describe_devices(declared))
         return declared
 

@@ -104,21 +104,21 @@ KINDS: Final = {
     "placement group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
     "launch template": ("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
 }
-"""Kind of resource -> EC2 operation that lists the resources, and the keys of the list and of the ID in the response.
+"""Maps each kind of resource to the EC2 operation that lists it, and to the keys of the list and of the ID in the response.
 AWS deletes a VPC only once it is empty, so a leftover VPC also reveals other leftovers.
 """
 
 
 def check_destroy(clients: Clients, stack: str, destroy: Callable[[str], None], notes: Notebook) -> None:
     destroy(stack)
-    notes.saw(f"pulumi destroy --stack {stack}", "succeeded")
+    notes.record_evidence(f"pulumi destroy --stack {stack}", "succeeded")
     left = find_leftovers(clients, stack)
     searched = f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, fsx, logs, ecr, s3"
-    notes.saw(searched, ", ".join(left) or "nothing is left")
+    notes.record_evidence(searched, ", ".join(left) or "nothing is left")
     if recreated := find_recreated_log_group(clients, stack):
-        notes.saw(recreated, "recreated by EKS for its last audit logs; the next `pulumi up` deletes it")
+        notes.record_evidence(recreated, "recreated by EKS for its last audit logs; the next `pulumi up` deletes it")
     if left:
-        notes.fail(f"left after destroy: {', '.join(left)}")
+        notes.record_failure(f"left after destroy: {', '.join(left)}")
 
 
 def find_leftovers(clients: Clients, stack: str) -> list[str]:

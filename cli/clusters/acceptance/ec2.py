@@ -50,13 +50,13 @@ class Ec2Target:
         self._before = self._nodes.group()
         self._mark = f"{own_jobs.MARK}-{remote_run.generate_run_id()}"
 
-    # --- before the run ------------------------------------------------------------------------------------------------
+    # --- preparation before the run ----------------------------------------------------------------------------------
 
-    def foreign(self) -> list[str]:
+    def list_foreign_jobs(self) -> list[str]:
         _, said = self._remote.run(RUNNING)
         return [line for line in said.splitlines() if line.startswith(("run ", "process "))]
 
-    def emulated(self) -> Mapping[str, str]:
+    def read_device_declarations(self) -> Mapping[str, str]:
         return target.read_host_declarations(self._read_files(EMULATED_DEVICES_FILE))
 
     def plan(self) -> Plan:
@@ -70,7 +70,7 @@ class Ec2Target:
         checks, left_out = self._list_checks(sorted(set(workers)))
         return Plan(checks, Cost(now, now.plus(more), [text]), left_out)
 
-    def clean(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         """Kill the ranks that acceptance started, and restore the number of workers."""
         problems = []
         try:
@@ -85,10 +85,11 @@ class Ec2Target:
         return problems
 
     def _kill_ranks(self) -> None:
-        # The mark is unique to this run. Because of the brackets, the pkill pattern does not match its own shell.
+        # The marker in the command line is unique to this run. Because of the brackets, the pkill pattern does not
+        # match its own shell.
         folder, name = os.path.split(self._mark)
         end = f"pkill -9 -f '[{name[0]}]{name[1:]}'; rm -f {folder}/[{name[0]}]{name[1:]}*; true"
-        self._remote.everywhere(self._list_joined_nodes(), end)
+        self._remote.run_on_nodes(self._list_joined_nodes(), end)
 
     def _choose_other_size(self) -> int | None:
         """Return the size to scale to: minSize, or one more worker if the group is already at minSize."""
@@ -104,7 +105,7 @@ class Ec2Target:
         left_out: list[LeftOut] = []
         checks = [Check(AMIS, self._check_amis), Check(VERSIONS, self._check_versions, (AMIS,))]
         gpus = {name: aws_reads.read_instance_type(self._clients, name).gpus for name in types}
-        has_gpus = any(gpus.values()) or bool(self.emulated())
+        has_gpus = any(gpus.values()) or bool(self.read_device_declarations())
         rows: list[tuple[str, Callable[[Notebook], None], str]] = [
             (DRIVERS, partial(self._check_first_boot, gpus), AMIS),
             ("smoke: devices", self._check_ranks, VERSIONS),
@@ -126,25 +127,25 @@ class Ec2Target:
         return checks, left_out
 
     def _list_joined_nodes(self) -> list[Ec2Node]:
-        return [node for node in self._nodes.nodes() if self._nodes.notice(node) is not None]
+        return [node for node in self._nodes.nodes() if self._nodes.read_notice(node) is not None]
 
     def _read_files(self, path: str) -> dict[str, str]:
-        outputs = self._remote.everywhere(self._list_joined_nodes(), f"if test -e {path}; then cat {path}; fi")
+        outputs = self._remote.run_on_nodes(self._list_joined_nodes(), f"if test -e {path}; then cat {path}; fi")
         return {address: text for address, (_, text) in outputs.items()}
 
     def _check_amis(self, notes: Notebook) -> None:
         nodes = self._nodes.nodes()
-        if silent := [node.id for node in nodes if self._nodes.notice(node) is None]:
-            notes.fail(f"{', '.join(silent)}: not joined; `wait` shows why")
+        if silent := [node.id for node in nodes if self._nodes.read_notice(node) is None]:
+            notes.record_failure(f"{', '.join(silent)}: not joined; `wait` shows why")
         try:
             difference = hostfile_check.compare_hostfile(self._nodes, nodes, identity=self._options.identity)
         except hostfile_check.Unseen as error:
             difference = f"the hostfile was not checked: {error}"
-        notes.saw("hostfile of the head node, compared with AWS", difference or "lists exactly the nodes that joined")
+        notes.record_evidence("hostfile of the head node, compared with AWS", difference or "lists exactly the nodes that joined")
         if difference:
-            notes.fail(difference)
+            notes.record_failure(difference)
         if len([node for node in nodes if not node.is_head_node]) != self._before.desired:
-            notes.fail(f"{len(nodes) - 1} of {self._before.desired} workers exist")
+            notes.record_failure(f"{len(nodes) - 1} of {self._before.desired} workers exist")
         instances = aws_reads.list_instances(self._clients, [node.id for node in nodes])
         images = aws_reads.read_images(self._clients, [instance.image for instance in instances])
         ec2_nodes.check_amis(notes, instances, images, next((node.id for node in nodes if node.is_head_node), ""))
@@ -157,7 +158,7 @@ class Ec2Target:
         instances = aws_reads.list_instances(self._clients, list(workers.values()))
         files = {address: text for address, text in self._read_files(ec2_nodes.FIRST_BOOT).items() if address in workers}
         if not files:
-            notes.fail("the cluster has no workers")
+            notes.record_failure("the cluster has no workers")
         ec2_nodes.check_first_boot(notes, files, instances, gpus)
 
     def _read_slots(self) -> dict[str, int]:
@@ -169,13 +170,13 @@ class Ec2Target:
     def _check_ranks(self, notes: Notebook) -> None:
         slots = self._read_slots()
         code, said = self._remote.run(f"cd; mpiexec -n {sum(slots.values())} python3 -c {shlex.quote(own_jobs.RANKS)}")
-        notes.saw(f"mpiexec -n {sum(slots.values())}: exit code", code)
+        notes.record_evidence(f"mpiexec -n {sum(slots.values())}: exit code", code)
         if code:
-            notes.fail(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
+            notes.record_failure(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
         ec2_nodes.check_ranks(notes, own_jobs.parse_reports(said.splitlines()), slots)
 
     def _check_cuda(self, notes: Notebook) -> None:
-        """Run bench/gpu/device_buffers.py: MPI must transfer GPU memory correctly between two nodes."""
+        """Run bench/gpu/device_buffers.py, which checks that MPI transfers GPU memory correctly between two nodes."""
         if CLONE is None:
             raise CommandError("bench/gpu is not installed with this program; run acceptance in a clone of the repository")
         program = f"{self._mark}.py"
@@ -189,11 +190,11 @@ class Ec2Target:
         )
         lines = said.strip().splitlines()  # mpiexec prints its own lines after the program's output
         last = [line for line in lines if line.startswith("device_buffers: ")] or lines[-1:] or ["no output"]
-        notes.saw("mpiexec -n 2 python3 bench/gpu/device_buffers.py: exit code and last line", f"{code}: {last[0]}")
+        notes.record_evidence("mpiexec -n 2 python3 bench/gpu/device_buffers.py: exit code and last line", f"{code}: {last[0]}")
         if code == 2:
             notes.record_missing_hardware(f"MPI with GPU memory could not run: {last[0]}")
         elif code:
-            notes.fail(f"MPI with GPU memory failed with exit code {code}: {said.strip()[-500:]}")
+            notes.record_failure(f"MPI with GPU memory failed with exit code {code}: {said.strip()[-500:]}")
 
     def _check_nccl(self, notes: Notebook) -> None:
         workers = [node.id for node in self._list_joined_nodes() if not node.is_head_node]
@@ -226,10 +227,12 @@ class Ec2Target:
         finally:
             self._kill_ranks()
         said = [line for line in lines if "acceptance: " in line]
-        notes.saw("kill -9 in the first attempt", killed[0] if killed else "nothing was killed")
-        notes.saw("mpiexec: exit code of the last attempt, log", f"{code}: {'; '.join(said)}")
+        notes.record_evidence("kill -9 in the first attempt", killed[0] if killed else "nothing was killed")
+        notes.record_evidence("mpiexec: exit code of the last attempt, log", f"{code}: {'; '.join(said)}")
         if code or not killed or not any(own_jobs.SECOND in line for line in said):
-            notes.fail(f"after a rank was killed, the next attempt did not succeed (exit code {code}): {'; '.join(lines[-3:])}")
+            notes.record_failure(
+                f"after a rank was killed, the next attempt did not succeed (exit code {code}): {'; '.join(lines[-3:])}"
+            )
 
     def _kill_process(self, node: Ec2Node, process: int) -> None:
         there = "" if node.is_head_node else f"{SSH} {node.address} "
@@ -242,10 +245,10 @@ class Ec2Target:
         for workers in (other, size):
             self._nodes.scale(workers)
             snapshot = wait.wait_and_print_progress(self._nodes, self._options.minutes, self._options.identity)
-            notes.saw(f"scale to {workers}: workers in service", snapshot.workers_in_service)
+            notes.record_evidence(f"scale to {workers}: workers in service", snapshot.workers_in_service)
             if snapshot.workers_in_service != workers:
                 raise NotFound(f"scaled to {workers} workers, but {snapshot.workers_in_service} are in service")
         code, said = self._remote.run(f"cd; mpiexec -n {sum(self._read_slots().values())} hostname | sort | uniq -c")
-        notes.saw("mpiexec hostname, afterwards", " ".join(said.split()))
+        notes.record_evidence("mpiexec hostname, afterwards", " ".join(said.split()))
         if code:
-            notes.fail(f"after scaling back, mpiexec failed with exit code {code}: {said.strip()[-300:]}")
+            notes.record_failure(f"after scaling back, mpiexec failed with exit code {code}: {said.strip()[-300:]}")

@@ -64,7 +64,7 @@ class Remote:
                     raise
         return process.returncode, lines
 
-    def everywhere(self, nodes: Sequence[Ec2Node], script: str) -> dict[str, tuple[int, str]]:
+    def run_on_nodes(self, nodes: Sequence[Ec2Node], script: str) -> dict[str, tuple[int, str]]:
         """Run a script on each of `nodes`; return the exit code and the output of each, keyed by address."""
         quoted = shlex.quote(script)
         parts = []
@@ -94,34 +94,40 @@ MANIFEST: Final = "/etc/gpumpi/manifest.json"
 MPI: Final = "/etc/gpumpi/mpi"
 
 Files = Mapping[str, str]
-"""Address of a node -> content of one file, which is empty if the file does not exist on that node."""
+"""Maps a node's address to the content of one file; the content is empty if the file does not exist on that node."""
 
 
 def check_amis(notes: Notebook, instances: Sequence[Instance], images: Mapping[str, Image], head_node: str) -> None:
     """Check that all workers have the same AMI. The head node may have an older AMI."""
     for instance in instances:
-        notes.saw(f"ec2 describe-instances {instance.id} ({instance.address})", f"{instance.type}, AMI {instance.image}")
+        notes.record_evidence(
+            f"ec2 describe-instances {instance.id} ({instance.address})", f"{instance.type}, AMI {instance.image}"
+        )
     for id in sorted({instance.image for instance in instances}):
-        notes.saw(f"ec2 describe-images {id}", str(images.get(id, "deregistered")))
+        notes.record_evidence(f"ec2 describe-images {id}", str(images.get(id, "deregistered")))
     workers = sorted({instance.image for instance in instances if instance.id != head_node})
     if len(workers) > 1:
-        notes.fail(f"the workers use {len(workers)} AMIs: {', '.join(workers)}. Replace the older workers: `scale` to 0 and back")
+        notes.record_failure(
+            f"the workers use {len(workers)} AMIs: {', '.join(workers)}. Replace the older workers: `scale` to 0 and back"
+        )
     if not instances:
-        notes.fail("EC2 reports no running node")
+        notes.record_failure("EC2 reports no running node")
 
 
 def check_versions(notes: Notebook, mpi: Files, manifests: Files) -> None:
     """Check that all nodes have the same MPI and the same AMI manifest."""
     for address, text in mpi.items():
         values = " ".join(text.split())
-        notes.saw(f"{address}: {MPI}", values or "does not exist")
+        notes.record_evidence(f"{address}: {MPI}", values or "does not exist")
         if not values:
-            notes.fail(f"{address} has no {MPI}: its AMI was not built by amis/")
+            notes.record_failure(f"{address} has no {MPI}: its AMI was not built by amis/")
     for address, text in manifests.items():
-        notes.saw(f"{address}: {MANIFEST}", summarize_manifest(text) if text else "does not exist; the AMI was built without one")
+        notes.record_evidence(
+            f"{address}: {MANIFEST}", summarize_manifest(text) if text else "does not exist; the AMI was built without one"
+        )
     for name, files in ((MPI, mpi), (MANIFEST, manifests)):
         if len(set(files.values())) > 1:
-            notes.fail(f"{name} differs between nodes: {', '.join(sorted(files))}")
+            notes.record_failure(f"{name} differs between nodes: {', '.join(sorted(files))}")
 
 
 def summarize_manifest(text: str) -> str:
@@ -143,36 +149,40 @@ def check_first_boot(notes: Notebook, files: Files, instances: Sequence[Instance
     for address, text in files.items():
         instance = by_address[address]
         if not text:
-            notes.saw(f"{address}: {FIRST_BOOT}", "does not exist")
+            notes.record_evidence(f"{address}: {FIRST_BOOT}", "does not exist")
             notes.record_missing_hardware(f"{address} has no {FIRST_BOOT}: its first-boot check saw no GPU")
             continue
         boot = json.loads(text)
-        notes.saw(f"{address}: {FIRST_BOOT}", json.dumps(boot, sort_keys=True))
+        notes.record_evidence(f"{address}: {FIRST_BOOT}", json.dumps(boot, sort_keys=True))
         for sentence in boot["problems"]:
-            notes.fail(f"{address}: {sentence}")
+            notes.record_failure(f"{address}: {sentence}")
         if not boot["ok"] and not boot["problems"]:
-            notes.fail(f"{address}: the first-boot check failed without giving a reason")
+            notes.record_failure(f"{address}: the first-boot check failed without giving a reason")
         for name, expected in (("gpus", gpus.get(instance.type, 0)), ("efa", instance.efa)):
             if boot[name] != expected:
-                notes.fail(f"{address}: the first boot saw {boot[name]} {name}, but EC2 reports {expected} for {instance.type}")
+                notes.record_failure(
+                    f"{address}: the first boot saw {boot[name]} {name}, but EC2 reports {expected} for {instance.type}"
+                )
 
 
 def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Mapping[str, int]) -> None:
     """Check that each host ran one rank per slot, and that the allreduce returned the correct sum.
 
-    `slots`: host name -> number of slots that the node published.
+    `slots`: host name -> number of slots that the node reports.
     """
     total = sum(slots.values())
     where = Counter(report["host"].split(".")[0] for report in reports)
-    notes.saw("mpiexec: ranks by host", ", ".join(f"{number} on {host}" for host, number in sorted(where.items())) or "none")
+    notes.record_evidence(
+        "mpiexec: ranks by host", ", ".join(f"{number} on {host}" for host, number in sorted(where.items())) or "none"
+    )
     if dict(where) != dict(slots):
         expected = ", ".join(f"{number} on {host}" for host, number in sorted(slots.items()))
-        notes.fail(f"the ranks did not run where the hostfile places them: expected {expected}")
+        notes.record_failure(f"the ranks did not run where the hostfile places them: expected {expected}")
     right = total * (total + 1) // 2
     sums = sorted({report["sum"] for report in reports})
-    notes.saw("mpiexec: allreduce over all ranks", ", ".join(map(str, sums)) or "none")
+    notes.record_evidence("mpiexec: allreduce over all ranks", ", ".join(map(str, sums)) or "none")
     if sums != [right]:
-        notes.fail(f"allreduce returned {', '.join(map(str, sums)) or 'nothing'}; expected {right}")
+        notes.record_failure(f"allreduce returned {', '.join(map(str, sums)) or 'nothing'}; expected {right}")
 
 
 def derive_host_name(address: str) -> str:
@@ -192,14 +202,14 @@ NCCL_NODES: Final = 2
 
 
 def check_nccl(notes: Notebook, remote: Remote, workers: Sequence[Instance], kind: InstanceType, file: str) -> None:
-    """Run all_reduce_perf on all GPUs of two workers; each NCCL check_nccl becomes a row.
+    """Run all_reduce_perf on all GPUs of two workers; each NCCL check becomes a row.
 
     `kind`: instance type of the workers. `file`: path on the nodes to which the program is copied; the caller deletes
     this file.
     """
     _, said = remote.run(f"ls {NCCL_PROGRAMS} 2>/dev/null | head -n 1")
     program = said.strip()
-    notes.saw(f"ls {NCCL_PROGRAMS}", program or "nothing")
+    notes.record_evidence(f"ls {NCCL_PROGRAMS}", program or "nothing")
     if not program:
         notes.record_missing_hardware("all_reduce_perf is not installed on the nodes")
         return
@@ -209,9 +219,11 @@ def check_nccl(notes: Notebook, remote: Remote, workers: Sequence[Instance], kin
     copies = "\n".join(f"{SSH_COPY} {file} {worker.address}:{file}" for worker in chosen)
     code, said = remote.run(f"cd; {copies}\n{build_nccl_command(requirements, program, file)}")
     reports = smoke.parse_nccl_reports(said)
-    notes.saw("mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {requirements.ranks}")
+    notes.record_evidence(
+        "mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {requirements.ranks}"
+    )
     if code and not reports:
-        notes.fail(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
+        notes.record_failure(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
     smoke_levels.record_nccl_checks(notes, nccl_verdict.evaluate_reports(reports, requirements), requirements.instance_type)
 
 
@@ -221,7 +233,7 @@ def build_nccl_requirements(workers: Sequence[Instance], kind: InstanceType) -> 
 
 
 def build_nccl_command(requirements: NcclExpected, program: str, file: str) -> str:
-    """Return the nccl_command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of falling back to
+    """Return the NCCL test command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of falling back to
     TCP.
     """
     env = dict(smoke.NCCL_LOG)

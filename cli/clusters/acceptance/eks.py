@@ -48,7 +48,7 @@ class Choice:
             most.append((self.scale, 1))
         return [(pool, number - there.get(pool.name, 0)) for pool, number in most if number > there.get(pool.name, 0)]
 
-    def sentences(self, there: Mapping[str, int]) -> list[str]:
+    def describe_node_starts(self, there: Mapping[str, int]) -> list[str]:
         """Return sentences about the nodes that the run starts and removes."""
         started = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.list_node_starts(there)]
         text = [f"starts {', '.join(started)}; the autoscaler removes them again"] if started else ["starts no nodes"]
@@ -95,7 +95,7 @@ VERSIONS: Final = "AMI and Kubernetes versions"
 DEVICES: Final = "device plugins and advertised devices"
 DRIVERS: Final = "NVIDIA driver, CUDA and EFA versions"
 SMOKE: Final = "smoke test, level"
-KILLED: Final = "a job loses a worker and finishes"
+KILLED: Final = "a job that loses a worker still finishes"
 SCALE: Final = "scale from zero and back"
 RETRIES: Final = 4
 """Retries of the job that loses a worker. A deleted pod's name stays in use for a while, so some attempts may fail."""
@@ -122,12 +122,12 @@ class EksTarget:
         namespace = objects.choose_namespace(api, access.namespace)
         self._jobs = JobWorld(api, described, namespace, options.image, options.minutes)
 
-    # --- before the run ------------------------------------------------------------------------------------------------
+    # --- preparation before the run ----------------------------------------------------------------------------------
 
-    def foreign(self) -> list[str]:
+    def list_foreign_jobs(self) -> list[str]:
         return own_jobs.find_foreign_jobs(self._jobs.cluster)
 
-    def emulated(self) -> Mapping[str, str]:
+    def read_device_declarations(self) -> Mapping[str, str]:
         api, pools = self._jobs.cluster, self._jobs.described.pools
         by_pool = [api.list("Node", selector=pool.node_selector) for pool in pools if pool.gpus or pool.efa]
         return target.read_node_declarations([node for nodes in by_pool for node in nodes])
@@ -141,7 +141,7 @@ class EksTarget:
         checks, left_out = self._list_checks(choice)
         return Plan(checks, self._compute_cost(choice, there), left_out)
 
-    def clean(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         return self._jobs.clean()
 
     def _read_pools(self) -> dict[str, PoolStatus]:
@@ -159,7 +159,7 @@ class EksTarget:
         more: Counter[str] = Counter()
         for pool, number in choice.list_node_starts(there):
             more[pool.instance_type] += number
-        return Cost(now, now.plus(more), choice.sentences(there))
+        return Cost(now, now.plus(more), choice.describe_node_starts(there))
 
     # --- rows ----------------------------------------------------------------------------------------------------------
 
@@ -202,9 +202,9 @@ class EksTarget:
     def _check_drivers(self, choice: Choice, notes: Notebook) -> None:
         job = self._jobs.job("versions", choice.smoke.name, choice.workers, ("python3", "-c", own_jobs.VERSIONS))
         state, log = self._jobs.run(job)
-        notes.saw(f"job {job.name}: phase", state.phase)
+        notes.record_evidence(f"job {job.name}: phase", state.phase)
         if state.phase != "Succeeded":
-            notes.fail(f"job {job.name} is {state.phase}: {state.reason or '; '.join(log[-3:])}")
+            notes.record_failure(f"job {job.name} is {state.phase}: {state.reason or '; '.join(log[-3:])}")
         eks_nodes.check_drivers(notes, own_jobs.parse_reports(log), choice.smoke, choice.workers)
 
     def _run_smoke(self, choice: Choice, level: Level, notes: Notebook) -> None:
@@ -237,13 +237,13 @@ class EksTarget:
 
         state, log = self._jobs.run(job, delete_worker_on_line)
         said = [line for line in log if "acceptance: " in line]
-        notes.saw(f"pod {victim}: uid when deleted in the first attempt", deleted[0] if deleted else "not deleted")
-        notes.saw(f"job {job.name}: phase and failed attempts", f"{state.phase}, {state.failures}")
-        notes.saw(f"job {job.name}: log", json.dumps(said))
+        notes.record_evidence(f"pod {victim}: uid when deleted in the first attempt", deleted[0] if deleted else "not deleted")
+        notes.record_evidence(f"job {job.name}: phase and failed attempts", f"{state.phase}, {state.failures}")
+        notes.record_evidence(f"job {job.name}: log", json.dumps(said))
         if state.phase != "Succeeded":
-            notes.fail(f"job {job.name} is {state.phase} after losing a worker: {state.reason or 'see its log'}")
+            notes.record_failure(f"job {job.name} is {state.phase} after losing a worker: {state.reason or 'see its log'}")
         elif not deleted or not any(own_jobs.SECOND in line for line in said) or not state.failures:
-            notes.fail(f"job {job.name} succeeded, but it should have lost a worker and succeeded in a later attempt")
+            notes.record_failure(f"job {job.name} succeeded, but it should have lost a worker and succeeded in a later attempt")
 
     def _check_scaling(self, choice: Choice, idle_minutes: float, notes: Notebook) -> None:
         pool = choice.scale

@@ -48,26 +48,32 @@ def check_versions(
     """Compare the kubelets with the API server, and the AMIs of each pool's nodes with each other."""
     by_id = {instance.id: instance for instance in instances}
     amis: dict[str, set[str]] = {}
-    notes.saw("API server: /version", server)
+    notes.record_evidence("API server: /version", server)
     for node in nodes:
         name, info = get_node_name(node), node["status"]["nodeInfo"]
         versions = f"kubelet {info['kubeletVersion']}, {info['containerRuntimeVersion']}, kernel {info['kernelVersion']}"
-        notes.saw(f"node {name}: status.nodeInfo", f"{versions}, {info['osImage']}")
+        notes.record_evidence(f"node {name}: status.nodeInfo", f"{versions}, {info['osImage']}")
         if not 0 <= parse_minor_version(server) - parse_minor_version(info["kubeletVersion"]) <= KUBELET_SKEW:
-            notes.fail(f"node {name}: kubelet {info['kubeletVersion']} is not compatible with the API server's {server}")
+            notes.record_failure(
+                f"node {name}: kubelet {info['kubeletVersion']} is not compatible with the API server's {server}"
+            )
         instance = by_id.get(str(node["spec"].get("providerID", "")).rpartition("/")[2])
         if instance is None:
-            notes.fail(f"node {name}: EC2 reports no running instance of this stack with ID {node['spec'].get('providerID')}")
+            notes.record_failure(
+                f"node {name}: EC2 reports no running instance of this stack with ID {node['spec'].get('providerID')}"
+            )
             continue
-        notes.saw(f"node {name}: ec2 describe-instances {instance.id}", f"{instance.type}, AMI {instance.image}")
+        notes.record_evidence(f"node {name}: ec2 describe-instances {instance.id}", f"{instance.type}, AMI {instance.image}")
         amis.setdefault(node["metadata"].get("labels", {}).get(POOL_LABEL, "?"), set()).add(instance.image)
     for pool, ids in sorted(amis.items()):
         if len(ids) > 1:
-            notes.fail(f"pool {pool}: its nodes use {len(ids)} AMIs: {', '.join(sorted(ids))}; an update has not finished")
+            notes.record_failure(
+                f"pool {pool}: its nodes use {len(ids)} AMIs: {', '.join(sorted(ids))}; an update has not finished"
+            )
         for id in sorted(ids):
-            notes.saw(f"pool {pool}: ec2 describe-images {id}", str(images.get(id, "deregistered")))
+            notes.record_evidence(f"pool {pool}: ec2 describe-images {id}", str(images.get(id, "deregistered")))
     if not nodes:
-        notes.fail("the cluster has no nodes")
+        notes.record_failure("the cluster has no nodes")
 
 
 def parse_minor_version(version: str) -> int:
@@ -89,14 +95,14 @@ def check_devices(
         name, status = get_node_name(plugin), plugin["status"]
         if any(part in name for part in PLUGINS):
             ready, scheduled = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
-            notes.saw(f"DaemonSet {name}: status", f"{ready} of {scheduled} pods ready")
+            notes.record_evidence(f"DaemonSet {name}: status", f"{ready} of {scheduled} pods ready")
             if ready != scheduled:
-                notes.fail(f"DaemonSet {name}: {ready} of {scheduled} pods are ready")
+                notes.record_failure(f"DaemonSet {name}: {ready} of {scheduled} pods are ready")
     for pool in described.pools:
         for node in select_ready_nodes(pool, nodes):
             check_node_devices(notes, pool, node)
     if not select_ready_nodes(smoke, nodes):
-        notes.fail(f"pool {smoke.name} has no ready node, although a job just ran there")
+        notes.record_failure(f"pool {smoke.name} has no ready node, although a job has just run there")
 
 
 def check_node_devices(notes: Notebook, pool: PoolDescription, node: Object) -> None:
@@ -105,23 +111,27 @@ def check_node_devices(notes: Notebook, pool: PoolDescription, node: Object) -> 
     advertised = {resource: int(allocatable.get(resource, "0")) for resource in (GPU_RESOURCE, EFA_RESOURCE)}
     pages = parse_bytes(allocatable.get(HUGEPAGES_RESOURCE, "0")) // MIB
     shown = ", ".join(f"{resource} {number}" for resource, number in advertised.items())
-    notes.saw(f"node {get_node_name(node)} of pool {pool.name}: status.allocatable", f"{shown}, {HUGEPAGES_RESOURCE} {pages} MiB")
+    notes.record_evidence(
+        f"node {get_node_name(node)} of pool {pool.name}: status.allocatable", f"{shown}, {HUGEPAGES_RESOURCE} {pages} MiB"
+    )
     for resource, expected in ((GPU_RESOURCE, pool.gpus), (EFA_RESOURCE, pool.efa)):
         if advertised[resource] != expected:
-            notes.fail(
+            notes.record_failure(
                 f"node {get_node_name(node)} of pool {pool.name} advertises {advertised[resource]} {resource}, not {expected}"
             )
     if pages < pool.hugepages_mib:
-        notes.fail(f"node {get_node_name(node)} of pool {pool.name} has {pages} MiB of huge pages, not {pool.hugepages_mib}")
+        notes.record_failure(
+            f"node {get_node_name(node)} of pool {pool.name} has {pages} MiB of huge pages, not {pool.hugepages_mib}"
+        )
 
 
 def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: PoolDescription, workers: int) -> None:
     """Check the driver versions that pods reported from the nodes of one pool."""
     if len(reports) != workers:
-        notes.fail(f"{len(reports)} of {workers} workers reported their driver versions")
+        notes.record_failure(f"{len(reports)} of {workers} workers reported their driver versions")
     for report in reports:
         node = report["node"] or "unknown node"
-        notes.saw(
+        notes.record_evidence(
             f"node {node}: /sys/module/nvidia/version, nvidia-smi, /sys/module/efa, /sys/class/infiniband, in a pod",
             f"NVIDIA driver {report['nvidia'] or 'none'}, CUDA {report['cuda'] or 'not shown'}, "
             f"EFA driver {report['efa'] or 'none'}, {report['efaDevices']} EFA devices, kernel {report['kernel']}",
@@ -134,7 +144,7 @@ def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: P
             )
     for key, title in (("nvidia", "NVIDIA driver"), ("efa", "EFA driver"), ("cuda", "CUDA")):
         if len(different := {report[key] for report in reports}) > 1:
-            notes.fail(f"nodes of pool {pool.name} differ in {title}: {', '.join(sorted(map(str, different)))}")
+            notes.record_failure(f"nodes of pool {pool.name} differ in {title}: {', '.join(sorted(map(str, different)))}")
 
 
 SCALE_JOB: Final = "scale"
@@ -166,9 +176,9 @@ class Scaling:
         self._run_job(notes)
         self._wait_for_empty_pool(notes, "after the job")
         desired = self._wait_for_zero_desired_size()
-        notes.saw(f"autoscaling describe-auto-scaling-groups: desired size of pool {self.pool.name}", desired)
+        notes.record_evidence(f"autoscaling describe-auto-scaling-groups: desired size of pool {self.pool.name}", desired)
         if desired:
-            notes.fail(f"pool {self.pool.name}: its nodes are gone, but AWS still reports desired size {desired}")
+            notes.record_failure(f"pool {self.pool.name}: its nodes are gone, but AWS still reports desired size {desired}")
 
     def count(self) -> int:
         """Return the number of the pool's Node objects, ready or not."""
@@ -192,13 +202,13 @@ class Scaling:
             watcher.join()
             self.jobs.delete(job.name)
         seconds = self.clock() - started
-        notes.saw(f"job {job.name}: phase, on a pool that had no nodes", f"{state.phase} after {seconds:.0f} s")
+        notes.record_evidence(f"job {job.name}: phase, on a pool that had no nodes", f"{state.phase} after {seconds:.0f} s")
         if state.phase != "Succeeded":
-            notes.fail(
+            notes.record_failure(
                 f"the job on the empty pool {self.pool.name} is {state.phase}: {state.reason}{self._describe_failed_launch()}"
             )
         if not ready:
-            notes.fail(f"pool {self.pool.name} has no ready node after the job, which ran elsewhere")
+            notes.record_failure(f"pool {self.pool.name} has no ready node after the job, which ran elsewhere")
         for node in ready:
             check_node_devices(notes, self.pool, node)
 
@@ -235,7 +245,7 @@ class Scaling:
                 say(f"  pool {self.pool.name}: {format_node_count(there)}; removed after {self.idle_minutes:g} idle minutes")
             self.pause(POLL_SECONDS)
         seconds = self.clock() - started
-        notes.saw(f"nodes of pool {self.pool.name} {when}", f"0 after {seconds:.0f} s")
+        notes.record_evidence(f"nodes of pool {self.pool.name} {when}", f"0 after {seconds:.0f} s")
 
     def _wait_for_zero_desired_size(self) -> int | None:
         """Wait until the desired size is 0, and return 0; at the time limit, return the last desired size."""

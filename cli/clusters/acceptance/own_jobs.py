@@ -90,7 +90,7 @@ class JobWorld:
             self.delete(placed.name)
 
     def delete(self, name: str) -> None:
-        """Delete one of acceptance's jobs and wait until its pods are gone, so that the next job finds free GPUs."""
+        """Delete one of acceptance's jobs and wait until its pods are gone, so that the next job finds the GPUs free."""
         try:
             state = objects.find_job(self.cluster, name, self.namespace)
             self.cluster.delete(state.kind, state.object_name, self.namespace)

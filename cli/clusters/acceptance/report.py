@@ -59,7 +59,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Report:
-    """The data of one run."""
+    """The data of one acceptance run."""
 
     stack: str
     cluster: str
@@ -129,7 +129,7 @@ class Report:
 
 
 def render_evidence(rows: Sequence[Row]) -> list[str]:
-    lines = ["| check | looked at | value |", "|---|---|---|"]
+    lines = ["| check | source | value |", "|---|---|---|"]
     return lines + [
         f"| {row.name} | {escape_cell(evidence.source)} | {escape_cell(evidence.value)} |"
         for row in rows
@@ -146,7 +146,7 @@ UNDECLARED = "Hardware is missing, but the nodes do not declare emulated devices
 
 @dataclass
 class Notebook:
-    """Evidence and findings of one check."""
+    """Evidence and findings of one acceptance check."""
 
     evidence: list[Evidence] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -159,13 +159,13 @@ class Notebook:
     parts: "dict[str, Notebook]" = field(default_factory=dict)
     """Additional rows that the check produced, keyed by name."""
 
-    def part(self, name: str) -> "Notebook":
+    def create_part(self, name: str) -> "Notebook":
         return self.parts.setdefault(name, Notebook())
 
-    def saw(self, source: str, value: object) -> None:
+    def record_evidence(self, source: str, value: object) -> None:
         self.evidence.append(Evidence(source, str(value)))
 
-    def fail(self, sentence: str) -> None:
+    def record_failure(self, sentence: str) -> None:
         self.failures.append(sentence)
 
     def record_missing_hardware(self, sentence: str) -> None:
@@ -225,7 +225,9 @@ def run_checks(
         try:
             check.run(notes)
         except (CommandError, FactsError, Denied) as error:
-            notes.fail((str(error) if isinstance(error, CommandError) else explain_query_error(error)) or type(error).__name__)
+            notes.record_failure(
+                (str(error) if isinstance(error, CommandError) else explain_query_error(error)) or type(error).__name__
+            )
         for outcome in make_rows(check.name, notes, emulated, round(clock() - started, 1)):
             result = outcome.result if isinstance(outcome, Row) else "left out"
             if result in ("failed", "not run"):
@@ -236,7 +238,7 @@ def run_checks(
 
 
 def make_rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
-    """Yield the row for a check, then one row per part. The durations of parts are unknown."""
+    """Yield the row for a check, then one row per part. The parts have no durations of their own."""
     declared = emulated() if notes.lacks or any(part.lacks for part in notes.parts.values()) else {}
     yield make_row(name, notes, declared, seconds)
     for part, own in notes.parts.items():

@@ -32,29 +32,31 @@ def run_smoke(options: Sequence[str]) -> Mapping[str, Any]:
 
 def record_smoke_run(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
     """Record a smoke run, and each of its checks as a separate row. A check with an unknown result counts as failed.
-    Pure.
+    Performs no I/O.
 
     Leaves out checks that smoke could not judge although nothing failed, such as a slow node if there are only two
     nodes.
     """
     ranks, expected = document.get("reports", ()), document.get("expected", {})
     nodes = ", ".join(sorted({rank["node"] for rank in ranks}))
-    notes.saw(f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}")
+    notes.record_evidence(
+        f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}"
+    )
     for check in document.get("checks", ()):
         absent = explain_absence(pool, check["name"])
         record_check(
             notes, source, check["name"], check["result"], check["detail"], absent=absent, failed=bool(document.get("failures"))
         )
     for sentence in document.get("failures", ()):
-        notes.fail(str(sentence))
+        notes.record_failure(str(sentence))
     if not document.get("ok") and not notes.failures:
-        notes.fail(f"{source} is not ok and gives no reason")
+        notes.record_failure(f"{source} is not ok and gives no reason")
     if not notes.parts:
-        notes.fail(f"{source} has checked nothing")
+        notes.record_failure(f"{source} has checked nothing")
 
 
 def record_nccl_checks(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
-    """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
+    """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Performs no I/O."""
     failed = any(check.failures for check in checks)
     for check in checks:
         absent = explain_missing_gpudirect(instance_type) if check.name == nccl_verdict.GPUDIRECT else ""
@@ -65,8 +67,8 @@ def record_check(notes: Notebook, source: str, name: str, result: str, detail: s
     """Record one check. `absent`: why the tested feature may be absent from this hardware. `failed`: whether any check
     failed.
     """
-    part, detail = notes.part(f"smoke: {name}"), detail or result
-    part.saw(f"{source}: {name}", f"{result}: {detail}")
+    part, detail = notes.create_part(f"smoke: {name}"), detail or result
+    part.record_evidence(f"{source}: {name}", f"{result}: {detail}")
     if result == NOT_HERE:
         part.left_out = absent
         part.record_missing_hardware(detail)
@@ -75,7 +77,7 @@ def record_check(notes: Notebook, source: str, name: str, result: str, detail: s
     elif result == NOT_RUN:
         part.left_out = detail
     elif result != PASSED:
-        part.fail(detail if result == FAILED else f"{result}: {detail}")
+        part.record_failure(detail if result == FAILED else f"{result}: {detail}")
 
 
 def explain_absence(pool: PoolDescription, check: str) -> str:

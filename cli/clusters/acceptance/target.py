@@ -1,4 +1,4 @@
-"""What the two targets, `eks` and `ec2`, give the verb: rows, their cost, cleanup, and declarations of emulated devices."""
+"""Interface of the targets `eks` and `ec2`: rows, their cost, cleanup, and declarations of emulated devices."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class Bill:
 
     region: str
     instances: Mapping[str, int]
-    """Instance type -> number of instances."""
+    """Maps each instance type to the number of instances."""
     eks: bool
 
     @cached_property
@@ -141,13 +141,13 @@ def read_host_declarations(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe_devices(emulated: Mapping[str, str]) -> str:
-    """Return the describe_devices for `devices` in the report: the declarations or, without any, `hardware`."""
+    """Return the value of `devices` in the report: the declarations or, without any, `hardware`."""
     return "; ".join(dict.fromkeys(emulated.values())) or "hardware"
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the verb that the rows need."""
+    """Command-line options that the rows use."""
 
     level: Annotated[Level, typer.Option(help="Highest level of the smoke test; each includes the previous one.")] = "nccl"
     pool: Annotated[
@@ -165,7 +165,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Plan:
-    """Rows and cost of a run."""
+    """Rows of an acceptance run, and its cost."""
 
     checks: Sequence[Check]
     cost: Cost
@@ -179,16 +179,16 @@ class Target(Protocol):
     cluster: str
     region: str
 
-    def foreign(self) -> list[str]:
+    def list_foreign_jobs(self) -> list[str]:
         """Return descriptions of jobs and processes that use the cluster and that acceptance did not start."""
 
-    def emulated(self) -> Mapping[str, str]:
+    def read_device_declarations(self) -> Mapping[str, str]:
         """Return the nodes' declarations about emulated devices."""
 
     def plan(self) -> Plan:
         """Return the rows in order, and their cost. Raises CommandError."""
 
-    def clean(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         """Delete everything that the run created, and restore the number of nodes. Return an error message for each
         leftover.
         """

@@ -27,7 +27,7 @@ EVERY_SECONDS: Final = 4.0
 SPENDING_SECONDS: Final = 60.0
 """Minimum time between two reads of the cost: it changes slowly, and the queries count against AWS's rate limits."""
 NO_STACK: Final = "cost so far: unknown without a stack. Start the dashboard with -s STACK"
-NOT_AWS: Final = "cost so far: this cluster is not in AWS"
+NOT_AWS: Final = "cost so far: this cluster does not run in AWS"
 NO_NODES: Final = "an EC2 cluster without Kubernetes; `scripts/cluster hosts -s STACK` lists its nodes"
 
 Answer = TypeVar("Answer")
@@ -43,7 +43,7 @@ class Kubernetes:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def cluster(self) -> Cluster:
-        with self._lock:  # another thread reads the spending
+        with self._lock:  # another thread is already reading the spending
             if self._cluster is None:
                 self._cluster = self.connect()
             return self._cluster
@@ -99,8 +99,8 @@ class SpendingReader:
         self._at: float | None = None
         self._last: Spending | str = "cost so far: reading prices"
 
-    def latest_spending(self) -> Spending | str:
-        """Return the latest result. If it is too old, start another read in the background."""
+    def get_latest_spending(self) -> Spending | str:
+        """Return the latest result. If the result is too old, start another read in the background."""
         if self._raw is None:
             return NO_STACK
         if self._raw.target_kind not in ("eks", "ec2"):
@@ -140,7 +140,7 @@ class Reader:
         self._at = 0.0
 
     def start(self) -> None:
-        """Read for the first time. Raises CommandError if this fails, except if the caller lacks permissions."""
+        """Read the data for the first time. Raises CommandError if this fails, except if the caller lacks permissions."""
         try:
             self._seen = self._read_data()
         except Forbidden as error:
@@ -150,19 +150,19 @@ class Reader:
     def build_page(self) -> dict[str, Any]:
         with self._lock:
             if self._seen is None or self._clock() - self._at >= EVERY_SECONDS:
-                self._seen = self._read_again()
+                self._seen = self._read_or_keep_last()
                 self._at = self._clock()
             data = self._seen
         return build_page(data, datetime.now(UTC))
 
-    def _read_again(self) -> Seen:
+    def _read_or_keep_last(self) -> Seen:
         try:
             return self._read_data()
         except Forbidden as error:
             return self._read_without_status(str(error))
         except CommandError as error:
             last = self._seen or self._read_without_status("")
-            return replace(last, spending=self._spending.latest_spending(), stale=str(error))
+            return replace(last, spending=self._spending.get_latest_spending(), stale=str(error))
 
     def _read_data(self) -> Seen:
         status, _ = self._look()
@@ -172,7 +172,7 @@ class Reader:
         return self._read_with_status(Status("", unknown=(reason,) if reason else ()))
 
     def _read_with_status(self, status: Status) -> Seen:
-        now, spending = datetime.now(UTC), self._spending.latest_spending()
+        now, spending = datetime.now(UTC), self._spending.get_latest_spending()
         if self._kubernetes is None:
             return Seen(now, status, NO_NODES, [], spending)
         self._kubernetes.unknown.clear()

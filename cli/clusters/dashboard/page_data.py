@@ -15,7 +15,9 @@ from cli.stacks.cost.spending import Spending
 from infra.platform.job_controller.in_pod.phases import Phase
 
 VERSION: Final = 1
-NO_GPU_METRICS: Final = "GPU utilization: no data source. The table shows the GPUs that jobs hold, not how busy they are."
+NO_GPU_METRICS: Final = (
+    "GPU utilization: there is no data source. The table shows the GPUs that jobs hold, not how busy they are."
+)
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,8 @@ def _can_list_jobs(status: Status) -> bool:
 
 
 def _can_list_kind(status: Status, kind: str) -> bool:
-    """Return whether an empty list means that no objects of this kind exist. It does not if `unknown` reports that the
-    kind could not be listed.
+    """Return whether an empty list means that the cluster has no objects of this kind. False if `unknown` reports
+    that the kind could not be listed.
     """
     return bool(status.cluster) and not any(kind in sentence for sentence in status.unknown)
 

@@ -26,7 +26,7 @@ FILES: Final[Mapping[str, tuple[str, str]]] = {
     "table.js": ("table.js", "text/javascript; charset=utf-8"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
 }
-"""Path below the token -> file and media type. The server offers no other files."""
+"""Maps each path below the token to its file and media type. The server offers no other files."""
 DATA: Final = "data.json"
 HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",

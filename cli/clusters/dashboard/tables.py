@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from cli.clusters.status.cluster_status import UNKNOWN, JobLine, PoolStatus, QueueStatus, format_number
-from cli.durations import format_ago, format_duration
+from cli.durations import format_duration, format_time_ago
 from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
@@ -51,7 +51,7 @@ def build_pool_row(pool: PoolStatus, now: datetime) -> Row:
     of = f" of {expected}" if expected is not None else ""
     notes = [*([pool.capacity_block.sentence(now)] if pool.capacity_block else []), *pool.problems]
     if (launch := pool.last_failed_launch) and not launch.later_launch_succeeded:
-        notes.append(f"last failed launch {format_ago(launch.at, now)}: {launch.reason}")
+        notes.append(f"last failed launch {format_time_ago(launch.at, now)}: {launch.reason}")
     return _make_row(
         pool.name,
         pool=make_cell(pool.name, pool.instance_type),
@@ -99,7 +99,7 @@ def _build_node_row(node: NodeHealth, now: datetime) -> Row:
         node.name,
         node=make_cell(node.name, " · ".join(filter(None, (node.instance_type, node.instance)))),
         pool=make_cell(node.pool),
-        state=make_cell(node.state_text, format_ago(node.since, now), SEVERITIES[node.state]),
+        state=make_cell(node.state_text, format_time_ago(node.since, now), SEVERITIES[node.state]),
         gpus=make_cell(f"{usable} of {whole}" if whole else "none", tone="bad" if usable < whole else ""),
         what=make_cell(shorten_reason(node.problem_text), node.next),
         jobs=make_cell(", ".join(node.jobs)),
@@ -153,7 +153,7 @@ def _build_job_row(state: JobState, why: str, record: JobRecord | None, now: dat
     place = (f"namespace {state.namespace}", size, state.pool and f"pool {state.pool}")
     spent = time_account.compute_account(record.content, now) if record else None
     share = f"goodput {spent.goodput_percentage}" if spent and spent.goodput_percentage else ""
-    when = (f"ended {format_ago(state.ended, now)}" if state.ended else "", share, _format_time_parts(spent))
+    when = (f"ended {format_time_ago(state.ended, now)}" if state.ended else "", share, _format_time_parts(spent))
     return _make_row(
         f"{state.namespace}/{state.name}/{state.created.isoformat()}",
         job=make_cell(state.name, " · ".join(filter(None, place))),
@@ -203,7 +203,7 @@ def format_progress_cell(record: JobRecord | None, now: datetime) -> dict[str, A
     tone: Tone = "doubtful" if problem else ""
     if steps is None:
         return make_cell(NOT_REPORTED, problem, tone)
-    return make_cell(f"step {steps['last']['step']:,}", problem or format_ago(parse_time(steps["until"]), now), tone)
+    return make_cell(f"step {steps['last']['step']:,}", problem or format_time_ago(parse_time(steps["until"]), now), tone)
 
 
 def _find_progress_problem(record: JobRecord | None) -> str:

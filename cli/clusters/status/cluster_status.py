@@ -33,7 +33,7 @@ class BlockStatus:
     """Whether nodes start when the block starts, and are drained before it ends. False for EC2 clusters."""
 
     def sentence(self, now: datetime) -> str:
-        """Return when the nodes of the block start, or how much time they have left."""
+        """Return when the nodes of the block start, or how much time is left until they are drained."""
         drain = self.end - DRAIN_BEFORE_END
         until = f"nodes are drained from {drain.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         left = f"Capacity Block {self.id}: {format_period(max(self.end - now, timedelta()))} left"
@@ -79,7 +79,7 @@ class PoolStatus:
     capacity_block: BlockStatus | None = None
 
     def merge_with(self, other: "PoolStatus") -> "PoolStatus":
-        """Merge with the status from another source. If both have a value, keep the value of `self`."""
+        """Merge this status with the status from another source. If both have a value, keep the value of `self`."""
         own_values = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
         return replace(other, **{**own_values, "problems": problems})
@@ -121,7 +121,7 @@ class VolumeStatus:
     namespace: str = ""
     claim: str = ""
     phase: str = ""
-    """Phase of the claim. Pods cannot start unless it is `Bound`."""
+    """Phase of the PersistentVolumeClaim. Pods cannot start unless it is `Bound`."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Status:
     """One sentence for each failed query: the data that is missing, and the reason."""
 
     def merge_with(self, other: "Status") -> "Status":
-        """Merge with the status from another source. Pools are matched by name; the pools of `self` come first."""
+        """Merge this status with the status from another source. Pools are matched by name; the pools of `self` come first."""
         other_pools = {pool.name: pool for pool in other.pools}
         pools = [pool.merge_with(other_pools.pop(pool.name)) if pool.name in other_pools else pool for pool in self.pools]
         own_values = {name: value for name, value in vars(self).items() if value}

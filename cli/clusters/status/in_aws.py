@@ -1,4 +1,4 @@
-"""Read the part of an EKS cluster's status that only AWS reports, such as desired sizes and failed launches."""
+"""Read the part of an EKS cluster's status that only AWS knows, such as desired sizes and failed launches."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

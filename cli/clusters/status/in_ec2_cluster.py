@@ -9,7 +9,7 @@ from infra.naming import SHARED_CLAIM
 def read_status(cluster: DeployedEc2Cluster) -> Status:
     """Return the status of the cluster. Raises CommandError."""
     group, nodes = cluster.group(), cluster.nodes()
-    notices = {node.id: cluster.notice(node) for node in nodes if node.profile_arn}
+    notices = {node.id: cluster.read_notice(node) for node in nodes if node.profile_arn}
     head_nodes = [node for node in nodes if node.is_head_node]
     workers = [node for node in nodes if not node.is_head_node]
     joined = [node for node in workers if node.state == "InService"]
@@ -52,8 +52,10 @@ def read_status(cluster: DeployedEc2Cluster) -> Status:
 
 def _find_join_problems(cluster: DeployedEc2Cluster) -> dict[str, str]:
     """Return why nodes could not join or have not joined yet, keyed by instance ID."""
-    waiting = {log.instance_id: f"has not joined yet ({log.written}): {_get_last_line(log)}" for log in cluster.waiting()}
-    failed = {log.instance_id: f"could not join ({log.written}): {_get_last_line(log)}" for log in cluster.boot_logs()}
+    waiting = {
+        log.instance_id: f"has not joined yet ({log.written}): {_get_last_line(log)}" for log in cluster.read_waiting_reasons()
+    }
+    failed = {log.instance_id: f"could not join ({log.written}): {_get_last_line(log)}" for log in cluster.read_boot_logs()}
     return {instance: f"{instance} {text}" for instance, text in {**waiting, **failed}.items()}
 
 

@@ -21,7 +21,7 @@ from infra.jobs.cluster import ClusterDescription
 Answer = TypeVar("Answer")
 
 
-def read(cluster: Cluster, namespace: str | None = None) -> Status:
+def read_status(cluster: Cluster, namespace: str | None = None) -> Status:
     """Return the status. If `namespace` is given, list only its jobs, queue and volumes. Raises CommandError."""
     described = cluster.description()
     queries = _Queries(cluster, described, namespace)

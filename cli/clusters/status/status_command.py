@@ -101,7 +101,7 @@ def make_status_query(stack: str | None, folder: Path, access: Access, scratch: 
     """Return a function that queries the stack's cluster or, without a stack, the kubeconfig's cluster."""
     if stack is None:
         cluster = access.connect()
-        return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
+        return lambda: (in_kubernetes.read_status(cluster, access.namespace), OK)
     raw = stack_file.read_stack_file(stack_file.find_stack_file(stack, folder))
     if raw.target_kind not in ("ec2", "eks"):
         return _make_kubernetes_query(raw, access)
@@ -121,7 +121,7 @@ def _make_kubernetes_query(raw: RawStack, access: Access) -> Look:
     cluster, name = access.connect(), Naming(raw.stack).cluster
 
     def query_status() -> tuple[Status, int]:
-        status = _check_cluster(in_kubernetes.read(cluster, access.namespace), name)
+        status = _check_cluster(in_kubernetes.read_status(cluster, access.namespace), name)
         return replace(status, kind="existing" if stack_file.uses_existing_cluster(raw.values) else ""), OK
 
     return query_status
@@ -151,7 +151,7 @@ class _EksLook:
                 None,
             )
         try:
-            kubernetes = _check_cluster(in_kubernetes.read(self._connect(cluster), self._access.namespace), name)
+            kubernetes = _check_cluster(in_kubernetes.read_status(self._connect(cluster), self._access.namespace), name)
         except CommandError as error:
             if cluster is None or error.code == REFUSED:
                 raise

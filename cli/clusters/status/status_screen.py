@@ -8,7 +8,7 @@ from rich.text import Text
 
 from cli.clusters.status.cluster_status import UNKNOWN, PoolStatus, Status, format_number
 from cli.console import Listing
-from cli.durations import format_ago, format_duration
+from cli.durations import format_duration, format_time_ago
 from cli.jobs.list_jobs import STYLES
 from cli.jobs.waits import shorten_reason
 
@@ -71,7 +71,7 @@ def _render_pool_problems(pool: PoolStatus, now: datetime) -> Iterator[Text]:
     launch = pool.last_failed_launch
     if launch:
         over, style = ("; a later launch succeeded", "dim") if launch.later_launch_succeeded else ("", BAD)
-        yield Text(f"{pool.name}: last failed launch {format_ago(launch.at, now)}{over}: {launch.reason}", style)
+        yield Text(f"{pool.name}: last failed launch {format_time_ago(launch.at, now)}{over}: {launch.reason}", style)
 
 
 def _render_queues(status: Status) -> Iterator[RenderableType]:

@@ -1,4 +1,4 @@
-"""Divide the time of a job into six parts, based on the job's record. Pure.
+"""Divide the time of a job into six parts, based on the job's record. Performs no I/O.
 
 If the record contains steps (`progress` of the job), the steps determine the part of each moment:
 
@@ -9,7 +9,7 @@ If the record contains steps (`progress` of the job), the steps determine the pa
     lost          steps that an attempt repeats, because they came after the last checkpoint; also what comes after the last
                   step of a job that failed or was canceled
 
-Without steps, the phases in the record decide, and lost time belongs to `training`.
+Without steps, the recorded phases determine the parts, and lost time counts as `training`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Account:
     has_steps: bool
     """Whether the records of all jobs contain steps. Without steps, the lost time is unknown."""
     weighted: tuple[float, float]
-    """Seconds of training and outside the queue, each multiplied by the number of GPUs."""
+    """Seconds of training and seconds outside the queue, each multiplied by the number of GPUs."""
 
     @property
     def wall_time(self) -> timedelta:
@@ -98,7 +98,7 @@ def _list_phases(record: Record, now: datetime) -> Iterator[tuple[str, datetime,
 
 
 def _sum_unlisted_seconds(record: Record) -> dict[str, float]:
-    """Return the seconds per phase that the record contains only in its sums, not in its list of phases."""
+    """Return the seconds per phase that the record contains only as totals, not in its list of phases."""
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in PART_OF_PHASE}
     for entry in record["phases"]:
         if entry["to"] and entry["phase"] in PART_OF_PHASE:
@@ -108,7 +108,8 @@ def _sum_unlisted_seconds(record: Record) -> dict[str, float]:
 
 
 def _split_phase(usual: Part, begin: datetime, end: datetime, marks: Sequence[Mark]) -> Iterator[tuple[Part, timedelta]]:
-    """Split a recorded phase at the marks. Time before the first mark, or in the queue, is the phase's usual part."""
+    """Split a recorded phase at the times of the job's steps. Time before the first of them, or in the queue, counts
+    as the phase's usual part."""
     current, since = usual, begin
     for when, part in marks if usual != "queued" else ():
         if when > since:
@@ -120,7 +121,7 @@ def _split_phase(usual: Part, begin: datetime, end: datetime, marks: Sequence[Ma
 
 
 def _list_marks(record: Record) -> Iterator[Mark]:
-    """Yield the starts of the parts that the steps indicate, in order. Corrects small clock differences between nodes
+    """Yield the start of each part that the steps indicate, in order. Corrects small clock differences between nodes
     and the controller.
     """
     latest = parse_time(record["created"])

@@ -27,7 +27,7 @@ BASELINE_CAPABILITIES: Final = frozenset(
 )
 """https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline"""
 SECCOMP: Final = ("RuntimeDefault", "Localhost")
-IMPORT: Final = "`import` turns it into a job file that complies."
+IMPORT: Final = "`import` turns the manifest into a job file that complies."
 
 
 def find_pod_specs(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -44,7 +44,7 @@ def find_pod_specs(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[
 
 
 def find_violations(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
-    """Return the violations of a Pod Security level in a manifest. Pure."""
+    """Return the violations of a Pod Security level in a manifest. Performs no I/O."""
     reasons = []
     for path, spec in find_pod_specs(manifest):
         reasons += [Problem(format_path((*path, *where)), f"{text} {IMPORT}") for where, text in find_pod_violations(spec, level)]

@@ -22,15 +22,15 @@ def read_job(draft: Draft, source: Source) -> None:
     if parallel == pods:
         spec.take("parallelism")
     else:
-        spec.change("parallelism", to=f"{pods}, because all workers of a job run at the same time")
+        spec.note_changed_field("parallelism", to=f"{pods}, because all workers of a job run at the same time")
     draft.set("workers", pods)
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
     draft.set("ttlSecondsAfterFinished", spec.take("ttlSecondsAfterFinished"))
     draft.set("maxRestarts", spec.take("backoffLimit"))
     spec.take("completionMode")
-    spec.drop("suspend", why="the queue suspends the job until it fits")
+    spec.note_dropped_field("suspend", why="the queue suspends the job until it fits")
     for key in ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy"):
-        spec.drop(key, why="a job fails or succeeds as a whole")
+        spec.note_dropped_field(key, why="a job fails or succeeds as a whole")
     containers.read_template_metadata(draft, spec.get_field("template"))
     pod = spec.get_field("template", "spec")
     main = containers.read_pod(pod)

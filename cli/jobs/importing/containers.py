@@ -59,8 +59,8 @@ def read_metadata(draft: Draft, source: Source) -> None:
     draft.set("name", about.take("name"))
     if start := about.take("generateName"):
         draft.set("generateName", start)
-    about.drop("namespace", why="submit puts the job into a job namespace; choose one with --namespace")
-    about.drop("labels", QUEUE_LABEL, why="jobs wait in the queue of their namespace")
+    about.note_dropped_field("namespace", why="submit puts the job into a job namespace; choose one with --namespace")
+    about.note_dropped_field("labels", QUEUE_LABEL, why="jobs wait in the queue of their namespace")
     if priority := about.get_field("labels", PRIORITY_LABEL).value:
         draft.set("priority", priority, f"from the label {PRIORITY_LABEL}")
         about.take("labels", PRIORITY_LABEL)
@@ -73,7 +73,7 @@ def read_template_metadata(draft: Draft, template: Source, role: str = "worker")
         portable = {name: str(value) for name, value in (section.value or {}).items() if not name.startswith(RESERVED_LABELS)}
         for name in portable:
             section.take(name)
-        section.drop(why="the launcher and the queue set the others")
+        section.note_dropped_field(why="the launcher and the queue set the others")
         draft.override(role, key, portable)
 
 
@@ -111,7 +111,7 @@ def _read_grace_period(draft: Draft, spec: Source) -> None:
         source.undo_take(key)
         if source.get_field(key).value == longest:
             source.take(key)
-        source.change(key, to=f"{longest}, the longest in the source: all pods of a job have the same grace period")
+        source.note_changed_field(key, to=f"{longest}, the longest in the source: all pods of a job have the same grace period")
     draft.set(key, longest)
 
 
@@ -120,8 +120,8 @@ def read_pod(spec: Source, name: str | None = None) -> Source:
     the first.
     """
     for key, why in _POD.items():
-        spec.drop(key, why=why)
-    spec.change("restartPolicy", to=RANKS_RESTART)
+        spec.note_dropped_field(key, why=why)
+    spec.note_changed_field("restartPolicy", to=RANKS_RESTART)
     containers = spec.list_elements("containers")
     chosen = next(
         (container for container in containers if name and container.get_field("name").value == name),
@@ -129,13 +129,15 @@ def read_pod(spec: Source, name: str | None = None) -> Source:
     )
     for number, container in enumerate(containers):
         if chosen is None or container.path != chosen.path:
-            spec.drop("containers", number, why="a job has one container; merge it into the image or run it as a separate job")
+            spec.note_dropped_field(
+                "containers", number, why="a job has one container; merge it into the image or run it as a separate job"
+            )
     _read_security_context(spec)
     if chosen is None:
         return spec.get_field("containers", 0)
     chosen.take("name")
     for key, why in _CONTAINER.items():
-        chosen.drop(key, why=why)
+        chosen.note_dropped_field(key, why=why)
     _read_security_context(chosen)
     return chosen
 
@@ -148,20 +150,22 @@ def _read_security_context(context: Source) -> None:
         if context.get_field("securityContext", key).value == USER:
             context.take("securityContext", key)
         else:
-            context.drop("securityContext", key, why=f"pods run as user and group {USER}")
+            context.note_dropped_field("securityContext", key, why=f"pods run as user and group {USER}")
     for key, required in (("runAsNonRoot", True), ("allowPrivilegeEscalation", False), ("privileged", False)):
         if context.get_field("securityContext", key).value == required:
             context.take("securityContext", key)
-    context.drop("securityContext", "privileged", why="Pod Security forbids it; device plugins give pods their devices")
-    context.drop("securityContext", "capabilities", why="pods have no capabilities; Open MPI and NCCL need none")
-    context.drop("securityContext", why="pods comply with the restricted Pod Security Standard")
+    context.note_dropped_field(
+        "securityContext", "privileged", why="Pod Security forbids it; device plugins give pods their devices"
+    )
+    context.note_dropped_field("securityContext", "capabilities", why="pods have no capabilities; Open MPI and NCCL need none")
+    context.note_dropped_field("securityContext", why="pods comply with the restricted Pod Security Standard")
 
 
 def read_command(container: Source) -> list[str]:
     """Return the container's `command` and `args` as one list."""
     entry = container.take("command") or []
     if not entry and container.get_field("args").value:
-        container.change("args", to=WITHOUT_ENTRYPOINT)
+        container.note_changed_field("args", to=WITHOUT_ENTRYPOINT)
     return [str(word) for word in [*entry, *(container.take("args") or [])]]
 
 
@@ -170,7 +174,7 @@ def read_ports(draft: Draft, container: Source, role: str = "worker") -> None:
     ports = []
     for port in container.list_elements("ports"):
         if port.get_field("containerPort").value in LAUNCHER_PORTS:
-            port.drop(why="the launcher uses this port")
+            port.note_dropped_field(why="the launcher uses this port")
         else:
             ports.append(
                 {key: port.take(key) for key in ("name", "containerPort", "protocol") if port.get_field(key).value is not None}
@@ -188,9 +192,9 @@ def read_environment(draft: Draft, container: Source) -> None:
         name = str(variable.take("name"))
         if rank_environment.is_reserved_variable(name):
             for key in ("value", "valueFrom"):
-                variable.drop(key, why=f"the launcher or the device plugin sets {name}")
+                variable.note_dropped_field(key, why=f"the launcher or the device plugin sets {name}")
         elif variable.get_field("valueFrom").value is not None and not variable.get_field("valueFrom", "secretKeyRef").value:
-            variable.drop("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
+            variable.note_dropped_field("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
         else:
             import_variable(draft, name, variable)
 
@@ -226,18 +230,18 @@ def note_replaced_value(former: Source, value: str) -> None:
     for path in (("value",), *(("valueFrom", "secretKeyRef", key) for key in _SECRET)):
         former.undo_take(*path)
     for key in ("value", "valueFrom"):
-        former.change(key, to=f"{value}, set elsewhere in the source: all pods of a job have the same environment")
+        former.note_changed_field(key, to=f"{value}, set elsewhere in the source: all pods of a job have the same environment")
 
 
 def read_resources(draft: Draft, source: Source) -> None:
-    """Read the resources of one worker: each limit or, if there is none, the request."""
+    """Read the resources of one worker: each resource's limit or, if there is none, its request."""
     limits, requests = source.get_field("limits"), source.get_field("requests")
     amounts = {**(requests.value or {}), **(limits.value or {})}
     resources: dict[str, Any] = {}
     for name, amount in amounts.items():
         for where in (limits, requests):
             if where.get_field(name).value not in (None, amount):
-                where.change(name, to=f"{amount}, the limit: pods of a job request their limit")
+                where.note_changed_field(name, to=f"{amount}, the limit: pods of a job request their limit")
         if not _store_resource(draft, resources, name, amount):
             continue
         limits.take(name)
@@ -281,7 +285,7 @@ def read_volumes(draft: Draft, spec: Source, container: Source, role: str = "wor
         name, path = str(mount.take("name")), str(mount.get_field("mountPath").value)
         volume = by_name.get(name)
         if volume is None:
-            mount.drop("mountPath", why=f"the pod has no volume {name}")
+            mount.note_dropped_field("mountPath", why=f"the pod has no volume {name}")
         elif path.rstrip("/") == "/dev/shm":
             _read_shared_memory(draft, mount, volume)
         elif claim := volume.get_field("persistentVolumeClaim", "claimName").value:
@@ -290,7 +294,7 @@ def read_volumes(draft: Draft, spec: Source, container: Source, role: str = "wor
             read_only = mount.take("readOnly") or volume.get_field("persistentVolumeClaim", "readOnly").value
             entry = {"name": claim, "mountPath": mount.take("mountPath")}
             claims.append({**entry, "readOnly": True} if read_only else entry)
-            mount.drop("subPath", why="the whole volume is mounted; use the folder in the command")
+            mount.note_dropped_field("subPath", why="the whole volume is mounted; use the folder in the command")
         else:
             _read_other_volume(draft, role, mount, volume)
     if claims:
@@ -303,7 +307,7 @@ def _read_shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
     volume.take("emptyDir", "medium")
     if size := volume.take("emptyDir", "sizeLimit"):
         draft.add("resources", {"sharedMemoryMib": parse_mib(size)})
-    volume.change("hostPath", to="every worker has its own /dev/shm; its size is resources.sharedMemoryMib")
+    volume.note_changed_field("hostPath", to="every worker has its own /dev/shm; its size is resources.sharedMemoryMib")
 
 
 def _read_other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> None:
@@ -312,16 +316,16 @@ def _read_other_volume(draft: Draft, role: str, mount: Source, volume: Source) -
     earlier = draft.values.get("podOverrides", {}).get(role, {}).get("volumes", [])
     if kind == "emptyDir" and (path == "/tmp" or path.startswith("/tmp/")):
         mount.take("mountPath")
-        volume.change("emptyDir", to="every pod has its own /tmp")
+        volume.note_changed_field("emptyDir", to="every pod has its own /tmp")
     elif kind not in KINDS:
         mount.take("mountPath")
         whys = {
             "hostPath": f"Pod Security forbids it. Mount a claim at {path}, or set writableRoot and create {path} in the "
             "container"
         }
-        volume.drop(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
+        volume.note_dropped_field(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
     elif any(volume["name"] == name for volume in earlier):
-        mount.drop(why="a pod's volume has one mount path; mount its parent folder, or use the path in the command")
+        mount.note_dropped_field(why="a pod's volume has one mount path; mount its parent folder, or use the path in the command")
     else:
         keys = [key for key in ("mountPath", "subPath", "readOnly") if mount.get_field(key).value]
         own = f"{name}-volume" if name in OUR_VOLUMES else name

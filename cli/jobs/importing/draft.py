@@ -30,7 +30,7 @@ class Draft:
     values: dict[str, Any] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     env_sources: dict[str, list[Source]] = field(default_factory=dict)
-    """Variable in `env` or `secretEnv` -> entries of the source that contain its value."""
+    """Maps a variable in `env` or `secretEnv` to the entries of the source that contain its value."""
     grace_period: Source | None = None
     """Pod spec from which the job's terminationGracePeriodSeconds was read."""
 

@@ -1,4 +1,5 @@
-"""Check the form of a foreign manifest as an API server would: the readers rely on mappings, lists and text in their places."""
+"""Check the structure of a foreign manifest as an API server would: the readers rely on mappings, lists and text
+where Kubernetes requires them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -42,7 +43,7 @@ _SCALARS: Final = frozenset(
 
 
 def check_types(document: Any) -> None:
-    """Raise NotImportable with the first value that has another form than Kubernetes requires."""
+    """Raise NotImportable with the first value whose type differs from what Kubernetes requires."""
     if problem := next(_find_problems(document, ()), None):
         raise NotImportable(problem)
 

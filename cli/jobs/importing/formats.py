@@ -13,7 +13,7 @@ from infra.config.secrets import is_secret_key
 from infra.jobs.images import is_short_image_name
 
 READERS: Final = {
-    ("kubeflow.org", "MPIJob"): mpijob.read,
+    ("kubeflow.org", "MPIJob"): mpijob.read_job,
     ("kubeflow.org", "PyTorchJob"): pytorchjob.read,
     ("batch", "Job"): batch_job.read_job,
 }
@@ -50,7 +50,7 @@ def get_group_and_kind(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def import_job(text: str, values: Mapping[str, str]) -> Imported:
-    """Convert the job in a text. `values`: template variable -> value. Raises NotImportable."""
+    """Convert the job in a text. `values`: maps template variables to their values. Raises NotImportable."""
     draft = Draft()
     if text.startswith("#!") or f"\n{sbatch.DIRECTIVE}" in f"\n{text}":
         return Imported(draft, sbatch.read_script(draft, text))
@@ -100,7 +100,7 @@ def _complete_image_name(draft: Draft) -> None:
 def _note_shell_variables(draft: Draft) -> list[Note]:
     defined = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
     names = variables.find_shell_variables(draft.values.get("command", ()), defined)
-    text = "the shell in the pod expands {}, which nothing sets. For a template variable, add --set"
+    text = "the shell in the pod expands variables that nothing sets: {}. For a template variable, add --set"
     return [Note("command", "kept", text.format(", ".join(names)))] if names else []
 
 

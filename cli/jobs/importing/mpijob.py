@@ -24,7 +24,7 @@ _POLICY: Final[Mapping[str, str]] = {
 }
 
 
-def read(draft: Draft, source: Source) -> None:
+def read_job(draft: Draft, source: Source) -> None:
     """Read the job. The command comes from the launcher; everything else comes from the workers."""
     containers.read_metadata(draft, source)
     spec = source.get_field("spec")
@@ -33,13 +33,13 @@ def read(draft: Draft, source: Source) -> None:
     draft.set("workers", worker.take("replicas") or 1)
     if launcher.get_field("replicas").value == 1:
         launcher.take("replicas")
-    launcher.drop("replicas", why="a job has one launcher")
+    launcher.note_dropped_field("replicas", why="a job has one launcher")
     draft.set("slots", spec.take("slotsPerWorker") or 1, "slotsPerWorker; ranks per worker")
     draft.set("mpiImplementation", spec.take("mpiImplementation"))
     read_run_policy(draft, spec)
     read_home(draft, spec)
     for key, why in _ELSEWHERE.items():
-        spec.drop(key, why=why)
+        spec.note_dropped_field(key, why=why)
     _read_templates(draft, launcher, worker)
     if source.get_field("apiVersion").value == "kubeflow.org/v1":
         draft.comments["image"] = (
@@ -55,14 +55,14 @@ def read_run_policy(draft: Draft, spec: Source) -> None:
     draft.set("activeDeadlineSeconds", policy.take("activeDeadlineSeconds"))
     draft.set("maxRestarts", policy.take("backoffLimit"))
     for key, why in _POLICY.items():
-        policy.drop(key, why=why)
+        policy.note_dropped_field(key, why=why)
 
 
 def read_home(draft: Draft, spec: Source) -> None:
-    """Read the home directory of the pods' user from `sshAuthMountPath`."""
+    """Derive the home directory of the pods' user from `sshAuthMountPath`."""
     path = str(spec.get_field("sshAuthMountPath").value or "")
     if path.startswith("/root"):
-        spec.drop(
+        spec.note_dropped_field(
             "sshAuthMountPath", why=f"pods run as user {containers.USER}. Set home to that user's home directory in the image"
         )
     elif path:
@@ -73,7 +73,7 @@ def read_home(draft: Draft, spec: Source) -> None:
 def _read_templates(draft: Draft, launcher: Source, worker: Source) -> None:
     pods = {role: replicas.get_field("template", "spec") for role, replicas in (("worker", worker), ("launcher", launcher))}
     for replicas in (launcher, worker):
-        replicas.change("restartPolicy", to=containers.RANKS_RESTART)
+        replicas.note_changed_field("restartPolicy", to=containers.RANKS_RESTART)
     for role, replicas in (("worker", worker), ("launcher", launcher)):
         containers.read_template_metadata(draft, replicas.get_field("template"), role)
         containers.read_pod_settings(draft, pods[role], role)
@@ -85,12 +85,12 @@ def _read_templates(draft: Draft, launcher: Source, worker: Source) -> None:
         if replicas.get_field("image").value in (None, image):
             replicas.take("image")
         else:
-            replicas.change("image", to=f"{image}, the workers' image; the launcher also uses it")
+            replicas.note_changed_field("image", to=f"{image}, the workers' image; the launcher also uses it")
         containers.read_environment(draft, replicas)
     containers.read_volumes(draft, pods["launcher"], main["launcher"], "launcher")
     containers.read_volumes(draft, pods["worker"], main["worker"])
     containers.read_resources(draft, main["worker"].get_field("resources"))
-    main["launcher"].drop("resources", why="the launcher runs no ranks and gets few resources")
+    main["launcher"].note_dropped_field("resources", why="the launcher runs no ranks and gets few resources")
     words = containers.read_command(main["launcher"])
     draft.set("workingDir", main["launcher"].take("workingDir"))
     starts = starters.find_any_mpi_starter(words)
@@ -105,6 +105,6 @@ def _drop_worker_command(worker: Source) -> None:
     """
     whole = " ".join(str(word) for key in ("command", "args") for word in worker.get_field(key).value or [])
     why = "workers start sshd" if "sshd" in whole or not whole else "workers start only sshd; move the rest to setup or the image"
-    worker.drop("command", why=why)
-    worker.drop("args", why=why)
-    worker.drop("workingDir", why="ranks start in the same folder as the launcher")
+    worker.note_dropped_field("command", why=why)
+    worker.note_dropped_field("args", why=why)
+    worker.note_dropped_field("workingDir", why="ranks start in the same folder as the launcher")

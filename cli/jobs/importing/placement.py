@@ -18,7 +18,7 @@ these labels.
 
 
 def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace: NamespaceDescription | None) -> list[Problem]:
-    """Return the problems, with their paths. Pure."""
+    """Return the problems, with their paths. Performs no I/O."""
     problems = [Problem(format_path(path), text) for path, text in _check_queue(manifest, namespace)]
     for path, spec in find_pod_specs(manifest):
         reasons = list(check_resource_sizes(spec, cluster)) or [
@@ -40,7 +40,8 @@ def _check_queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | 
 
 
 def find_largest_pools(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
-    """Return resource -> (name in messages, largest amount on any node, parser of amounts, formatter of amounts)."""
+    """Return a mapping from resources to (name in messages, largest amount on any node, parser of amounts, formatter
+    of amounts)."""
     pools = cluster.pools
     return {
         GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in pools), default=0), int, str),

@@ -23,7 +23,7 @@ _RENDEZVOUS: Final = ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf
 
 
 def read(draft: Draft, source: Source) -> None:
-    """Read the job. The master and the workers become workers; the first worker acts as master."""
+    """Read the job. The master and the workers become workers; the first worker acts as the master."""
     containers.read_metadata(draft, source)
     spec = source.get_field("spec")
     draft.set("launcher", "torchrun")
@@ -35,7 +35,7 @@ def read(draft: Draft, source: Source) -> None:
         raise NotImportable("spec.pytorchReplicaSpecs: has neither Master nor Worker. Add one")
     draft.set("workers", sum(_parse_replicas(role.take("replicas")) for role in roles), "Master and Worker replicas together")
     for replicas in roles:
-        replicas.change("restartPolicy", to=containers.RANKS_RESTART)
+        replicas.note_changed_field("restartPolicy", to=containers.RANKS_RESTART)
     _read_templates(draft, roles)
     read_slots(draft, spec, "nprocPerNode")
 
@@ -47,12 +47,12 @@ def _parse_replicas(value: Any) -> int:
 def _read_elastic_policy(draft: Draft, spec: Source) -> None:
     elastic = spec.get_field("elasticPolicy")
     for key, why in _ELASTIC.items():
-        elastic.drop(key, why=why)
+        elastic.note_dropped_field(key, why=why)
     for key in _RENDEZVOUS:
-        elastic.change(key, to="the launcher configures the rendezvous with PET_* variables")
+        elastic.note_changed_field(key, to="the launcher configures the rendezvous with PET_* variables")
     if "maxRestarts" not in draft.values and elastic.get_field("maxRestarts").value is not None:
         draft.set("maxRestarts", elastic.take("maxRestarts"), "from elasticPolicy.maxRestarts")
-    elastic.drop("maxRestarts", why="runPolicy.backoffLimit is set")
+    elastic.note_dropped_field("maxRestarts", why="runPolicy.backoffLimit is set")
 
 
 def _read_templates(draft: Draft, roles: list[Source]) -> None:
@@ -68,11 +68,11 @@ def _read_templates(draft: Draft, roles: list[Source]) -> None:
         for key in ("labels", "annotations"):
             if other.get_field("template", "metadata", key).value == chosen.get_field("template", "metadata", key).value:
                 other.take("template", "metadata", key)
-            other.drop("template", "metadata", key, why="all workers of a job are identical")
+            other.note_dropped_field("template", "metadata", key, why="all workers of a job are identical")
         if other.get_field("template", "spec").value == pod.value:
-            other.change("template", to="a worker's template; both are the same")
+            other.note_changed_field("template", to="a worker's template; both are the same")
         else:
-            other.drop("template", why="the master differs from the workers; all workers of a job are identical")
+            other.note_dropped_field("template", why="the master differs from the workers; all workers of a job are identical")
 
 
 def describe_rank_start(words: list[str]) -> str:
@@ -88,6 +88,6 @@ def read_slots(draft: Draft, source: Source, key: str) -> None:
         source.take(key)
         number = int(value) if value is not None else None
         default = None if draft.values.get("gpusPerWorker") or starters.find_torch_starter(draft.values.get("command", ())) else 1
-        draft.set("slots", number or default, "" if number else "one process per pod, because the source sets no number")
+        draft.set("slots", number or default, "" if number else "one process per pod, because the source does not set the number")
     else:
-        source.change(key, to="slots, by default one rank per GPU, or one per vCPU without GPUs")
+        source.note_changed_field(key, to="slots, by default one rank per GPU, or one per vCPU without GPUs")

@@ -1,5 +1,5 @@
-"""Import Slurm batch scripts. The commands of the script stay unchanged; shell functions before them replace srun and
-scontrol.
+"""Import Slurm batch scripts. The commands of the script stay unchanged; shell functions defined before them replace
+srun and scontrol.
 
 https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
@@ -20,19 +20,19 @@ _IMAGE: Final = "--container-image"
 _HETEROGENEOUS: Final = ("hetjob", "packjob")
 """Separators of components: https://slurm.schedmd.com/heterogeneous_jobs.html"""
 _ALIASES: Final = {"tasks-per-node": "ntasks-per-node"}
-"""Option name that sbatch accepts but does not document -> documented name."""
+"""Maps an option name that sbatch accepts but does not document to the documented name."""
 _DROPPED: Final[Mapping[str, str]] = {
     "output": "see the log with `logs`",
     "error": "see the log with `logs`",
     "account": "the namespace's queue accounts for the job",
     "qos": "set priority to a priority class of the queue",
-    "array": "submit one job per element, with another name",
+    "array": "submit one job per array element, each with its own name",
     "dependency": "submit the job after the other one has ended",
     "nodelist": "the pool chooses the nodes",
     "exclude": "the pool chooses the nodes",
     "constraint": "the pool chooses the nodes",
-    "mem": "a worker gets its share of the node; set resources.memory to change it",
-    "cpus-per-task": "a worker gets its share of the node; set resources.cpu to change it",
+    "mem": "each worker gets its share of the node; set resources.memory to change it",
+    "cpus-per-task": "each worker gets its share of the node; set resources.cpu to change it",
     "ntasks-per-core": "ranks are placed by slots and perNode",
     "wait-all-nodes": "the launcher always waits for all workers",
     "requeue": "set maxRestarts",
@@ -73,7 +73,7 @@ def read_script(draft: Draft, text: str) -> list[Note]:
         if name:
             options[name] = (number, value)
         elif value in _HETEROGENEOUS:
-            fix = "Import each component as a job of its own"
+            fix = "Import each component as a separate job"
             raise NotImportable(f"line {number}: {value} adds workers of another kind, but a job has one kind. {fix}")
         else:
             notes.append(Note(f"line {number}", "dropped", f"{value}: is not an option"))
@@ -85,15 +85,17 @@ def read_script(draft: Draft, text: str) -> list[Note]:
     body, changed = _extract_body(text)
     notes += changed
     where = (
-        "it runs on every worker, and srun starts its command there"
+        "the script runs on every worker, and srun starts its command there"
         if is_torch
-        else "it runs once, in the launcher, and srun becomes mpirun"
+        else "the script runs once, in the launcher, and srun becomes mpirun"
     )
     flags = " | ".join(srun_options.FLAGS)
     script = f"{shims.replace('@flags@', flags)}{body}\n"
     draft.set("command", [*shell, "-c", script], f"the script runs as before: {where}")
     if is_torch:
-        notes.append(Note("script", "changed", "all of it runs on every worker; Slurm runs commands without srun on one node"))
+        notes.append(
+            Note("script", "changed", "the whole script runs on every worker; Slurm runs commands without srun on one node")
+        )
     return [*notes, *find_ignored_srun_options(text, sizes, is_torch=is_torch), *find_host_queries(text, is_torch=is_torch)]
 
 
@@ -136,7 +138,7 @@ def _extract_body(text: str) -> tuple[str, list[Note]]:
 
 def find_ignored_srun_options(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
     """Yield a note for each srun option that the function in place of srun ignores, except options that request what
-    the job does anyway.
+    the job already does.
     """
     same = {"nodes": sizes.workers, "ntasks": sizes.workers, "ntasks-per-node": 1 if is_torch else sizes.tasks}
     for line, name, option in srun_options.find_options(text):
@@ -145,7 +147,7 @@ def find_ignored_srun_options(text: str, sizes: Sizes, *, is_torch: bool) -> Ite
             str(same.get(name)),
             *(_ALL_NODES if name == "nodes" else ()),
         ):
-            why = _OF_SRUN.get(name) or _DROPPED.get(name) or "the function that replaces srun ignores it"
+            why = _OF_SRUN.get(name) or _DROPPED.get(name) or "the function that replaces srun ignores this option"
             yield Note(f"line {line}", "dropped", f"srun {option}: {why}")
 
 
@@ -186,11 +188,11 @@ def _parse_directives(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _split_words(number: int, line: str) -> list[str]:
-    """Split the options of a directive as sbatch does: quotes may begin inside a word, a backslash takes the next
-    character as it is, even in quotes, and an unquoted # begins a comment. Raises NotImportable.
+    """Split the options of a directive as sbatch does: quotes may begin inside a word, a backslash escapes the next
+    character, even in quotes, and an unquoted # begins a comment. Raises NotImportable.
 
-    https://github.com/SchedMD/slurm/blob/master/src/sbatch/opt.c (_get_argument). In names of images, # has a
-    meaning for enroot, so it stays even where sbatch would need a backslash.
+    https://github.com/SchedMD/slurm/blob/master/src/sbatch/opt.c (_get_argument). In image names, # has a meaning for
+    enroot, so it stays even where sbatch would require a backslash.
     """
     words: list[str] = []
     word: str | None = None
@@ -202,7 +204,7 @@ def _split_words(number: int, line: str) -> list[str]:
             continue
         if not quote and character == "#" and not (word and (word.startswith(f"{_IMAGE}=") or words[-1:] == [_IMAGE])):
             break
-        word = word or ""  # `+=` below takes linear time, unlike an expression: lines may have megabytes
+        word = word or ""  # `+=` takes linear time here, unlike an expression: lines can have megabytes
         if character == "\\":
             word += next(characters, "")
         elif quote and character == quote:
@@ -221,7 +223,7 @@ def _apply_options(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bo
     draft.set("workers", sizes.workers)
     draft.set("gpusPerWorker", sizes.gpus)
     tasks = sizes.tasks
-    if tasks and not (is_torch and tasks == 1 and (sizes.gpus or 0) > 1):  # one torchrun per node starts a rank per GPU
+    if tasks and not (is_torch and tasks == 1 and (sizes.gpus or 0) > 1):  # one torchrun per node starts one rank per GPU
         source = "ntasks-per-node" if "ntasks-per-node" in options else "ntasks"
         draft.set("slots", tasks, f"from {source}; ranks per worker")
         if is_torch and tasks > 1:

@@ -1,4 +1,4 @@
-# Emulate the variables and commands of Slurm with those of this job. Written by `import`.
+# Emulate Slurm's variables and commands for this job. Written by `import`.
 export SLURM_JOB_ID=${SLURM_JOB_ID:-${HOSTNAME%-launcher*}} SLURM_JOB_NODELIST=workers SLURM_NODELIST=workers SLURM_SUBMIT_DIR=${SLURM_SUBMIT_DIR:-$PWD}
 workers() { awk '{ sub(/:.*/, "", $1); print $1 }' "${OMPI_MCA_orte_default_hostfile:-${HYDRA_HOST_FILE:-$I_MPI_HYDRA_HOST_FILE}}"; }
 scontrol() { workers; }

@@ -11,7 +11,7 @@ from typing import Final
 from cli.jobs.importing.source import COUNT, Note, NotImportable
 
 Options = Mapping[str, tuple[int, str]]
-"""Long name of an option -> line number and value."""
+"""Maps the long name of an option to its line number and value."""
 
 READ: Final = frozenset({"nodes", "ntasks", "ntasks-per-node", "gpus-per-node", "gres", "gpus-per-task", "gpus"})
 """Options that this module reads."""
@@ -55,7 +55,7 @@ def _read_tasks(sizes: Sizes, options: Options) -> None:
     sizes.workers = nodes or (-(-total // each) if each else 1)
     sizes.tasks = each if each and not nodes else -(-total // sizes.workers)
     if not nodes and not each and total > 1:
-        text = f"one worker with {total} ranks, because the script has no --nodes. Set workers and slots to spread them"
+        text = f"one worker with {total} ranks, because the script has no --nodes. Set workers and slots to spread the ranks"
         sizes.notes.append(make_note(options, "ntasks", "changed", text))
     if each and each != sizes.tasks:
         sizes.notes.append(make_note(options, "ntasks-per-node", "changed", f"{sizes.tasks}, because of --ntasks and --nodes"))

@@ -1,4 +1,4 @@
-# Emulate the variables and commands of Slurm with those of this job. Written by `import`.
+# Emulate Slurm's variables and commands for this job. Written by `import`.
 export SLURM_JOB_ID=${SLURM_JOB_ID:-$HOSTNAME} SLURM_JOB_NUM_NODES=$NNODES SLURM_NNODES=$NNODES SLURM_NODEID=$JOB_COMPLETION_INDEX
 export SLURM_JOB_ID=${SLURM_JOB_ID%-*} SLURM_JOBID=${SLURM_JOB_ID%-*} SLURM_NTASKS_PER_NODE=$NPROC_PER_NODE SLURM_GPUS_PER_NODE=$NPROC_PER_NODE
 export SLURM_PROCID=$JOB_COMPLETION_INDEX SLURM_LOCALID=0 SLURM_NTASKS=$NNODES SLURM_JOB_NODELIST=workers SLURM_NODELIST=workers

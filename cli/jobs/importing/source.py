@@ -10,8 +10,8 @@ from infra.config.problems import format_path
 Path = tuple[str | int, ...]
 
 COUNT: Final = re.compile(r"[0-9]{1,9}")
-"""Text that is a number of nodes, tasks or devices. `str.isdigit` is also true for `²`, which `int` rejects."""
-NO_PLACE: Final = "job files do not have such a field"
+"""Text that is a number of nodes, tasks or devices. `str.isdigit` also accepts `²`, which `int` rejects."""
+NO_PLACE: Final = "job files have no such field"
 
 
 class NotImportable(Exception):
@@ -24,7 +24,7 @@ class Note:
 
     path: str
     action: str
-    """`dropped`, `changed`, or `kept` although its meaning may have changed."""
+    """`dropped`, `changed`, or `kept`. A kept field may have another meaning in the job file."""
     text: str
 
     def __str__(self) -> str:
@@ -68,14 +68,14 @@ class Source:
         return inner.value
 
     def undo_take(self, *keys: str | int) -> None:
-        """Undo `take`: record that the job file does not keep the field."""
+        """Undo `take`: record that the job file omits the field after all."""
         self._record.used.discard(self.get_field(*keys).path)
 
-    def drop(self, *keys: str | int, why: str) -> None:
+    def note_dropped_field(self, *keys: str | int, why: str) -> None:
         """If the document contains the field, add a note that the job file omits it."""
         self._add_note("dropped", why, keys)
 
-    def change(self, *keys: str | int, to: str) -> None:
+    def note_changed_field(self, *keys: str | int, to: str) -> None:
         """If the document contains the field, add a note that the job file expresses it in another form."""
         self._add_note("changed", to, keys)
 
@@ -88,7 +88,7 @@ class Source:
             self._record.notes.append(Note(format_path(inner.path), action, text))
 
     def notes(self) -> list[Note]:
-        """Return all notes on the document, including a note on each field that was never read."""
+        """Return all notes on the document, including one for each field that was never read."""
         left = [Note(format_path(path), "dropped", NO_PLACE) for path in list_leaves(self.value) if not self._is_used(path)]
         return [*self._record.notes, *left]
 

@@ -15,13 +15,13 @@ FLAGS: Final = (
 """Shell patterns for long options that never use the next word as their value."""
 _LONG_FLAG: Final = re.compile("|".join(flag.replace("*", ".*") for flag in FLAGS))
 _SHORT_FLAG: Final = re.compile(r"-[lvuQkEHIKOsZbX].*")
-"""Short options without a value. slurm_mpi.sh and slurm_torchrun.sh contain the same letters."""
+"""Short options without a value. slurm_mpi.sh and slurm_torchrun.sh contain the same list of letters."""
 SHORT: Final[Mapping[str, str]] = {
     **{"N": "nodes", "n": "ntasks", "J": "job-name", "p": "partition", "t": "time", "c": "cpus-per-task", "o": "output"},
     **{"e": "error", "w": "nodelist", "x": "exclude", "G": "gpus", "A": "account", "D": "chdir", "C": "constraint"},
     **{"a": "array", "d": "dependency", "q": "qos"},
 }
-"""Short option of sbatch -> long name. Except for -q, which is a flag, srun's options have the same names."""
+"""Maps each short option of sbatch to its long name. Except for -q, which is a flag, srun's options have the same names."""
 _LONG: Final = {**SHORT, "l": "label", "K": "kill-on-bad-exit", "q": "q"}
 _SRUN: Final = re.compile(r"(?:^|[\s;&|(`!])(?:/\S*/)?srun(?=\s)")
 _WORD: Final = re.compile(

@@ -22,7 +22,7 @@ _KNOWN: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Runtimes that Kubeflow Trainer installs, without their images: manifests/base/runtimes at 8c0f505, read 2026-11-23."""
 _JOB_SET: Final[Mapping[str, str]] = {
-    "network": "the launcher gives the pods their DNS names",
+    "network": "the launcher sets the DNS names of the pods",
     "successPolicy": "a job succeeds when all of its ranks succeed",
     "failurePolicy": "the job restarts as a whole, up to maxRestarts times",
 }
@@ -32,7 +32,7 @@ _ONE_KIND: Final = "a job has one kind of worker"
 
 
 def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
-    """Read the job; its runtime supplies the missing fields. Raises NotImportable if the runtime is missing."""
+    """Read the TrainJob; its runtime supplies the missing fields. Raises NotImportable if the runtime is missing."""
     containers.read_metadata(draft, source)
     spec, trainer = source.get_field("spec"), source.get_field("spec", "trainer")
     runtime = _find_runtime(spec, runtimes)
@@ -49,11 +49,11 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
         usual = policy.get_field("torch", "elasticPolicy", "minNodes")
     draft.set("workers", choose_value(own, usual) or 1, "" if own.value else "from the runtime")
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
-    spec.drop("initializer", why="use setup to fetch the data set and the model to a volume")
+    spec.note_dropped_field("initializer", why="use setup to fetch the data set and the model to a volume")
     for key in ("runtimePatches", "podTemplateOverrides"):
-        spec.drop(key, why="change the job's fields instead")
+        spec.note_dropped_field(key, why="change the job's fields instead")
     for key in ("managedBy", "suspend"):
-        spec.drop(key, why="the queue manages the job")
+        spec.note_dropped_field(key, why="the queue manages the job")
     _read_restarts(draft, runtime, policy)
     node, starts = _read_templates(draft, runtime, trainer, mpi=mpi)
     _read_image_and_command(draft, trainer, node, starts)
@@ -61,7 +61,9 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
     containers.read_resources(draft, trainer.get_field("resourcesPerNode"))
     _read_ranks_per_node(draft, trainer, policy, mpi=mpi)
     for job in runtime.list_elements("spec", "template", "spec", "replicatedJobs"):
-        job.drop(why="the job's launcher replaces it" if mpi and job.get_field("name").value == "launcher" else _ONE_KIND)
+        job.note_dropped_field(
+            why="the job's launcher replaces it" if mpi and job.get_field("name").value == "launcher" else _ONE_KIND
+        )
 
 
 def _find_runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
@@ -83,7 +85,7 @@ def choose_value(own: Source, usual: Source) -> Any:
     value = own.take()
     if value in (None, [], "") or value == usual.value:
         return usual.take()
-    usual.change(to=_REPLACED)
+    usual.note_changed_field(to=_REPLACED)
     return value
 
 
@@ -91,24 +93,23 @@ def _read_restarts(draft: Draft, runtime: Source, policy: Source) -> None:
     """Read the number of restarts, and record which of the runtime's policies the job file does not support."""
     for keys in (("apiVersion",), ("kind",), ("metadata", "name")):
         runtime.take(*keys)
-    runtime.drop("metadata", why="it describes the runtime, not the job")
-    runtime.drop("spec", "podGroupPolicy", why="the queue admits the job as a whole")
+    runtime.note_dropped_field("metadata", why="this field describes the runtime, not the job")
+    runtime.note_dropped_field("spec", "podGroupPolicy", why="the queue admits the job as a whole")
     elastic, jobs = policy.get_field("torch", "elasticPolicy"), runtime.get_field("spec", "template", "spec")
     for key in _ELASTIC:
-        elastic.drop(key, why="the job always runs with all its workers")
+        elastic.note_dropped_field(key, why="the job always runs with all its workers")
     if elastic.get_field("maxRestarts").value is not None:
         draft.set("maxRestarts", elastic.take("maxRestarts"), "from the runtime's elasticPolicy.maxRestarts")
     else:
         draft.set("maxRestarts", jobs.take("failurePolicy", "maxRestarts"), "from the runtime's failurePolicy")
     for key, why in _JOB_SET.items():
-        jobs.drop(key, why=why)
+        jobs.note_dropped_field(key, why=why)
 
 
 def _read_templates(draft: Draft, runtime: Source, trainer: Source, *, mpi: bool) -> tuple[Source, Source]:
-    """Read the pod template of the runtime's nodes. Return the nodes' container, and the container that starts the
-    ranks.
+    """Read the pod template of the runtime's nodes. Return the container of the nodes, and the container that starts the ranks.
 
-    If the runtime is not available, the value of both is None.
+    If the runtime is not available, both values are None.
     """
     jobs = {str(job.get_field("name").value): job for job in runtime.list_elements("spec", "template", "spec", "replicatedJobs")}
     nothing = Source(None)
@@ -126,9 +127,9 @@ def _read_node_template(draft: Draft, job: Source, trainer: Source) -> Source:
     job.take("name")
     if job.get_field("replicas").value == 1:
         job.take("replicas")
-    job.drop("replicas", why=f"{_ONE_KIND}; `workers` sets their number")
-    job.drop("dependsOn", why="run the earlier steps in setup, or as a separate job")
-    job.drop("template", "metadata", why="the launcher sets the labels")
+    job.note_dropped_field("replicas", why=f"{_ONE_KIND}; `workers` sets their number")
+    job.note_dropped_field("dependsOn", why="run the earlier steps in setup, or as a separate job")
+    job.note_dropped_field("template", "metadata", why="the launcher sets the labels")
     containers.read_template_metadata(draft, job.get_field("template", "spec", "template"))
     pod = job.get_field("template", "spec", "template", "spec")
     containers.read_pod_settings(draft, pod)
@@ -139,7 +140,7 @@ def _read_node_template(draft: Draft, job: Source, trainer: Source) -> Source:
     containers.read_volumes(draft, pod, pod_spec)
     own = trainer.get_field("resourcesPerNode")
     if own.get_field("limits").value or own.get_field("requests").value:
-        pod_spec.change("resources", to=_REPLACED)
+        pod_spec.note_changed_field("resources", to=_REPLACED)
     else:
         containers.read_resources(draft, pod_spec.get_field("resources"))
     return pod_spec
@@ -153,11 +154,11 @@ def _read_image_and_command(draft: Draft, trainer: Source, node: Source, starts:
     )
     if any("sshd" in str(word) for key in ("command", "args") for word in starts.get_field(key).value or ()):
         for key in ("command", "args"):
-            starts.drop(key, why="workers start sshd")
+            starts.note_dropped_field(key, why="workers start sshd")
         starts = Source(None)
     if not trainer.get_field("command").value and not starts.get_field("command").value:
         for source in (trainer, starts):
-            source.change("args", to=containers.WITHOUT_ENTRYPOINT)
+            source.note_changed_field("args", to=containers.WITHOUT_ENTRYPOINT)
     words = [
         str(word) for key in ("command", "args") for word in choose_value(trainer.get_field(key), starts.get_field(key)) or ()
     ]
@@ -173,10 +174,10 @@ def _read_ranks_per_node(draft: Draft, trainer: Source, policy: Source, *, mpi: 
         draft.set("slots", choose_value(own, policy.get_field("mpi", "numProcPerNode")) or 1)
         draft.set("mpiImplementation", policy.take("mpi", "mpiImplementation"))
         read_home(draft, policy.get_field("mpi"))
-        policy.drop("mpi", "runLauncherAsNode", why="the launcher runs no ranks; all nodes are workers")
+        policy.note_dropped_field("mpi", "runLauncherAsNode", why="the launcher runs no ranks; all nodes are workers")
         return
     if own.value is not None:
-        policy.change("torch", "numProcPerNode", to=_REPLACED)
+        policy.note_changed_field("torch", "numProcPerNode", to=_REPLACED)
     processes = trainer if own.value is not None else policy.get_field("torch")
     if processes.get_field("numProcPerNode").value is not None:
         read_slots(draft, processes, "numProcPerNode")

@@ -1,8 +1,8 @@
 """List the files of a folder that git tracks or would add, without running anything that git's configuration names.
 
-The configuration of a repository can name programs that git runs, such as `core.fsmonitor`, and folders come from
-strangers. So git lists the files with a new git directory that has a copy of the repository's index and no
-configuration.
+The configuration of a repository can name programs that git runs, such as `core.fsmonitor`, and the folder may come
+from an untrusted source. Therefore git lists the files with a new git directory that has a copy of the repository's
+index and no configuration.
 """
 
 import os
@@ -56,19 +56,19 @@ def list_files(root: Path) -> Iterator[str]:
         if not _is_inside_folder(root, name):
             continue
         path = root / name
-        if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
+        if path.is_dir() and not path.is_symlink():  # `name` is a submodule or a nested repository
             yield from (f"{name.rstrip('/')}/{inner}" for inner in list_files(path))
         else:
             yield name
 
 
 def _find_git() -> str | None:
-    """Return the path of git. Relative entries of PATH do not count: they could name a program in the folder."""
+    """Return the path of git. Ignore relative entries of PATH: they could name a program in the folder."""
     return shutil.which("git", path=os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))))
 
 
 def _find_repository(folder: Path) -> Repository | None:
-    """Return the repository whose working tree contains the folder, by the rules of git."""
+    """Return the repository whose working tree contains the folder, by git's rules."""
     for root in (folder, *folder.parents):
         git_dir = root / ".git"
         if _is_file(git_dir):
@@ -84,8 +84,8 @@ def _find_repository(folder: Path) -> Repository | None:
 
 
 def _is_inside_folder(root: Path, name: str) -> bool:
-    """Return whether a file with this name is in the folder itself: a forged index can contain any name. As in git, a file
-    behind a symbolic link is not."""
+    """Return whether a file with this name is in the folder itself: a forged index can contain any name. As in git, a
+    file behind a symbolic link is not in the folder."""
     folder = (root / name).parent
     return (
         folder.is_relative_to(root)
@@ -97,7 +97,7 @@ def _is_inside_folder(root: Path, name: str) -> bool:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # such as a name that is too long, from a broken pointer
+    except OSError:  # such as a broken link whose target is too long a name
         return False
 
 
@@ -118,7 +118,7 @@ def _create_git_directory(folder: Path, repository: Repository | None) -> None:
 
 
 def _run_git(folder: Path, *words: str, own: bool = False) -> "subprocess.CompletedProcess[bytes]":
-    """Run git without any configuration; with `own`, with that of the user."""
+    """Run git without any configuration; with `own`, with the user's configuration."""
     # The caller may run in a git hook, where GIT_* variables point to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment["GIT_CONFIG_NOSYSTEM"] = "1"

@@ -1,5 +1,4 @@
-"""The folder of a job without a writable shared volume: an archive in the stack's bucket, written with the caller's
-permissions."""
+"""Folder of a job without a writable shared volume: an archive in the stack's bucket, written with the caller's permissions."""
 
 import hashlib
 import re
@@ -35,7 +34,7 @@ class FolderInBucket:
     def __init__(self, placed: PlacedJob, folder: Path, limit_mib: int) -> None:
         """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
         self._placed, self._id, self._selection = placed, secrets.token_hex(4), select_files(folder, limit_mib)
-        self._key = f"{storage.archive_prefix(placed.namespace.name, compute_digest(self._selection))}{self._id}.tar.gz"
+        self._key = f"{storage.build_archive_prefix(placed.namespace.name, compute_digest(self._selection))}{self._id}.tar.gz"
 
     @property
     def storage(self) -> Storage:
@@ -58,7 +57,7 @@ class FolderInBucket:
         s3, bucket = Clients(cluster.region).s3, cluster.bucket
         owner = {"ExpectedBucketOwner": cluster.account}
         files = len(self._selection.files)
-        same = storage.archive_prefix(self._placed.namespace.name, compute_digest(self._selection))
+        same = storage.build_archive_prefix(self._placed.namespace.name, compute_digest(self._selection))
         listed = call_s3(cluster, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1, **owner))
         if objects := listed.get("Contents"):
             copy = {"CopySource": {"Bucket": bucket, "Key": objects[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
@@ -92,7 +91,7 @@ def is_bucket_record(record: Object) -> bool:
 def derive_object_key(record: Object, cluster: ClusterDescription, namespace: str) -> str:
     """Return the key of the object. Raises JobRefused if it is not the key of a folder of this namespace."""
     key: str = record["data"][KEY]
-    pattern = storage.archive_prefix(re.escape(namespace), "[0-9a-f]{64}") + r"[0-9a-f]{8}\.tar\.gz"
+    pattern = storage.build_archive_prefix(re.escape(namespace), "[0-9a-f]{64}") + r"[0-9a-f]{8}\.tar\.gz"
     if not cluster.bucket or not re.fullmatch(pattern, key):
         raise JobRefused([Problem(KEY, f"{format_value(key)} is not the key of a folder of namespace {namespace}.")])
     return key
@@ -113,7 +112,7 @@ def _upload_file(s3: Any, file: IO[bytes], bucket: str, key: str, owner: Mapping
     try:
         s3.upload_fileobj(file, bucket, key, ExtraArgs=owner)
     except S3UploadFailedError as error:
-        raise error.__context__ or error from None  # the original error, which `query` can translate
+        raise error.__context__ or error from None  # the original error, which `query` can convert
 
 
 def call_s3(cluster: ClusterDescription, call: Callable[[], Result]) -> Result:

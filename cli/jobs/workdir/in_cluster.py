@@ -93,7 +93,7 @@ class Files:
 def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
     """Remove the sent folder and the stored logs of a job, even if the job no longer exists.
 
-    Return whether the job had any.
+    Return whether the job had a folder or logs.
 
     The folder is removed in the background, once the ranks have ended.
     """
@@ -112,7 +112,7 @@ def remove_expired_files(cluster: Cluster, namespace: str) -> None:
     for record in (one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing):
         try:
             _remove_recorded_files(cluster, [record], namespace)
-        except CommandError as error:  # must not keep users from submitting jobs
+        except CommandError as error:  # an error here must not keep users from submitting jobs
             say(f"{NAME}: the files of ConfigMap {record['metadata']['name']} were not removed: {error}")
 
 
@@ -122,7 +122,7 @@ def is_record_expired(record: Object, now: datetime) -> bool:
 
 def _remove_recorded_files(cluster: Cluster, records: Sequence[Object], namespace: str) -> bool:
     """Remove the files that the records describe, and the records. Return whether any record was valid: users of the
-    namespace can write any text into them."""
+    namespace can write any text into the records."""
     if not records:
         return False
     described = cluster.description()
@@ -168,7 +168,7 @@ def read_logs_on_volume(cluster: Cluster, namespace: str, job: str) -> dict[str,
     for record in sorted(records, key=lambda record: str(record["metadata"]["creationTimestamp"]), reverse=True):
         try:
             placed, folder = read_record(record, cluster.description(), namespace)
-        except JobRefused:  # not a record of a folder
+        except JobRefused:  # the ConfigMap does not record a folder
             continue
         with run_helper_job(cluster, files.build_waiting_job(placed, _generate_id())) as where:
             ran = pod_streams.run_command(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
@@ -218,7 +218,7 @@ def run_helper_job(cluster: Cluster, job: Object) -> Iterator[Container]:
             raise CommandError(
                 f"the helper pod for job files did not start in {START_SECONDS:.0f} s: {reason}", UNREACHABLE
             ) from None
-        assert where is not None  # polling ends only when there is a container
+        assert where is not None  # polling ends only when the pod has a container
         yield where
     finally:
         cluster.delete("Job", name, namespace)

@@ -30,7 +30,7 @@ def choose_storage(placed: PlacedJob, folder: Path | None, limit_mib: int) -> ob
 
 
 class LogsInCloudWatch:
-    """Storage of a job whose logs go to CloudWatch. A folder, if the job has one, is stored in `folder`."""
+    """Storage of a job whose logs go to CloudWatch. If the job has a folder, it is stored in `folder`."""
 
     def __init__(self, folder: objects.Files | None) -> None:
         self._folder, self._run = folder, secrets.token_hex(4)
@@ -55,6 +55,6 @@ def _choose_folder_storage(placed: PlacedJob, folder: Path | None, limit_mib: in
     if placed.cluster.bucket:
         return FolderInBucket(placed, folder, limit_mib)
     name = placed.namespace.name
-    fix = "Mount one without readOnly, or add storage to the stack (storage.efs), or build the code into the image"
+    fix = "Mount a volume without readOnly, add storage to the stack (storage.efs), or build the code into the image"
     lacks = f"the job mounts no writable volume of namespace {name}, and its stack has no bucket for folders"
     raise CommandError(f"workdir: {lacks}. {fix}.", REFUSED)

@@ -32,7 +32,7 @@ _UNUSABLE_NAME: Final = re.compile(r"[\n\r\\]")
 
 @dataclass(frozen=True)
 class SentFile:
-    """A file to send. Its path is relative to the folder."""
+    """A file to send. The path is relative to the folder."""
 
     path: str
     size: int

@@ -117,8 +117,8 @@ def _find_warnings(name: str, events: Sequence[Object]) -> list[Fault]:
 def _explain_next_step(
     node: Object, current: Sequence[Fault], out: TakenOut | None, journal: Journal | None, now: datetime
 ) -> str:
-    """Return a sentence about the next step: what the job controller will do or, if it does nothing, what EKS or a
-    person must do.
+    """Return a sentence about the next step: what the job controller will do or, if it does nothing, what EKS or an
+    administrator must do.
     """
     if out is not None:
         return repair_rows.explain_next_step(

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.console import Listing
-from cli.durations import format_ago
+from cli.durations import format_time_ago
 from cli.jobs.waits import shorten_reason
 from cli.nodes.health.node_health import SEVERITIES, Moment, NodeHealth, Severity
 
@@ -27,7 +27,7 @@ def _render_overview_lines(nodes: Sequence[NodeHealth], unknown: Sequence[str], 
         for node in loud:
             state = Text(node.state_text, STYLES[SEVERITIES[node.state]])
             what = Text(shorten_reason(node.problem_text))
-            listing.add_row(node.name, node.pool, state, format_ago(node.since, now), what, node.next, ", ".join(node.jobs))
+            listing.add_row(node.name, node.pool, state, format_time_ago(node.since, now), what, node.next, ", ".join(node.jobs))
         yield listing
         yield Text()
     quiet = len(nodes) - len(loud)
@@ -49,7 +49,7 @@ def _render_detail_lines(
         heading.append(f"  {part}", "default not bold")
     yield heading
     for fault in node.faults:
-        since = f", {format_ago(fault.since, now)}" if fault.since else ""
+        since = f", {format_time_ago(fault.since, now)}" if fault.since else ""
         yield Text(f"{fault.condition}: {fault.reason}{since}: {fault.message}", "red")
     if node.next:
         yield Text(f"next: {node.next}")

@@ -22,7 +22,7 @@ SEVERITIES: Final[Mapping[State, Severity]] = {
     "cordoned": "doubtful",
     "healthy": "good",
 }
-"""State -> severity, the most serious state first."""
+"""Maps a state to its severity; the most serious state comes first."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Describe the job controller's actions on a node, and the next step, based on the node's annotation and the
-controller's journal. Pure.
+controller's journal. Performs no I/O.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Object = Mapping[str, Any]
 _DONE: Final = {
     "draining": "taken out of service",
     "repairing": "no jobs are left on it; it waits for its repair",
-    "verifying": "the fault is gone; the node must stay healthy for a moment",
+    "verifying": "the fault is gone; the node must stay healthy for a while",
     journal.IN_SERVICE: "back in service",
     journal.GONE: "the node is gone",
 }
@@ -34,7 +34,7 @@ def explain_next_step(node: Object, out: TakenOut, instance: str, *, by_eks: boo
     group, which EKS repairs.
     """
     if out.state == "verifying":
-        return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
+        return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if no new fault occurs until then"
     if not node["spec"].get("unschedulable"):
         return "it was uncordoned manually, so it keeps its jobs"
     if out.reason == faults.SILENT:

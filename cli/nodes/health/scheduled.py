@@ -28,7 +28,7 @@ _DOES: Final = {
 }
 
 Scheduled = Mapping[str, Mapping[str, Any]]
-"""Instance ID -> its next event, as DescribeInstanceStatus lists it."""
+"""Maps an instance ID to its next event, as listed by DescribeInstanceStatus."""
 
 
 def read_scheduled_events(stack: str, folder: Path) -> Scheduled:
@@ -37,12 +37,12 @@ def read_scheduled_events(stack: str, folder: Path) -> Scheduled:
     if not region:
         return {}
     try:
-        return query(region, lambda: next_event_by_instance(Clients(region)))
+        return query(region, lambda: find_next_events(Clients(region)))
     except (FactsError, Denied) as error:
         raise CommandError(explain_query_error(error), UNREACHABLE) from None
 
 
-def next_event_by_instance(clients: Clients) -> Scheduled:
+def find_next_events(clients: Clients) -> Scheduled:
     """Return the next scheduled event of each instance that has one."""
     filters = [{"Name": "event.code", "Values": [*_DOES]}]
     by_instance: dict[str, Mapping[str, Any]] = {}

@@ -53,7 +53,7 @@ def parse_since(text: str) -> datetime | timedelta:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise CommandError(f"--since: {text} is no period and no date. Use 12h, 7d, 2w, or 2026-11-01", USAGE) from None
+        raise CommandError(f"--since: {text} is neither a period nor a date. Use 12h, 7d, 2w, or 2026-11-01", USAGE) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -36,7 +36,7 @@ class Ran:
 
 
 def read_instances(settings: Settings, uses: Uses | None = None) -> Ran:
-    """Read the stack's instances, and the prices of all instance types that the stack or its jobs used. Raises Denied
+    """Read the stack's instances, and the prices of all instance types that the stack or its jobs have used. Raises Denied
     or FactsError.
     """
     region = settings.region

@@ -1,4 +1,4 @@
-"""Spending so far: instance-seconds times prices, per pool, cost center, namespace and job. Pure."""
+"""Spending so far: instance-seconds times prices, per pool, cost center, namespace and job. Performs no I/O."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ class Spending:
     namespaces: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
     jobs: dict[tuple[str, str], Spent] = field(default_factory=lambda: defaultdict(Spent))
     idle_gpu_hours: dict[str, Decimal] = field(default_factory=dict)
-    """Pool -> GPU hours that no job used; empty if jobs could not be read."""
+    """Maps a pool to the GPU hours that no job used; empty if jobs could not be read."""
     unknown: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:

@@ -1,5 +1,5 @@
 """Find the nodes that jobs used. The data comes from the job controller's records or, for jobs without a record, from
-the jobs' objects. Pure.
+the jobs' objects. Performs no I/O.
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
 
 MARKETS: Final[Mapping[str, Market]] = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
-"""Value of the node label `eks.amazonaws.com/capacityType` -> market."""
+"""Maps the value of the node label `eks.amazonaws.com/capacityType` to a market."""
 Pools = Mapping[str, tuple[str, Market]]
-"""Pool -> instance type and market, from the stack file."""
+"""Maps a pool to its instance type and market, from the stack file."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Use:
     market: Market
     node: str
     gpus: int | None
-    """None if the worker is assumed to use the whole node."""
+    """None means that the worker is assumed to use the whole node."""
     started: datetime
     ended: datetime | None = None
     """None while the worker runs."""
@@ -108,12 +108,12 @@ def _estimate_uses(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
 
 
 def compute_node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, now: datetime) -> list[Decimal]:
-    """Return the node hours that each worker is charged for. `gpus` maps instance types to GPUs per node.
+    """Return the node hours for which each worker is charged. `gpus` maps instance types to GPUs per node.
 
-    A worker pays for its share of the node's GPUs. On a node without GPUs, concurrent workers pay equal shares. CPU
-    requests do not determine the shares, because they are only minimums and do not show how much CPU time each worker
-    uses. A worker without GPUs on a GPU node pays nothing, because the GPUs determine the node's price and stay free
-    for other jobs.
+    A worker is charged for its share of the node's GPUs. On a node without GPUs, concurrent workers are charged equal shares. CPU
+    requests do not determine the shares, because they are only minimums and do not show how much CPU time each worker uses. A
+    worker without GPUs on a GPU node is charged nothing, because the GPUs determine the node's price and stay free for other
+    jobs.
     """
     hours = [Decimal(0)] * len(uses)
     together: dict[str, list[int]] = defaultdict(list)

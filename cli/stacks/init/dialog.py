@@ -210,8 +210,8 @@ def _print_result(path: Path, stack: str, form: Form, agreed: Agreed, *, offline
             print(f"  {command}")
         first = ()
     settings, facts = agreed.examined.settings, agreed.examined.facts
-    if isinstance(settings, Settings):  # an existing cluster has no cost in AWS
-        prices = read_snapshot(settings.region) if offline or facts is None else price_list.read(Wanted.of(settings))
+    if isinstance(settings, Settings):  # an existing cluster costs nothing in AWS
+        prices = read_snapshot(settings.region) if offline or facts is None else price_list.read(Wanted.from_settings(settings))
         print(lines.format_stack_cost(settings, facts, prices))
 
 

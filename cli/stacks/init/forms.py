@@ -86,9 +86,9 @@ EKS: Final = Form(
         STORAGE,
         Question(
             "allow",
-            "addresses (CIDRs) allowed to reach the Kubernetes API, or none",
+            "addresses (CIDRs) allowed to reach the Kubernetes API, or `none`",
             # With --yes and no address, stop instead of writing a private endpoint. A user who accepts the defaults
-            # expects a usable cluster, not one that turns out to be unreachable after 20 minutes of `pulumi up`.
+            # expects a usable cluster, not one that proves unreachable after 20 minutes of `pulumi up`.
             propose_own_cidr("the Kubernetes API", PRIVATE_EKS, is_required=True),
             check_cidrs,
             ("target.endpointAccess",),
@@ -170,8 +170,8 @@ EC2: Final = Form(
         ),
         Question(
             "allow",
-            "addresses (CIDRs) allowed to reach the head node by SSH, or none",
-            # no address is required: the cluster is usable through Session Manager
+            "addresses (CIDRs) allowed to reach the head node by SSH, or `none`",
+            # an address is not required: the cluster can be reached through Session Manager
             propose_own_cidr("the head node by SSH", CLOSED_SSH, is_required=False),
             check_cidrs,
             ("target.ssh.cidrs",),

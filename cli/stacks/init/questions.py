@@ -94,9 +94,8 @@ def propose_nothing(draft: Draft) -> Proposal:
 
 
 def propose_own_cidr(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
-    """Propose the caller's public address as a /32. `undetected`: text about the consequences if the address cannot be
-    detected.
-    """
+    """Propose the caller's public address as a /32. `undetected`: describes the consequences if the address cannot be
+    detected."""
 
     def propose(draft: Draft) -> Proposal:
         if draft.offline:
@@ -121,7 +120,7 @@ def _propose_region(draft: Draft) -> Proposal:
 
 
 def make_check(is_fine: Callable[[str], object], fix: str) -> Callable[[str, Answers], None]:
-    """Return a check that rejects an answer with this fix."""
+    """Return a check that rejects an answer and suggests this fix."""
 
     def check(answer: str, answers: Answers) -> None:
         if not is_fine(answer):

@@ -34,7 +34,7 @@ class Change:
 @dataclass(frozen=True)
 class Changes:
     counts: Mapping[str, int]
-    """Operation -> number of resources."""
+    """Maps each operation to the number of resources."""
     notable: Sequence[Change] = ()
     not_previewed: str = ""
     """Reason why there is no preview."""
@@ -79,7 +79,7 @@ def make_failed_preview(reason: str) -> Changes:
 
 def parse_preview(document: Mapping[str, Any]) -> Changes:
     """Parse the output of `pulumi preview --json`."""
-    not_resources = (f"{COMPONENT}:", "pulumi:")  # excludes components, the stack itself and providers
+    not_resources = (f"{COMPONENT}:", "pulumi:")  # leave out components, the stack itself and providers
     real = [
         step
         for step in document.get("steps", ())

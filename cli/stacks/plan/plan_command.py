@@ -22,7 +22,7 @@ from cli.stacks.plan.plan_report import Report
 from cli.stacks.plan.plan_screen import render_report
 from infra import preflight
 from infra.checks import images, limits, permissions, rules
-from infra.checks.model import Answer, answer_unknown
+from infra.checks.model import Answer, build_unknown_answer
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.cost.prices import Prices, read_snapshot
@@ -69,7 +69,7 @@ def _make_preview(stack: str, file: Path | None, *, no_preview: bool, offline: b
 
 
 def build_report(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) -> Report:
-    """Run the checks, the price queries and the preview in parallel. With a budget, a rule of the checks reads the prices."""
+    """Run the checks, the price queries and the preview in parallel. If the stack has a budget, its check reads the prices."""
     parsed = preflight.parse_aws_stack(raw).model if raw.is_readable else None
     read_prices = partial(_read_prices, raw, parsed, offline=offline)
     has_budget = not offline and parsed is not None and parsed.budget.is_set
@@ -103,7 +103,7 @@ def _list_answers(examined: Examined[Settings, Facts], planned: Bill | None) -> 
 
 
 def _add_block_times(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
-    """Add to the reservation check when the nodes of each Capacity Block start, or how much time they have left.
+    """Add to the reservation check when the nodes of each Capacity Block start, or how much time is left until they are drained.
 
     Times are relative to AWS's clock.
     """
@@ -128,26 +128,26 @@ def _check_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
     """
     with ThreadPoolExecutor(3) as threads:
         futures = [
-            threads.submit(_answers_or_unknown, "limits of the account", lambda: list(limits.check_limits(settings, facts))),
-            threads.submit(_answers_or_unknown, permissions.NAME, lambda: [permissions.check_permissions(settings, facts)]),
-            threads.submit(_answers_or_unknown, images.EXIST, lambda: list(images.check_images(settings, facts))),
+            threads.submit(_collect_answers, "limits of the account", lambda: list(limits.check_limits(settings, facts))),
+            threads.submit(_collect_answers, permissions.NAME, lambda: [permissions.check_permissions(settings, facts)]),
+            threads.submit(_collect_answers, images.EXIST, lambda: list(images.check_images(settings, facts))),
         ]
         for future in futures:
             yield from future.result()
 
 
-def _answers_or_unknown(name: str, answers: Callable[[], list[Answer]]) -> list[Answer]:
+def _collect_answers(name: str, answers: Callable[[], list[Answer]]) -> list[Answer]:
     try:
         return answers()
     except LookupError:  # AWS does not have an instance type or zone of the stack; a rule reports it
-        return [answer_unknown(name, "the stack uses an instance type or zone that AWS does not have")]
+        return [build_unknown_answer(name, "the stack uses an instance type or zone that AWS does not have")]
 
 
 def _read_prices(raw: RawStack, settings: Settings | None, *, offline: bool) -> Prices:
     """Query the prices of a stack even if its stack file has problems. Offline, read the snapshot."""
     if offline or settings is None:
         return read_snapshot(raw.region)
-    return price_list.read(Wanted.of(settings))
+    return price_list.read(Wanted.from_settings(settings))
 
 
 def _compute_bill(settings: Settings | None, facts: Facts | None, prices: Prices) -> Bill | None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from cli.console import to_json
 from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.stacks.plan.changes import Changes
-from infra.checks.model import Answer, answer_unknown
+from infra.checks.model import Answer, build_unknown_answer
 from infra.inventory.bill import LEVELS, Bill, Line, Total
 
 PREVIEW = "pulumi preview"
@@ -29,7 +29,7 @@ class Report:
     """Whether a pool uses unreserved capacity. AWS does not report whether such capacity is available."""
 
     @property
-    def refused(self) -> list[Answer]:
+    def refused_answers(self) -> list[Answer]:
         return [answer for answer in self.answers if answer.verdict == "no"]
 
     @property
@@ -38,11 +38,11 @@ class Report:
 
         A failed preview counts as one, because it may hide the replacement of nodes or files.
         """
-        preview = [answer_unknown(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
+        preview = [build_unknown_answer(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
         return [*preview, *(answer for answer in self.answers if answer.verdict == "unknown")]
 
     def code(self, *, strict: bool) -> int:
-        if self.refused:
+        if self.refused_answers:
             return REFUSED
         return NOT_RUN if strict and (self.unknown or not self._is_cost_known) else OK
 

@@ -130,7 +130,7 @@ def _format_unit_price(line: UsageLine) -> str:
 
 def _render_verdict(report: Report, *, strict: bool) -> Text:
     code = report.code(strict=strict)
-    refused, unknown = report.refused, report.unknown
+    refused, unknown = report.refused_answers, report.unknown
     if refused:
         return Text(f"no: {', '.join(answer.check for answer in refused)}", "bold red")
     checks = len(unknown) - report.changes.failed

@@ -15,7 +15,7 @@ class FileReport:
     path: Path
     problems: Sequence[Problem]
     undone: str
-    """What does not happen if there are errors, such as `submitted`."""
+    """What is not done if there are errors, such as `submitted`."""
     fine: str
     """Sentence for a file without errors."""
     unchecked: Sequence[str] = ()

@@ -43,7 +43,7 @@ class Verdict:
     unchecked: Sequence[str]
     """One sentence per check that could not be completed although AWS or the cluster was queried."""
     unverified: Mapping[str, str]
-    """Pinned version that no source confirms -> what is known about the version."""
+    """Maps a pinned version that no source confirms to what is known about the version."""
     pools: Callable[[], list[Mapping[str, object]]]
     """Returns the pools; called only if the stack has no problems."""
     show: Callable[[Console], None]
@@ -56,7 +56,7 @@ class Verdict:
         return OK if self.offline or self.examined.facts else UNREACHABLE
 
     @property
-    def is_fine(self) -> bool:
+    def is_valid(self) -> bool:
         return self.code == OK and self.examined.settings is not None
 
     def as_json(self) -> dict[str, object]:
@@ -67,7 +67,7 @@ class Verdict:
             "notAsked": self.examined.not_queried,
             "unchecked": list(self.unchecked),
             "notVerified": dict(self.unverified),
-            "pools": self.pools() if self.is_fine else [],
+            "pools": self.pools() if self.is_valid else [],
         }
 
     def print_to(self, console: Console) -> None:
@@ -77,7 +77,7 @@ class Verdict:
             console.print(format_problem(problem), style="red")
         if number := len(self.examined.problems):
             console.print(summarize_problems(self.path.name, number, "created"), style="bold")
-        if self.is_fine:
+        if self.is_valid:
             self.show(console)
             number = len(self.examined.warnings)
             fine = "no problems found" if not number else f"no errors, {number} warning{'' if number == 1 else 's'}"

@@ -1,4 +1,5 @@
-"""Source text of the programs that run inside a job's pods. They use only what the image contains, not this package."""
+"""Source text of the programs that run inside a job's pods. They use only programs and packages in the image, not
+this package."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -21,7 +22,7 @@ _FIRST: Final[Mapping[str, Sequence[str]]] = {
     "rank.sh": ("run.sh",),
     "setup.sh": ("run.sh",),
 }
-"""Script -> scripts that `text` puts before it."""
+"""Maps a script to the scripts that `text` puts before it."""
 
 
 @cache
@@ -36,5 +37,5 @@ def build_python_command(name: str, *arguments: str) -> list[str]:
 
 
 def build_shell_command(name: str, *arguments: str, before: str = "") -> list[str]:
-    """Return a container command that runs a shell script with arguments. `before` is a script that runs before it."""
+    """Return a container command that runs a shell script with arguments. `before`: a script that runs first."""
     return ["/bin/sh", "-c", before + read_source(name), name.removesuffix(".sh"), *arguments]

@@ -64,14 +64,14 @@ class Driver:
             self.library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(text))
             raise Failed(f"{name} returned {(text.value or b'error').decode()} ({code})")
 
-    def count(self) -> int:
+    def count_gpus(self) -> int:
         self.call("cuInit", ctypes.c_uint(0))
         number = ctypes.c_int()
         self.call("cuDeviceGetCount", ctypes.byref(number))
         return number.value
 
-    def gpu(self, index: int) -> "dict[str, str]":
-        """Return a GPU's name and PCI address, and what is wrong with it."""
+    def check_gpu(self, index: int) -> "dict[str, str]":
+        """Return a GPU's name and PCI address, and what is wrong with the GPU."""
         result = {"name": "", "bus": "", "error": ""}
         try:
             device = ctypes.c_int()
@@ -114,7 +114,7 @@ def main() -> int:
     report: dict[str, object] = {"error": "", "gpus": []}
     try:
         driver = Driver()
-        report["gpus"] = [driver.gpu(index) for index in range(driver.count())]
+        report["gpus"] = [driver.check_gpu(index) for index in range(driver.count_gpus())]
     except OSError:
         report["error"] = f"{LIBRARY} is missing"
     except (Failed, AttributeError) as error:

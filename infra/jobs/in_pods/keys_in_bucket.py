@@ -1,7 +1,7 @@
 """Exchange the SSH keys of a job's pods through an S3 bucket. Private keys never leave their pod.
 
 Each pod generates its own key pair, uploads the public key under its own name, and downloads the public keys of the
-job's other pods. The object's name shows which pod a key belongs to: IAM lets a pod write only under its own name, and
+job's other pods. The object's name shows to which pod a key belongs: IAM lets a pod write only under its own name, and
 no two pods in a namespace have the same name at the same time.
 
 Arguments: a verb, the namespace, the job, the number of workers, and the directory of the key files.
@@ -49,14 +49,15 @@ class Peers:
         self._namespace, self._job = namespace, job
         self._workers = [f"{job}-worker-{number}" for number in range(workers)]
         self._read: dict[str, tuple[str, str]] = {}
-        """Name of an object that was read -> its ETag and content."""
+        """Maps the name of each object that was read to its ETag and content."""
 
-    def publish(self, pod: str, key: str) -> None:
+    def publish_key(self, pod: str, key: str) -> None:
         place = f"jobs/{self._namespace}/{pod}/{OBJECT}"
         self._s3.put_object(Bucket=self._bucket, Key=place, Body=key.encode(), ContentType="text/plain")
 
     def workers(self, keys: "dict[str, str]") -> "dict[str, str]":
-        """Return the name and public key of each worker, in order. Empty until the keys of all workers are known."""
+        """Return the name and public key of each worker, in the order of the workers. Empty until the keys of all
+        workers are known."""
         return {pod: keys[pod] for pod in self._workers} if keys.keys() >= set(self._workers) else {}
 
     def keys(self) -> "dict[str, str]":
@@ -94,7 +95,7 @@ def format_authorized_keys(keys: "dict[str, str]") -> str:
 def format_known_hosts(workers: "dict[str, str]") -> str:
     """Return the known_hosts file, which is the same in all pods of a job.
 
-    The launcher compares it with its own to find out whether a worker knows all other workers.
+    The launcher compares this file with its own to find out whether a worker knows all other workers.
     """
     return "".join(f"[{name}]:{PORT},[{name}.*]:{PORT} {key}\n" for name, key in workers.items())
 
@@ -112,8 +113,8 @@ def write_if_changed(file: Path, text: str) -> bool:
 def generate_and_upload_key(peers: Peers, folder: Path, pod: str) -> None:
     """Generate the key pair and upload the public key.
 
-    The pair already exists if only the container was restarted, and is then kept. Retries for PATIENCE_SECONDS,
-    then raises boto3's last error.
+    The pair already exists if only the container was restarted, and is then kept. Retries for PATIENCE_SECONDS, then
+    raises the last error from boto3.
     """
     private = folder / "id_rsa"
     if not private.exists():
@@ -121,7 +122,7 @@ def generate_and_upload_key(peers: Peers, folder: Path, pod: str) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            peers.publish(pod, read_public_key(folder))
+            peers.publish_key(pod, read_public_key(folder))
             return
         except _list_aws_errors() as error:
             if time.monotonic() > end:
@@ -147,9 +148,9 @@ def keep_keys_updated(peers: Peers, folder: Path, pod: str) -> None:
                 )
                 changed = time.monotonic() if any(both) else changed
             if time.monotonic() - published > AGAIN_SECONDS:
-                peers.publish(pod, read_public_key(folder))
+                peers.publish_key(pod, read_public_key(folder))
                 published = time.monotonic()
-        except _list_aws_errors() as error:  # keep the keys that are known
+        except _list_aws_errors() as error:  # keep the keys that were read before
             print(f"cannot read the bucket: {error}", file=sys.stderr, flush=True)
         time.sleep(SOON_SECONDS if time.monotonic() - changed < BUSY_SECONDS else LATER_SECONDS)
 
@@ -187,7 +188,7 @@ def main(verb: str, namespace: str, job: str, workers: int, folder: Path) -> Non
     try:
         generate_and_upload_key(peers, folder, pod)
     except FileNotFoundError:
-        exit_with_error(UNUSABLE_IMAGE, f"the image has no ssh-keygen, which makes the keys; {WHAT_AN_IMAGE_HAS}")
+        exit_with_error(UNUSABLE_IMAGE, f"the image has no ssh-keygen, which generates the keys; {WHAT_AN_IMAGE_HAS}")
     except _list_aws_errors() as error:
         why = f"cannot write the pod's public key to s3://{bucket}: {error}"
         exit_with_error(1, f"{why}. Check that the add-on eks-pod-identity-agent is running")

@@ -1,6 +1,6 @@
-# Create a job's SSH key pair on a volume that all of its pods mount, and copy it to the pod. The first pod creates the
-# key pair atomically. Each pod that uses it has a file in the folder `users`, until it ends (keys_in_use.sh). Arguments:
-# the job's directory on the volume, the pod's own directory, the name of the pod's file, which its replacement shares.
+# Create a job's SSH key pair on a volume that all of its pods mount, and copy it to the pod. The first pod creates the key pair
+# atomically. Each pod that uses it has a file in the folder `users`, until it ends (keys_in_use.sh). Arguments: the job's
+# directory on the volume, the pod's own directory, the name of the pod's file, which a replacement of the pod reuses.
 set -eu
 umask 077
 folder="$1" own="$2" user="$1/users/${3:-$HOSTNAME}" tries=0

@@ -1,4 +1,4 @@
-# Launcher: wait until every worker has a DNS name, which it gets once its sshd accepts connections, then run a command.
+# Launcher: wait until every worker has a DNS name, which exists once the worker's sshd accepts connections, then run a command.
 # Set these variables here, because the values that mpi-operator appends to the pod's environment override earlier ones.
 export OMPI_MCA_plm_rsh_agent=/tmp/mpi-ssh PRTE_MCA_plm_ssh_agent=/tmp/mpi-ssh
 export I_MPI_HYDRA_BOOTSTRAP_EXEC=/tmp/mpi-ssh HYDRA_LAUNCHER_EXEC=/tmp/mpi-ssh
@@ -23,7 +23,7 @@ read -r first _ < /tmp/addresses
 /tmp/pod-ssh "$first" 'rm -f /tmp/stopping' < /dev/null || true
 "$@" &
 command=$! stopping=
-# If this pod or a worker is ended, tell the ranks of all workers to stop, wait until they have ended, then end the command.
+# If this pod or a worker is terminated, tell the ranks of all workers to stop, wait until they have ended, then end the command.
 stop() {
   [ -z "$stopping" ] || return 0
   stopping=1
@@ -46,9 +46,9 @@ read -r self _ < /proc/self/stat
 wait_for_command
 [ -z "$stopping" ] || exit 143
 [ "$code" -eq 0 ] || exit "$code"
-# Open MPI 5 may exit with 0 after it lost a worker and all of its ranks (https://github.com/openpmix/prrte/pull/2603).
-# A connection that is still open removes its file when it closes after the command. If a connection broke, or if
-# Open MPI killed it to give up, its file remains.
+# Open MPI 5 may exit with 0 after it has lost a worker and all of its ranks (https://github.com/openpmix/prrte/pull/2603).
+# A connection that is still open removes its file when it closes after the command. If a connection broke, or if Open MPI
+# killed it when it gave up, its file remains.
 broken() {
   for file in /tmp/connections/*; do
     [ ! -e "$file" ] || kill -0 "${file##*/}" 2> /dev/null || return 0

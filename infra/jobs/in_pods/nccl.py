@@ -1,6 +1,6 @@
 """Run nccl-tests' all_reduce_perf in each rank of the smoke job's NCCL level, and report what NCCL logged.
 
-The rank itself does not start MPI: all_reduce_perf inherits its environment and starts MPI in its place. Every rank prints
+The rank itself does not start MPI: all_reduce_perf inherits its environment and starts MPI instead. Every rank prints
 one JSON line, short enough (below 4096 bytes) for mpirun to forward it whole. Needs only Python 3.8.
 """
 
@@ -18,7 +18,7 @@ PROGRAM = "all_reduce_perf"
 FOLDERS = ("/usr/local/bin", "/opt/nccl-tests/build", "/opt/nccl-tests")
 """Folders to search if the program is not in PATH: SSH sessions may not get the image's PATH."""
 SECONDS = 900
-"""Time limit of the program. NCCL waits forever for messages that a security group discards."""
+"""Time limit of the program. NCCL waits forever for messages that a security group drops."""
 
 # Log lines of NCCL (src/transport/net.cc, src/plugin/net.cc at v2.30.7-1) and aws-ofi-nccl (2daf7d3).
 NETWORK = re.compile(r"Using network (.+?)\s*$", re.MULTILINE)
@@ -27,7 +27,7 @@ PATH = re.compile(r"via NET/([^/\n]+)/\d+(\S*)")
 WARNING = re.compile(r"NCCL WARN (.+?)\s*$", re.MULTILINE)
 VERSION = re.compile(r"NCCL version (\S+)")
 FAILURE = re.compile(r"Test (NCCL|CUDA) failure ")
-"""Line of nccl-tests; the lines after it only show where the program ended (src/common.h at v2.19.6)."""
+"""Line of nccl-tests; the lines after it show only where the program ended (src/common.h at v2.19.6)."""
 ROW = re.compile(
     r"^ *(?P<size>\d+) +\d+ +\w+ +\w+ +-?\d+"
     r" +[\d.]+ +[\d.]+ +(?P<bus>[\d.]+) +(?P<wrong>\S+) +[\d.]+ +[\d.]+ +(?P<bus_in_place>[\d.]+) +(?P<wrong_in_place>\S+)",
@@ -62,11 +62,11 @@ def find_program(folders: "tuple[str, ...]" = FOLDERS) -> "str | None":
 
 
 def run_nccl_test(program: str, largest: str) -> "tuple[str, str]":
-    """Return the output of the program and of NCCL, and why the program failed, if it did."""
+    """Return the output of the program and of NCCL and, if the program failed, the reason."""
     command = [program, "-b", "8", "-e", largest, "-f", "2", "-g", "1"]
     error = ""
     with tempfile.NamedTemporaryFile() as file:
-        # NCCL logs to a file, because its output would break up lines of the table, which nccl-tests prints in parts.
+        # NCCL logs to a file, because otherwise its output would break up lines of the table, which nccl-tests prints in parts.
         env = {**os.environ, "NCCL_DEBUG_FILE": file.name}
         try:
             # close_fds: MPICH and Intel MPI connect ranks to their launcher through an open file (PMI_FD).
@@ -89,7 +89,7 @@ def run_nccl_test(program: str, largest: str) -> "tuple[str, str]":
 
 
 def find_error_line(output: str) -> str:
-    """Return the line with NCCL's or CUDA's error. Without such a line, return the last one."""
+    """Return the line with NCCL's or CUDA's error, or the last line if no line contains an error."""
     lines = output.strip().splitlines() or [""]
     return next((line for line in lines if FAILURE.search(line)), lines[-1]).strip()[:300]
 

@@ -1,5 +1,5 @@
-# Print the step that a rank writes to a file: the last number in it, as soon as it changes. The file may be left from an
-# earlier attempt, so its first content does not count. With torchrun, only the pod of rank 0 prints.
+# Print the step that a rank writes to a file: the last number in it, as soon as it changes. The file may be left over
+# from an earlier attempt, so its first content does not count. With torchrun, only the pod of rank 0 prints.
 if [ "${JOB_COMPLETION_INDEX:-0}" = 0 ]; then
   (
     trap 'exit 0' TERM INT

@@ -1,5 +1,5 @@
 # Rank of an MPI job. Set the variables that PyTorch and libraries on top of it read, from those of Open MPI 4 and 5, of
-# Intel MPI and of MPICH. Variables of the job's env win.
+# Intel MPI and of MPICH. Variables in the job's env take precedence.
 name() {  # arguments: a variable, its value; does nothing if there is no value
   [ -z "$2" ] || eval "export $1=\"\${$1:-$2}\""
 }
@@ -14,8 +14,8 @@ trap 'kill -TERM "$command" 2> /dev/null' TERM INT
 read -r self _ < /proc/self/stat
 echo "$command" > "/tmp/ranks/$self.rank"
 wait_for_command
-# MPI ends all ranks when the first one ends, Open MPI 5 with SIGKILL at once. A rank that ended because it was told to
-# stop waits here until the launcher knows that the others have ended too, and ends mpirun.
+# MPI ends all ranks when the first one ends, and Open MPI 5 does so with SIGKILL at once. A rank that ended because
+# it was told to stop therefore waits here until the launcher knows that the others have ended too, and ends mpirun.
 if [ -e "/tmp/ranks/$command.told" ]; then
   trap 'exit "$code"' TERM INT
   while :; do

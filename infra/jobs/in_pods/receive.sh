@@ -1,8 +1,8 @@
-# Receive a folder. A file that another job has already received is copied from there, and checked: its ranks may have
-# changed it. The folder of each job has `files`, which lists paths and digests like sha256sum, and the files in `workdir`.
-# Arguments: `offer`, folder of all jobs, folder of this job, size of the list. Input: the list; executable files begin
-# with `x`. Output: the files that need not be sent.
-# Or: `take`, folder of all jobs, folder of this job, size of the archive. Input: a tar.gz archive with the other files.
+# Receive a folder. A file that another job has already received is copied from there, and checked: the ranks of the
+# other job may have changed it. The folder of each job has `files`, which lists paths and digests like sha256sum, and
+# the files in `workdir`. Arguments: `offer`, folder of all jobs, folder of this job, size of the list. Input: the list;
+# executable files begin with `x`. Output: the files that need not be sent. Or: `take`, folder of all jobs, folder of
+# this job, size of the archive. Input: a tar.gz archive with the other files.
 set -eu
 LC_ALL=C
 export LC_ALL

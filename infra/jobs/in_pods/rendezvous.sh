@@ -1,5 +1,5 @@
 # Node of a torchrun job: wait until the first node has a DNS name, then run a starter of PyTorch with the rank of this node.
-# torchrun reads PET_* where its command line has no such option:
+# torchrun reads PET_* variables for options that are missing on its command line:
 # https://github.com/pytorch/pytorch/blob/main/torch/distributed/argparse_util.py
 set -eu
 trap 'exit 143' TERM INT
@@ -13,7 +13,7 @@ while [ "$node" -lt "$NNODES" ]; do  # for deepspeed, which reads the number of 
 done > /tmp/hostfile
 "$@" &
 command=$! stopping=
-# torchrun would end its ranks 30 seconds after it passed SIGTERM on:
+# torchrun would end its ranks 30 seconds after it has forwarded SIGTERM:
 # https://github.com/pytorch/pytorch/blob/main/torch/distributed/elastic/multiprocessing/api.py (PContext.close)
 stop() {
   [ -z "$stopping" ] || return 0

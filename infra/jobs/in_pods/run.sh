@@ -1,5 +1,5 @@
-# Process 1 of a pod has no default handlers of signals, so it would ignore SIGTERM until the grace period ends. Run a
-# command as a child, pass SIGTERM on, and set `code` to its exit code.
+# Process 1 of a pod has no default signal handlers, so it would ignore SIGTERM until the grace period ends. Run a
+# command as a child process, forward SIGTERM to it, and set `code` to its exit code.
 run() {
   "$@" &
   command=$!

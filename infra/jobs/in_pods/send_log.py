@@ -1,6 +1,6 @@
 """Send the lines that come in on stdin to a log stream of CloudWatch Logs.
 
-Never makes the job wait or fail: it reads stdin at once, and drops lines if CloudWatch accepts them too slowly.
+Never makes the job wait or fail: reads stdin at once, and drops lines if CloudWatch accepts them too slowly.
 
 Environment: GPUMPI_LOG_GROUP, GPUMPI_LOG_STREAM, GPUMPI_LOG_REGION, and GPUMPI_LOG_BYTES (the rest is dropped).
 """
@@ -18,7 +18,7 @@ LONGEST = 200_000
 BATCH_BYTES, BATCH_EVENTS, EVENT_OVERHEAD = 1_000_000, 10_000, 26
 """Limits of a request: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 WAITING_BYTES = 8 << 20
-"""Maximum bytes waiting to be sent, including after a failure. They use the job container's memory."""
+"""Maximum bytes waiting to be sent, including after a failure. The buffer uses the job container's memory."""
 EVERY_SECONDS = 2.0
 LAST_SECONDS = 20.0
 """How long to try to send the last lines after the job has ended."""
@@ -54,7 +54,7 @@ class Lines:
             if full:
                 return
             if self._read > self._limit:
-                part, size = b"gpumpi: more of this log is not kept", 100
+                part, size = b"gpumpi: the rest of this log is not kept", 100
             elif self._bytes + size > WAITING_BYTES:
                 self._dropped += 1
                 return
@@ -99,7 +99,7 @@ class Stream:
 
 
 def send_lines(lines: Lines, stream: Stream, errors: "tuple[type[Exception], ...]") -> None:
-    """Send lines until the job has ended and all are sent. Returns early if the last ones cannot be sent."""
+    """Send lines until the job has ended and all are sent. Returns early if the last lines cannot be sent."""
     events: list[dict[str, Any]] = []
     said = False
     end = None

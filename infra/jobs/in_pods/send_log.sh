@@ -1,4 +1,4 @@
-# Send the copy of the output that log.sh makes to CloudWatch Logs. Keys in the job's env are for the job, not for its log.
+# Send the copy of the output that log.sh makes to CloudWatch Logs. Credentials in the job's env are for the job, not for its log.
 if command -v python3 > /dev/null; then
   rm -f "$GPUMPI_LOG"
   mkfifo "$GPUMPI_LOG"

@@ -1,7 +1,6 @@
-# Worker: run sshd as an ordinary user. It accepts only the keys of this job. On SIGTERM, sshd stays until the ranks have
-# ended. Argument: the host of the first worker.
-# sshd does not pass the container's environment to its sessions, so SetEnv does: ranks need the variables that the
-# image and device plugins set.
+# Worker: run sshd as an ordinary user. It accepts only the keys of this job. On SIGTERM, sshd keeps running until the
+# ranks have ended. Argument: the host of the first worker. sshd does not pass the container's environment to its
+# sessions, so SetEnv does that: ranks need the variables that the image and device plugins set.
 awk 'BEGIN {
   own = "^(HOME|HOSTNAME|K_MPI_JOB_ROLE|LOGNAME|MAIL|OLDPWD|PWD|SHELL|SHLVL|TERM|USER|_|KUBERNETES_.*|SSH_.*)$"
   printf "SetEnv"
@@ -24,7 +23,8 @@ wait "$command" || code=$?
 [ -n "$stopping" ] || exit "$code"
 ! command -v release_keys > /dev/null || release_keys  # before the ranks end: they may take longer than Kubernetes allows
 # The launcher watches this file on the first worker, and then tells the ranks of all workers to stop: without the ranks of
-# this pod, they cannot go on. The name of a pod that ends is no longer in DNS, so the first worker writes the file itself.
+# this pod, they cannot continue. The name of a pod that is terminating is no longer in DNS, so the first worker writes the
+# file itself.
 case $1 in
   "${HOSTNAME:-none}".*) : > /tmp/stopping ;;
   *) /tmp/pod-ssh "$1" ': > /tmp/stopping' & ;;

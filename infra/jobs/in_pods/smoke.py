@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from infra.jobs.smoke_verdict import Expected, checks
+    from infra.jobs.smoke_verdict import Expected, run_checks
 
     CUDA_PROGRAM = ""
 
@@ -54,7 +54,7 @@ def capture_output() -> Iterator[list[str]]:
         keep = [os.dup(1), os.dup(2)]
         reader, writer = os.pipe()
         if os.fork() == 0:
-            os.setsid()  # whatever kills the rank kills its process group
+            os.setsid()  # a signal that kills the rank is sent to its whole process group
             os.close(writer)
             if not os.read(reader, 1):
                 file.seek(0)
@@ -100,14 +100,14 @@ def run_cuda_check() -> dict[str, Any]:
         return {"error": f"the CUDA driver did not answer within {CUDA_SECONDS} s", "gpus": []}
     except (ValueError, IndexError):
         last = (errors.decode(errors="replace").splitlines() or [""])[-1]
-        return {"error": f"the CUDA driver ended the process with {process.returncode}. {last}".strip(), "gpus": []}
+        return {"error": f"the CUDA driver terminated the process with {process.returncode}. {last}".strip(), "gpus": []}
 
 
 EXCHANGED_BYTES, EXCHANGES = 64 << 20, 4
 
 
 def build_rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Return rounds of host pairs. Every host meets every other host, in at most one pair per round."""
+    """Return rounds of host pairs for exchanges. Every host meets every other host, in at most one pair per round."""
     ring = [*hosts, *([""] if len(hosts) % 2 else [])]
     result = []
     for _ in range(len(ring) - 1):
@@ -191,7 +191,7 @@ def _print_verdict(reports: list[dict[str, Any]] | None, expected: Expected) -> 
         return _silence_output(0)
     for report in reports:
         print(json.dumps(report))
-    results = checks(reports, expected)
+    results = run_checks(reports, expected)
     for check in results:
         for line in [f"FAILED: {sentence}" for sentence in check.failures] or [f"{check.result}: {check.name}: {check.detail}"]:
             print("smoke:", line)

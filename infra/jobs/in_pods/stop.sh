@@ -1,6 +1,6 @@
-# Write /tmp/stop-ranks, which sends the job's stop signal to each rank of this pod once, and waits until they have ended.
-# Ranks that the launcher started have a file in /tmp/ranks: rank.sh writes it. Ranks of a starter in the job's command are
-# found by the variables that MPI and PyTorch set. A shell passes no signal on, so its children get it.
+# Write /tmp/stop-ranks, which sends the job's stop signal to each rank of this pod once, and waits until they have ended. Ranks
+# that the launcher started have a file in /tmp/ranks: rank.sh writes it. Ranks that a program in the job's command started are
+# found by the variables that MPI and PyTorch set. A shell does not forward signals, so its children get the signal.
 rm -rf /tmp/ranks /tmp/stopping
 mkdir /tmp/ranks
 cat > /tmp/stop-ranks <<'END'

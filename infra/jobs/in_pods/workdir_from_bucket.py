@@ -27,7 +27,7 @@ def unpack_archive(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as content:
         if hasattr(tarfile, "data_filter"):
             content.extractall(folder, filter="data")
-        else:  # no filters before Python 3.8.17, 3.9.17, 3.10.12 and 3.11.4; `submit` made the archive
+        else:  # tarfile has no filters before Python 3.8.17, 3.9.17, 3.10.12 and 3.11.4; `submit` created the archive
             content.extractall(folder)
 
 
@@ -39,7 +39,7 @@ def main(key: str, folder: Path) -> None:
         exit_with_error(
             UNUSABLE_IMAGE,
             "python3 of the image has no boto3, which workdir needs to reach the stack's bucket; mount a writable shared volume, "
-            "or see in docs/guides/images.md what an image must have",
+            "or see docs/guides/images.md for what an image needs",
         )
     bucket, end = os.environ["GPUMPI_BUCKET"], time.monotonic() + PATIENCE_SECONDS
     with tempfile.TemporaryDirectory() as place:

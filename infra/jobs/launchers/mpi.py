@@ -1,4 +1,4 @@
-"""What launchers of MPI share: a launcher pod runs `mpirun`, which starts ranks in workers over SSH."""
+"""Code shared by the launchers of MPI: a launcher pod runs `mpirun`, which starts ranks in workers over SSH."""
 
 from abc import ABC
 from collections.abc import Iterator

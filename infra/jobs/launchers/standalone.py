@@ -24,7 +24,7 @@ https://github.com/kubernetes/kubernetes/issues/64023"""
 
 
 class StandaloneLauncher(MpiLauncher):
-    """Open MPI on a StatefulSet of workers. The launcher's Job is the main object: the job ends when it ends."""
+    """Open MPI on a StatefulSet of workers. The launcher's Job is the main object: the job ends when this Job ends."""
 
     name: ClassVar[LauncherName] = "standalone"
     starts_before_workers: ClassVar[bool] = True
@@ -53,7 +53,9 @@ class StandaloneLauncher(MpiLauncher):
             yield Problem("keyExchange", f"volume needs a writable volume, but the job has none. {fix}")
         if job.key_exchange == "volume" and job.clean_pod_policy == "None":
             fix = "Use Running, or keyExchange: secret."
-            yield Problem("cleanPodPolicy", f"None leaves the key on the volume, because the remaining workers need it. {fix}")
+            yield Problem(
+                "cleanPodPolicy", f"None leaves the key on the volume, because the remaining workers need the key. {fix}"
+            )
 
     def check_size(self, placed: PlacedJob) -> Iterator[Problem]:
         least = 2 * key_exchange.FOLLOWER_MEMORY_MIB

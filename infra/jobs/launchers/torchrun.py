@@ -71,7 +71,7 @@ class TorchrunLauncher(Launcher):
 def _build_worker_container(placed: PlacedJob) -> UserContainer:
     job = placed.job
     environment = {
-        **rank_environment.rank_variables(placed.pool),
+        **rank_environment.build_variables(placed.pool),
         "GLOO_SOCKET_IFNAME": rank_environment.INTERFACE,
         # Data loaders fork, which fails with ENOMEM while libfabric holds huge pages: fi_efa(7).
         **({"FI_EFA_USE_HUGE_PAGE": "0"} if placed.pool.nccl_transport == "efa" else {}),
@@ -95,8 +95,8 @@ def _count_ranks_per_node(placed: PlacedJob) -> int:
 def _build_start_command(placed: PlacedJob) -> list[str]:
     """Return the command that starts a node's ranks: one of the job's own starters, or `torchrun PROGRAM`.
 
-    rendezvous.sh sets PET_* variables, from which torchrun reads options that are missing on its command line. For
-    other starters, this module inserts options before the user's options, which take precedence. PyTorch 1 spells
+    rendezvous.sh sets PET_* variables, from which torchrun reads options that are missing on its command line. For other
+    starters, this module inserts options before the user's options, so that the user's take precedence. PyTorch 1 spells
     options with underscores.
     """
     command = placed.job.command
@@ -109,7 +109,7 @@ def _build_start_command(placed: PlacedJob) -> list[str]:
 
 
 _ONE_OF: Final = frozenset({"cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "use_xpu", "config_file"})
-"""Options of `accelerate launch` that conflict with `--multi_gpu`, or may set it."""
+"""Options of `accelerate launch` that conflict with `--multi_gpu` or may set that option."""
 
 
 def _build_starter_options(starter: starters.Starter, placed: PlacedJob, arguments: Sequence[str]) -> list[str]:

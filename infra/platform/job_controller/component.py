@@ -126,7 +126,7 @@ class JobController(pulumi.ComponentResource):
 
 def build_watched_nodes_json(site: Site) -> str:
     """Return the nodes that the controller may take out of service, as JSON (`in_pod/nodes.py`): those of all pools that
-    run ranks. Empty if it leaves broken nodes alone."""
+    run ranks. Empty if the controller leaves broken nodes alone."""
     if not site.settings.node_healing:
         return ""
     description = site.description
@@ -151,8 +151,8 @@ def _build_own_rules(*, journal: bool) -> Any:
 
 
 def _build_job_rules(*, mpi_operator: bool) -> Any:
-    """Return the permissions in a job namespace. They cover all ConfigMaps, because RBAC cannot tell records from other
-    ConfigMaps."""
+    """Return the permissions in a job namespace. The permissions cover all ConfigMaps, because RBAC cannot tell
+    records from other ConfigMaps."""
     return [
         build_rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
         build_rule("", ["pods"], [*READ, "delete"]),

@@ -1,5 +1,5 @@
-"""Pods of the monitoring: Prometheus, Alertmanager and kube-state-metrics, and on every node node-exporter and, with GPUs,
-NVIDIA's DCGM exporter. All but the last one satisfy Pod Security `restricted`."""
+"""Pods of the monitoring: Prometheus, Alertmanager and kube-state-metrics, and, on every node, node-exporter and
+(with GPUs) NVIDIA's DCGM exporter. All of these pods but the last satisfy Pod Security `restricted`."""
 
 from typing import Any, Final
 

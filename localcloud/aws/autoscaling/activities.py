@@ -13,7 +13,7 @@ from moto.moto_api._internal import mock_random
 from localcloud.aws import clock
 from localcloud.aws.autoscaling.errors import find_group
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import page
+from localcloud.aws.ec2.filters import select_page
 from localcloud.aws.patching import get_state, operation
 
 MAXIMUM_KEPT = 1000  # AWS limits the age instead: it keeps activities for six weeks
@@ -99,5 +99,7 @@ def describe_scaling_activities(call: Call) -> dict[str, Any]:
     for item_filter in params.get("Filters", ()):
         if item_filter["Name"] == "Status":
             activities = [activity for activity in activities if activity.status in item_filter["Values"]]
-    activities, token = page(activities, {"MaxResults": params.get("MaxRecords", 100), "NextToken": params.get("NextToken")})
+    activities, token = select_page(
+        activities, {"MaxResults": params.get("MaxRecords", 100), "NextToken": params.get("NextToken")}
+    )
     return {"Activities": [activity.describe() for activity in activities], **token}

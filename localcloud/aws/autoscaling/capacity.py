@@ -1,4 +1,5 @@
-"""Reconcile a group's instances with its desired capacity: launch across zones, scale in, replace lost instances."""
+"""Reconcile a group's instances with its desired capacity: launch instances across zones, scale in, and replace lost
+instances."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -49,7 +50,10 @@ def adjust_instances(group: Any, cause: str) -> list[Activity]:
     AWS retries a failed launch at growing intervals; the local AWS retries it the next time the group changes.
     """
     suspended = {process["ProcessName"] for process in group.suspended_processes}
-    before, target = len(list_members(group)), launch_data.target_instance_count(group) + getattr(group, "launched_first", 0)
+    before, target = (
+        len(list_members(group)),
+        launch_data.compute_target_instance_count(group) + getattr(group, "launched_first", 0),
+    )
     done: list[Activity] = []
     if before < target and "Launch" not in suspended:
         done = _launch_missing_instances(group, target, cause)
@@ -57,7 +61,7 @@ def adjust_instances(group: Any, cause: str) -> list[Activity]:
         done = _terminate_surplus_instances(group, before - target, cause)
     _update_load_balancer_targets(group)
     if done:
-        group_events.publish("changed", group)
+        group_events.publish_group_event("changed", group)
     return done
 
 
@@ -67,7 +71,7 @@ def _launch_missing_instances(group: Any, target: int, cause: str) -> list[Activ
     while (present := len(list_members(group))) < target:
         counted = [state.instance for state in list_members(group)]
         order = order_places(
-            [place for place in launch_data.launch_places(group) if place not in failed],
+            [place for place in launch_data.list_launch_places(group) if place not in failed],
             [instance.placement.zone for instance in counted],
             [instance.subnet_id for instance in counted],
         )
@@ -89,7 +93,7 @@ def _launch_instance(group: Any, place: Place, cause: str) -> Activity:
     spot = launch_data.must_launch_spot(group, len(instances) - spots, spots)
     tags = {**group.get_propagated_tags(), ASG_NAME_TAG: group.name}
     refusal: Any = None
-    for override in launch_data.overrides(group):
+    for override in launch_data.read_overrides(group):
         try:
             data = launch_data.build_launch_data(group, place, override, spot)
             volume_keys.check_key_access(group.ec2_backend, data)
@@ -108,7 +112,7 @@ def _record_launch(group: Any, instance: LaunchedInstance, place: Place, cause: 
     state.template_version = instance.launch_template_version
     state.activity = activity
     group.instance_states.append(state)
-    instance_events.publish("created", instance)
+    instance_events.publish_instance_event("created", instance)
     running, failed = partial(_handle_running, group, state), partial(_record_failure, state)
     durations.schedule(state, "is_running", False, True, "ec2-instance", then=running, fail=failed)
     return activity
@@ -140,7 +144,7 @@ def _handle_running(group: Any, state: Any) -> None:
     """Make a newly running instance wait for the group's launch hooks, or put it in service if there are none."""
     if state.lifecycle_state != "Pending":
         return  # already terminating
-    instance_events.publish("changed", state.instance)
+    instance_events.publish_instance_event("changed", state.instance)
     if hooks.start_waiting(group, state, LAUNCHING):
         state.lifecycle_state, state.activity.status = "Pending:Wait", "MidLifecycleAction"
     else:
@@ -151,7 +155,7 @@ def put_in_service(group: Any, state: Any) -> None:
     state.lifecycle_state = "InService"
     state.activity.end()
     _update_load_balancer_targets(group)
-    group_events.publish("changed", group)
+    group_events.publish_group_event("changed", group)
 
 
 def _terminate_surplus_instances(group: Any, count: int, cause: str) -> list[Activity]:

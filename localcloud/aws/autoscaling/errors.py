@@ -5,15 +5,15 @@ from typing import Any
 from localcloud.aws.errors import AwsError
 
 
-def validation_error(message: str) -> AwsError:
+def build_validation_error(message: str) -> AwsError:
     return AwsError("ValidationError", message)
 
 
 def find_group(backend: Any, name: str | None) -> Any:
     """Return moto's object for a group. Raise AWS's error if the name is missing or unknown."""
     if not name:
-        raise validation_error("AutoScalingGroup name must be specified")
+        raise build_validation_error("AutoScalingGroup name must be specified")
     group = backend.autoscaling_groups.get(name)
     if group is None:
-        raise validation_error(f"AutoScalingGroup name not found - AutoScalingGroup '{name}' not found")
+        raise build_validation_error(f"AutoScalingGroup name not found - AutoScalingGroup '{name}' not found")
     return group

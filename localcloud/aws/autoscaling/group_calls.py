@@ -8,11 +8,11 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.autoscaling import activities, capacity, group_events, hook_calls, hooks, refresh_log
-from localcloud.aws.autoscaling.errors import find_group, validation_error
+from localcloud.aws.autoscaling.errors import build_validation_error, find_group
 from localcloud.aws.autoscaling.group_checks import check_launch, check_launch_template, check_name, check_settings, check_sizes
 from localcloud.aws.autoscaling.group_view import describe_group, describe_instance
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.filters import filter_items, select_page
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -25,15 +25,15 @@ _EXTRA = {
     "AvailabilityZoneDistribution": "zone_distribution",
     "CapacityReservationSpecification": "capacity_reservation_specification",
 }
-"""Parameter that moto drops -> attribute of moto's group object in which this module stores the value."""
+"""Maps a parameter that moto drops to the attribute of moto's group object in which this module stores the value."""
 
 
 @operation("autoscaling", "CreateAutoScalingGroup")
 def create_auto_scaling_group(call: Call) -> None:
-    create(call.backend, call.params)
+    create_group(call.backend, call.params)
 
 
-def create(backend: Any, params: Mapping[str, Any]) -> Any:
+def create_group(backend: Any, params: Mapping[str, Any]) -> Any:
     """Create a group as CreateAutoScalingGroup does, and return moto's object for it."""
     name = params.get("AutoScalingGroupName")
     check_name(backend, name)
@@ -43,25 +43,25 @@ def create(backend: Any, params: Mapping[str, Any]) -> Any:
         )
     for size in ("MinSize", "MaxSize"):
         if size not in params:
-            raise validation_error(f"{size} must be specified")
+            raise build_validation_error(f"{size} must be specified")
     check_sizes(params["MinSize"], params.get("DesiredCapacity"), params["MaxSize"])
     ec2 = backend.ec2_backend
     check_settings(ec2, params)
     check_launch_template(ec2, params)
     configuration = params.get("LaunchConfigurationName")
     if configuration and configuration not in backend.launch_configurations:
-        raise _missing_configuration_error(configuration)
+        raise _build_missing_configuration_error(configuration)
     group = _create_group_object(backend, params)
     try:
         check_launch(group)
         for hook in params.get("LifecycleHookSpecificationList", ()):
-            hooks.put(backend, group.name, dict(hook))
+            hooks.put_hook(backend, group.name, dict(hook))
     except Exception:
         hooks.delete_hooks(backend, group.name)
         del backend.autoscaling_groups[group.name]
         raise
     _store_extra_settings(group, params)
-    group_events.publish("created", group)
+    group_events.publish_group_event("created", group)
     moment = activities.format_current_time()
     text = (
         f"in response to a user request at {moment}, which created an AutoScalingGroup changing the desired capacity "
@@ -97,8 +97,10 @@ def _create_group_object(backend: Any, params: Mapping[str, Any]) -> Any:
     )
 
 
-def _missing_configuration_error(name: str) -> AwsError:
-    return validation_error(f"Launch configuration name not found - A launch configuration with the name: {name} does not exist")
+def _build_missing_configuration_error(name: str) -> AwsError:
+    return build_validation_error(
+        f"Launch configuration name not found - A launch configuration with the name: {name} does not exist"
+    )
 
 
 def _store_extra_settings(group: Any, params: Mapping[str, Any]) -> None:
@@ -109,13 +111,13 @@ def _store_extra_settings(group: Any, params: Mapping[str, Any]) -> None:
 
 @operation("autoscaling", "UpdateAutoScalingGroup")
 def update_auto_scaling_group(call: Call) -> None:
-    update(find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params)
+    update_group(find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params)
 
 
 _BY_USER = "in response to a user request, which updated the AutoScalingGroup"
 
 
-def update(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None:
+def update_group(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None:
     """Update a group as UpdateAutoScalingGroup does. Omitted settings stay unchanged."""
     least, most = params.get("MinSize", group.min_size), params.get("MaxSize", group.max_size)
     desired = params.get("DesiredCapacity")
@@ -124,7 +126,7 @@ def update(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None
     check_launch_template(group.ec2_backend, params)
     sources = [name for name in ("LaunchTemplate", "LaunchConfigurationName", "MixedInstancesPolicy") if params.get(name)]
     if len(sources) > 1:
-        raise validation_error(
+        raise build_validation_error(
             "Valid requests must contain either LaunchTemplate, LaunchConfigurationName or MixedInstancesPolicy parameter."
         )
     before = dict(vars(group))
@@ -145,7 +147,7 @@ def update(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None
     _store_extra_settings(group, params)
     group.desired_capacity = desired if desired is not None else min(max(group.desired_capacity, least), most)
     capacity.adjust_instances(group, cause)
-    group_events.publish("changed", group)
+    group_events.publish_group_event("changed", group)
 
 
 _SIMPLE = {
@@ -162,7 +164,7 @@ _SIMPLE = {
 def _change_launch_source(group: Any, source: str, params: Mapping[str, Any]) -> None:
     if source == "LaunchConfigurationName":
         if params[source] not in group.autoscaling_backend.launch_configurations:
-            raise _missing_configuration_error(params[source])
+            raise _build_missing_configuration_error(params[source])
         group.ec2_launch_template = None
     else:
         group.launch_config = None
@@ -175,10 +177,10 @@ def _change_launch_source(group: Any, source: str, params: Mapping[str, Any]) ->
 @operation("autoscaling", "DeleteAutoScalingGroup")
 def delete_auto_scaling_group(call: Call) -> None:
     group = find_group(call.backend, call.params.get("AutoScalingGroupName"))
-    delete(group, bool(call.params.get("ForceDelete")))
+    delete_group(group, bool(call.params.get("ForceDelete")))
 
 
-def delete(group: Any, force: bool) -> None:
+def delete_group(group: Any, force: bool) -> None:
     """Delete a group. With `force`, terminate its instances too."""
     if group.instance_states and not force:
         raise AwsError(
@@ -206,18 +208,18 @@ def _remove_group(group: Any) -> None:
     backend.autoscaling_groups.pop(group.name, None)
     activities.delete_activities(backend, group.name)
     refresh_log.delete_refreshes(backend, group.name)
-    group_events.publish("gone", group)
+    group_events.publish_group_event("gone", group)
 
 
 @operation("autoscaling", "SetDesiredCapacity")
 def set_desired_capacity(call: Call) -> None:
     group, desired = find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params["DesiredCapacity"]
     if desired > group.max_size:
-        raise validation_error(
+        raise build_validation_error(
             f"New SetDesiredCapacity value {desired} is above max value {group.max_size} for the AutoScalingGroup."
         )
     if desired < group.min_size:
-        raise validation_error(
+        raise build_validation_error(
             f"New SetDesiredCapacity value {desired} is below min value {group.min_size} for the AutoScalingGroup."
         )
     before, group.desired_capacity = group.desired_capacity, desired
@@ -232,7 +234,7 @@ def terminate_instance_in_auto_scaling_group(call: Call) -> dict[str, Any]:
         for state in group.instance_states:
             if state.instance_id == instance_id:
                 return {"Activity": _terminate_member(group, state, decrement)}
-    raise validation_error(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
+    raise build_validation_error(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
 
 
 @operation("autoscaling", "SetInstanceHealth")
@@ -240,11 +242,11 @@ def set_instance_health(call: Call) -> None:
     """https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceHealth.html"""
     instance_id, health = call.params["InstanceId"], call.params["HealthStatus"]
     if health not in ("Healthy", "Unhealthy"):
-        raise validation_error(f"Health status must be one of [Healthy, Unhealthy], not {health}")
+        raise build_validation_error(f"Health status must be one of [Healthy, Unhealthy], not {health}")
     states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
     managed_state = next((state for state in states if state.instance_id == instance_id), None)
     if managed_state is None:
-        raise validation_error(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
+        raise build_validation_error(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
     managed_state.health_status = health
     if health == "Unhealthy":
         capacity.replace_unhealthy_instances(call.backend, [instance_id])
@@ -256,7 +258,7 @@ def _terminate_member(group: Any, state: Any, decrement: bool) -> dict[str, Any]
     text = f"At {now} instance {state.instance_id} was taken out of service in response to a user request"
     if decrement:
         if before <= group.min_size:
-            raise validation_error(
+            raise build_validation_error(
                 f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance without replacement will "
                 "violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false "
                 "or lower group's min size."
@@ -275,7 +277,7 @@ def describe_auto_scaling_groups(call: Call) -> dict[str, Any]:
     names = params.get("AutoScalingGroupNames")
     groups = [group for name, group in all_groups.items() if not names or name in names]
     groups = filter_items(groups, params.get("Filters"), {}, lambda group: {tag["Key"]: tag["Value"] for tag in group.tags})
-    groups, token = page(groups, {"MaxResults": params.get("MaxRecords", 50), "NextToken": params.get("NextToken")})
+    groups, token = select_page(groups, {"MaxResults": params.get("MaxRecords", 50), "NextToken": params.get("NextToken")})
     return {"AutoScalingGroups": [describe_group(group) for group in groups], **token}
 
 
@@ -285,7 +287,9 @@ def describe_auto_scaling_instances(call: Call) -> dict[str, Any]:
     ids = call.params.get("InstanceIds")
     states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
     states = [state for state in states if not ids or state.instance_id in ids]
-    states, token = page(states, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")})
+    states, token = select_page(
+        states, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")}
+    )
     return {"AutoScalingInstances": [describe_instance(state) for state in states], **token}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.aws.autoscaling import launch_data
-from localcloud.aws.autoscaling.errors import validation_error
+from localcloud.aws.autoscaling.errors import build_validation_error
 from localcloud.aws.autoscaling.spreading import TERMINATION_POLICIES
 from localcloud.aws.autoscaling.tags import check_tags
 from localcloud.aws.ec2 import launch, placement_groups
@@ -35,18 +35,20 @@ HEALTH_CHECKS = ("EC2", "ELB", "VPC_LATTICE", "EBS")
 
 def check_name(backend: Any, name: str | None) -> None:
     if not name:
-        raise validation_error("AutoScalingGroup name must be specified")
+        raise build_validation_error("AutoScalingGroup name must be specified")
     if len(name) > 255 or ":" in name:
-        raise validation_error(f"AutoScalingGroup name '{name}' is not valid. Use at most 255 characters and no colon.")
+        raise build_validation_error(f"AutoScalingGroup name '{name}' is not valid. Use at most 255 characters and no colon.")
 
 
 def check_sizes(least: int, desired: int | None, most: int) -> None:
     if least < 0 or most < 0:
-        raise validation_error("Min and max size must not be negative")
+        raise build_validation_error("Min and max size must not be negative")
     if most < least:
-        raise validation_error(f"Max bound, {most}, must be greater than or equal to min bound, {least}")
+        raise build_validation_error(f"Max bound, {most}, must be greater than or equal to min bound, {least}")
     if desired is not None and not least <= desired <= most:
-        raise validation_error(f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}")
+        raise build_validation_error(
+            f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}"
+        )
 
 
 def check_settings(ec2: Any, params: Mapping[str, Any]) -> None:
@@ -55,14 +57,14 @@ def check_settings(ec2: Any, params: Mapping[str, Any]) -> None:
         _check_subnets(ec2, [subnet_id.strip() for subnet_id in params["VPCZoneIdentifier"].split(",")])
     for policy in params.get("TerminationPolicies", ()):
         if policy not in TERMINATION_POLICIES and not policy.startswith("arn:"):
-            raise validation_error(f"The specified TerminationPolicy is not valid: {policy}")
+            raise build_validation_error(f"The specified TerminationPolicy is not valid: {policy}")
     for check in (params.get("HealthCheckType") or "EC2").split(","):
         if check not in HEALTH_CHECKS:
-            raise validation_error(f"Valid HealthCheckTypes are: [{', '.join(HEALTH_CHECKS)}], not {check}")
+            raise build_validation_error(f"Valid HealthCheckTypes are: [{', '.join(HEALTH_CHECKS)}], not {check}")
     if params.get("PlacementGroup") and not any(
-        group.name == params["PlacementGroup"] for group in placement_groups.all_groups(ec2)
+        group.name == params["PlacementGroup"] for group in placement_groups.list_groups(ec2)
     ):
-        raise validation_error(f"Placement group '{params['PlacementGroup']}' does not exist")
+        raise build_validation_error(f"Placement group '{params['PlacementGroup']}' does not exist")
     check_tags(params.get("Tags", ()))
 
 
@@ -70,9 +72,9 @@ def _check_subnets(ec2: Any, ids: list[str]) -> None:
     subnets_by_id = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
     for subnet_id in ids:
         if subnet_id not in subnets_by_id:
-            raise validation_error(f"The subnet ID '{subnet_id}' does not exist")
+            raise build_validation_error(f"The subnet ID '{subnet_id}' does not exist")
     if len({subnets_by_id[subnet_id].vpc_id for subnet_id in ids}) > 1:
-        raise validation_error("The subnets specified are not in the same VPC")
+        raise build_validation_error("The subnets specified are not in the same VPC")
 
 
 def check_launch_template(ec2: Any, params: Mapping[str, Any]) -> None:
@@ -82,11 +84,11 @@ def check_launch_template(ec2: Any, params: Mapping[str, Any]) -> None:
     if mixed:
         specification = (mixed.get("LaunchTemplate") or {}).get("LaunchTemplateSpecification")
         if not specification:
-            raise validation_error("A MixedInstancesPolicy must have a launch template")
+            raise build_validation_error("A MixedInstancesPolicy must have a launch template")
     if not specification:
         return
     if bool(specification.get("LaunchTemplateId")) == bool(specification.get("LaunchTemplateName")):
-        raise validation_error("Valid requests must contain either launchTemplateId or LaunchTemplateName")
+        raise build_validation_error("Valid requests must contain either launchTemplateId or LaunchTemplateName")
     try:
         find_specified_version(ec2, specification)
     except Exception as error:
@@ -95,10 +97,10 @@ def check_launch_template(ec2: Any, params: Mapping[str, Any]) -> None:
 
 def check_launch(group: Any) -> None:
     """Check that EC2 can launch an instance of the group, as Auto Scaling does before it creates or changes a group."""
-    place = launch_data.launch_places(group)[0]
+    place = launch_data.list_launch_places(group)[0]
     try:
         data = launch_data.build_launch_data(
-            group, place, launch_data.overrides(group)[0], launch_data.must_launch_spot(group, 0, 0)
+            group, place, launch_data.read_overrides(group)[0], launch_data.must_launch_spot(group, 0, 0)
         )
         launch.plan(group.ec2_backend, data, 1)
     except Exception as error:
@@ -110,4 +112,4 @@ def check_launch(group: Any) -> None:
 def _to_template_error(error: Exception) -> Exception:
     if not hasattr(error, "code") or not hasattr(error, "message"):
         return error
-    return validation_error(f"You must use a valid fully-formed launch template. {error.message}")
+    return build_validation_error(f"You must use a valid fully-formed launch template. {error.message}")

@@ -6,7 +6,7 @@ from localcloud.aws import events
 from localcloud.aws.autoscaling.group_view import describe_group
 
 
-def publish(action: events.Action, group: Any) -> None:
+def publish_group_event(action: events.Action, group: Any) -> None:
     backend = group.autoscaling_backend
     details = {} if action == "gone" else describe_group(group)
-    events.publish(events.Event("auto-scaling-group", action, group.name, backend.region_name, backend.account_id, details))
+    events.publish_event(events.Event("auto-scaling-group", action, group.name, backend.region_name, backend.account_id, details))

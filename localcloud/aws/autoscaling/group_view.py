@@ -48,11 +48,11 @@ def describe_group(group: Any) -> dict[str, Any]:
         "CapacityReservationSpecification": getattr(group, "capacity_reservation_specification", None)
         or {"CapacityReservationPreference": "default"},
         "WarmPoolConfiguration": _describe_warm_pool(group.warm_pool),
-        "TrafficSources": traffic_sources(group),
+        "TrafficSources": describe_traffic_sources(group),
     }
 
 
-def traffic_sources(group: Any) -> list[dict[str, str]]:
+def describe_traffic_sources(group: Any) -> list[dict[str, str]]:
     balancers = [{"Identifier": name, "Type": "elb"} for name in group.load_balancer_names]
     return balancers + [{"Identifier": arn, "Type": "elbv2"} for arn in group.target_group_arns]
 
@@ -77,8 +77,8 @@ def _describe_launch_template(group: Any) -> dict[str, Any]:
     }
 
 
-def launch_template_used(state: Any) -> dict[str, str] | None:
-    """Return the launch template version that the instance was launched with, if any."""
+def describe_used_launch_template(state: Any) -> dict[str, str] | None:
+    """Return the launch template version with which the instance was launched, if any."""
     version = getattr(state, "template_version", None)
     if version is None:
         return None
@@ -94,7 +94,7 @@ def _describe_member(state: Any) -> dict[str, Any]:
         "AvailabilityZone": state.availability_zone,
         "LifecycleState": state.lifecycle_state,
         "HealthStatus": state.health_status,
-        "LaunchTemplate": launch_template_used(state),
+        "LaunchTemplate": describe_used_launch_template(state),
         "LaunchConfigurationName": configuration.name if configuration else None,
         "ProtectedFromScaleIn": bool(state.protected_from_scale_in),
     }
@@ -109,6 +109,6 @@ def describe_instance(state: Any) -> dict[str, Any]:
     }
 
 
-def current_template_version(group: Any) -> int:
-    version = launch_data.template_version(group)
+def get_current_template_version(group: Any) -> int:
+    version = launch_data.get_template_version(group)
     return int(version.number) if version is not None else 0

@@ -7,14 +7,14 @@ import time
 from typing import Any
 
 from localcloud.aws.autoscaling import capacity, hooks
-from localcloud.aws.autoscaling.errors import find_group, validation_error
+from localcloud.aws.autoscaling.errors import build_validation_error, find_group
 from localcloud.aws.call import Call
 from localcloud.aws.patching import operation
 
 
 @operation("autoscaling", "PutLifecycleHook")
 def put_lifecycle_hook(call: Call) -> None:
-    hooks.put(call.backend, find_group(call.backend, call.params.get("AutoScalingGroupName")).name, call.params)
+    hooks.put_hook(call.backend, find_group(call.backend, call.params.get("AutoScalingGroupName")).name, call.params)
 
 
 @operation("autoscaling", "DescribeLifecycleHooks")
@@ -33,9 +33,9 @@ def describe_lifecycle_hook_types(call: Call) -> dict[str, Any]:
 @operation("autoscaling", "DeleteLifecycleHook")
 def delete_lifecycle_hook(call: Call) -> None:
     group, name = find_group(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("LifecycleHookName", "")
-    if hooks.hook_key(group.name, name) not in call.backend.lifecycle_hooks:
-        raise validation_error(f"No Lifecycle Hook found: {name}")
-    del call.backend.lifecycle_hooks[hooks.hook_key(group.name, name)]
+    if hooks.build_hook_key(group.name, name) not in call.backend.lifecycle_hooks:
+        raise build_validation_error(f"No Lifecycle Hook found: {name}")
+    del call.backend.lifecycle_hooks[hooks.build_hook_key(group.name, name)]
     for state in list(group.instance_states):
         for waiting in list(getattr(state, "waiting", ())):
             if waiting.hook.name == name:
@@ -46,7 +46,7 @@ def delete_lifecycle_hook(call: Call) -> None:
 def complete_lifecycle_action(call: Call) -> None:
     result = call.params.get("LifecycleActionResult")
     if result not in ("CONTINUE", "ABANDON"):
-        raise validation_error(f"Lifecycle Action Result must be one of [ABANDON, CONTINUE], not {result}")
+        raise build_validation_error(f"Lifecycle Action Result must be one of [ABANDON, CONTINUE], not {result}")
     group, state, waiting = _find_pending_action(call)
     _complete_action(group, state, waiting, result)
 
@@ -67,7 +67,9 @@ def _find_pending_action(call: Call) -> tuple[Any, Any, hooks.Waiting]:
                 waiting.token == token or state.instance_id == instance_id
             ):
                 return group, state, waiting
-    raise validation_error(f"No active Lifecycle Action found with {f'token {token}' if token else f'instance ID {instance_id}'}")
+    raise build_validation_error(
+        f"No active Lifecycle Action found with {f'token {token}' if token else f'instance ID {instance_id}'}"
+    )
 
 
 def _complete_action(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> None:

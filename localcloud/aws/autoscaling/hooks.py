@@ -9,7 +9,7 @@ from typing import Any
 
 from moto.moto_api._internal import mock_random
 
-from localcloud.aws.autoscaling.errors import validation_error
+from localcloud.aws.autoscaling.errors import build_validation_error
 
 LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
 TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
@@ -60,7 +60,7 @@ def find_hooks(backend: Any, group: str) -> list[Hook]:
 
 
 def start_waiting(group: Any, state: Any, transition: str) -> bool:
-    """Make the instance wait for the group's hooks for that transition. Return whether the group has such hooks."""
+    """Make the instance wait for the group's hooks for a transition. Return whether the group has such hooks."""
     hooks_to_await = [hook for hook in find_hooks(group.autoscaling_backend, group.name) if hook.transition == transition]
     state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in hooks_to_await]
     return bool(hooks_to_await)
@@ -70,35 +70,35 @@ def cancel_waiting(state: Any) -> None:
     state.waiting = []
 
 
-def put(backend: Any, group: str, parameters: dict[str, Any]) -> None:
-    """Create a lifecycle hook, or update the existing hook with that name."""
+def put_hook(backend: Any, group: str, parameters: dict[str, Any]) -> None:
+    """Create a lifecycle hook, or update the existing hook with the same name."""
     name = parameters.get("LifecycleHookName")
     if not name:
-        raise validation_error("Lifecycle hook name must be specified")
-    existing = backend.lifecycle_hooks.get(hook_key(group, name))
+        raise build_validation_error("Lifecycle hook name must be specified")
+    existing = backend.lifecycle_hooks.get(build_hook_key(group, name))
     transition = parameters.get("LifecycleTransition") or (existing.transition if existing else None)
     if transition not in (LAUNCHING, TERMINATING):
-        raise validation_error(f"Lifecycle transition must be one of [{LAUNCHING}, {TERMINATING}]")
+        raise build_validation_error(f"Lifecycle transition must be one of [{LAUNCHING}, {TERMINATING}]")
     heartbeat = int(parameters.get("HeartbeatTimeout") or (existing.heartbeat if existing else 3600))
     if not 30 <= heartbeat <= 7200:
-        raise validation_error("HeartbeatTimeout must be between 30 and 7200 seconds")
+        raise build_validation_error("HeartbeatTimeout must be between 30 and 7200 seconds")
     result = parameters.get("DefaultResult") or (existing.default_result if existing else "ABANDON")
     if result not in ("CONTINUE", "ABANDON"):
-        raise validation_error(f"Lifecycle Action Result must be one of [ABANDON, CONTINUE], not {result}")
+        raise build_validation_error(f"Lifecycle Action Result must be one of [ABANDON, CONTINUE], not {result}")
     target, role = parameters.get("NotificationTargetARN"), parameters.get("RoleARN")
     if target and not role:
-        raise validation_error("A RoleARN is required if a NotificationTargetARN is specified")
+        raise build_validation_error("A RoleARN is required if a NotificationTargetARN is specified")
     if existing is None and len(find_hooks(backend, group)) >= MAXIMUM_HOOKS:
-        raise validation_error(f"A group can have at most {MAXIMUM_HOOKS} lifecycle hooks")
-    backend.lifecycle_hooks[hook_key(group, name)] = Hook(
+        raise build_validation_error(f"A group can have at most {MAXIMUM_HOOKS} lifecycle hooks")
+    backend.lifecycle_hooks[build_hook_key(group, name)] = Hook(
         name, group, transition, heartbeat, result, target, role, parameters.get("NotificationMetadata")
     )
 
 
-def hook_key(group: str, name: str) -> str:
+def build_hook_key(group: str, name: str) -> str:
     return f"{group}_{name}"
 
 
 def delete_hooks(backend: Any, group: str) -> None:
     for hook in find_hooks(backend, group):
-        del backend.lifecycle_hooks[hook_key(group, hook.name)]
+        del backend.lifecycle_hooks[build_hook_key(group, hook.name)]

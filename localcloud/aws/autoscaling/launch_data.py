@@ -8,7 +8,7 @@ from localcloud.aws.autoscaling.spreading import Place
 from localcloud.aws.ec2 import launch
 
 
-def launch_places(group: Any) -> list[Place]:
+def list_launch_places(group: Any) -> list[Place]:
     """Return the group's subnets in listed order or, if it has no subnets, its zones."""
     if group.vpc_zone_identifier:
         subnets = [group.ec2_backend.get_subnet(subnet_id.strip()) for subnet_id in group.vpc_zone_identifier.split(",")]
@@ -16,7 +16,7 @@ def launch_places(group: Any) -> list[Place]:
     return [Place(zone, None) for zone in group.availability_zones]
 
 
-def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
+def read_overrides(group: Any) -> Sequence[Mapping[str, Any]]:
     """Return the overrides (instance types) of a mixed instances group, preferred type first.
 
     Other groups have one empty override.
@@ -25,12 +25,12 @@ def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
     return mixed.get("LaunchTemplate", {}).get("Overrides") or ({},)
 
 
-def target_instance_count(group: Any) -> int:
+def compute_target_instance_count(group: Any) -> int:
     """Return the number of instances that make up the desired capacity.
 
     An instance refresh may need extra instances (`launched_first`), which the module `capacity` launches in addition.
     """
-    weight = int(overrides(group)[0].get("WeightedCapacity", "1") or 1)
+    weight = int(read_overrides(group)[0].get("WeightedCapacity", "1") or 1)
     return math.ceil((group.desired_capacity or 0) / max(weight, 1))
 
 
@@ -48,7 +48,7 @@ def must_launch_spot(group: Any, on_demand: int, spot: int) -> bool:
     return on_demand - base >= math.ceil(above * percent / 100)
 
 
-def template_version(group: Any) -> Any:
+def get_template_version(group: Any) -> Any:
     """Return the launch template version for new instances, or None for a launch configuration."""
     template = group.ec2_launch_template
     return template.get_version(group.launch_template_version) if template else None
@@ -56,7 +56,7 @@ def template_version(group: Any) -> Any:
 
 def build_launch_data(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> dict[str, Any]:
     """Return the launch data for one instance in one subnet or zone."""
-    version = template_version(group)
+    version = get_template_version(group)
     if version is None:
         data = _read_configuration(group.launch_config)
     else:

@@ -8,11 +8,11 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.autoscaling import group_calls, refresh_log
-from localcloud.aws.autoscaling.errors import find_group, validation_error
+from localcloud.aws.autoscaling.errors import build_validation_error, find_group
 from localcloud.aws.autoscaling.refresh_log import Refresh
 from localcloud.aws.autoscaling.rolling import Rolling
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import page
+from localcloud.aws.ec2.filters import select_page
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -32,7 +32,7 @@ def start_instance_refresh(call: Call) -> dict[str, Any]:
     if call.params.get("Strategy", "Rolling") != "Rolling":
         raise AwsError("NotImplementedInLocalCloud", "The local cloud replaces instances, not root volumes.", status=400)
     if desired:
-        group_calls.update(group, desired)
+        group_calls.update_group(group, desired)
     refresh = Refresh(group.name, preferences, desired)
     refresh_log.list_refreshes(call.backend).append(refresh)
     rolling = Rolling(group, refresh)
@@ -46,13 +46,13 @@ def _check_preferences(preferences: dict[str, Any]) -> None:
         raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {', '.join(unknown)}.", status=400)
     least, most = preferences.get("MinHealthyPercentage"), preferences.get("MaxHealthyPercentage")
     if least is not None and not 0 <= least <= 100:
-        raise validation_error("MinHealthyPercentage must be between 0 and 100")
+        raise build_validation_error("MinHealthyPercentage must be between 0 and 100")
     if most is None:
         return
     if not 100 <= most <= 200:
-        raise validation_error("MaxHealthyPercentage must be between 100 and 200")
+        raise build_validation_error("MaxHealthyPercentage must be between 100 and 200")
     if least is None or most - least > 100:
-        raise validation_error("MaxHealthyPercentage requires MinHealthyPercentage and can exceed it by at most 100")
+        raise build_validation_error("MaxHealthyPercentage requires MinHealthyPercentage and can exceed it by at most 100")
 
 
 @operation("autoscaling", "DescribeInstanceRefreshes")
@@ -63,7 +63,7 @@ def describe_instance_refreshes(call: Call) -> dict[str, Any]:
         for item in reversed(refresh_log.list_refreshes(call.backend))
         if item.group == group.name and (not ids or item.id in ids)
     ]
-    refreshes, token = page(
+    refreshes, token = select_page(
         refreshes, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")}
     )
     return {"InstanceRefreshes": [item.describe() for item in refreshes], **token}
@@ -77,6 +77,6 @@ def cancel_instance_refresh(call: Call) -> dict[str, Any]:
         raise AwsError(
             "ActiveInstanceRefreshNotFound", "No in progress or pending Instance Refresh found for Auto Scaling group."
         )
-    durations.cancel(refresh)
+    durations.cancel_transitions(refresh)
     refresh.status, refresh.ended = "Cancelled", datetime.now(UTC)
     return {"InstanceRefreshId": refresh.id}

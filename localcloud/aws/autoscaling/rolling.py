@@ -23,23 +23,23 @@ _CAUSE = "in response to an instance refresh"
 
 @dataclass(frozen=True)
 class Batch:
-    """Numbers of instances to replace and to launch in one batch."""
+    """Number of instances to replace and number of instances to launch in one batch."""
 
     replaced: int
     first: int
     """Number of new instances to launch before the old instances are terminated."""
 
 
-def next_batch(desired: int, left: int, least: int, most: int | None) -> Batch:
+def choose_next_batch(desired: int, left: int, least: int, most: int | None) -> Batch:
     """Return the next batch, with `left` old instances remaining and a desired capacity of `desired`.
 
     `least` and `most` are MinHealthyPercentage and MaxHealthyPercentage. Without `most`, a batch has at least one
     instance, which is terminated while its replacement launches. With `most`, a batch that would be empty launches an
     instance first.
 
-    >>> next_batch(10, 10, 90, None), next_batch(10, 10, 100, None)
+    >>> choose_next_batch(10, 10, 90, None), choose_next_batch(10, 10, 100, None)
     (Batch(replaced=1, first=0), Batch(replaced=1, first=0))
-    >>> next_batch(10, 10, 90, 120), next_batch(10, 10, 100, 100)
+    >>> choose_next_batch(10, 10, 90, 120), choose_next_batch(10, 10, 100, 100)
     (Batch(replaced=3, first=2), Batch(replaced=1, first=1))
     """
     spare = desired - math.ceil(desired * least / 100)
@@ -60,7 +60,7 @@ class Rolling:
     """Instances to replace."""
 
     def start(self) -> None:
-        version, skip = group_view.current_template_version(self.group), self.refresh.preferences.get("SkipMatching")
+        version, skip = group_view.get_current_template_version(self.group), self.refresh.preferences.get("SkipMatching")
         states = [*capacity.list_members(self.group), *capacity.list_members(self.group, ("Standby",))]
         for state in states:
             used = getattr(state, "template_version", None)
@@ -82,8 +82,8 @@ class Rolling:
                 lambda: any(not self._must_wait_for(state) for state in self.old), self._replace_next_batch, self._explain_timeout
             )
             return
-        least, most = self._healthy_percentages()
-        numbers = next_batch(launch_data.target_instance_count(self.group), len(free), least, most)
+        least, most = self._read_healthy_percentages()
+        numbers = choose_next_batch(launch_data.compute_target_instance_count(self.group), len(free), least, most)
         batch = free[: numbers.replaced]
         if numbers.first:
             self.group.launched_first = numbers.first
@@ -100,13 +100,13 @@ class Rolling:
                 capacity.start_termination(self.group, state, text)
         self.old = [state for state in self.old if state not in batch]
         capacity.adjust_instances(self.group, _CAUSE)
-        self._wait_until_in_service(lambda: self._schedule(self._warmup_seconds(), self._replace_next_batch))
+        self._wait_until_in_service(lambda: self._schedule(self._read_warmup_seconds(), self._replace_next_batch))
 
     def _wait_until_in_service(self, then: Callable[[], None]) -> None:
         """Call `then` when all instances are in service. Until then, retry launches that EC2 rejected."""
 
         def has_all_instances() -> bool:
-            target = launch_data.target_instance_count(self.group) + self.group.launched_first
+            target = launch_data.compute_target_instance_count(self.group) + self.group.launched_first
             if len(capacity.list_members(self.group)) < target:
                 capacity.adjust_instances(self.group, _CAUSE)
             return bool(len(capacity.list_members(self.group)) >= target)
@@ -135,12 +135,12 @@ class Rolling:
         gate: Callable[[], bool] | None = None,
     ) -> None:
         """Call `then` when `is_open` returns true. If this takes more than an hour, the refresh fails, as on AWS."""
-        deadline = durations.current_time() + durations.scaled_seconds(PATIENCE_SECONDS)
+        deadline = durations.get_current_time() + durations.compute_scaled_seconds(PATIENCE_SECONDS)
 
         def check_condition() -> None:
             if is_open():
                 then()
-            elif durations.current_time() >= deadline:
+            elif durations.get_current_time() >= deadline:
                 self._end_refresh("Failed", reason())
             else:
                 self._schedule(POLL_SECONDS, check_condition, gate)
@@ -158,14 +158,14 @@ class Rolling:
         self.group.launched_first = 0
         self.refresh.status, self.refresh.reason, self.refresh.ended = status, reason, datetime.now(UTC)
 
-    def _healthy_percentages(self) -> tuple[int, int | None]:
+    def _read_healthy_percentages(self) -> tuple[int, int | None]:
         """Return the minimum and maximum healthy percentages of the refresh or, if unset, of the group's maintenance
         policy."""
         policy, preferences = getattr(self.group, "instance_maintenance_policy", None) or {}, self.refresh.preferences
         least = preferences.get("MinHealthyPercentage", policy.get("MinHealthyPercentage", 90))
         return int(least), preferences.get("MaxHealthyPercentage", policy.get("MaxHealthyPercentage"))
 
-    def _warmup_seconds(self) -> float:
+    def _read_warmup_seconds(self) -> float:
         group = self.group
         default = getattr(group, "default_instance_warmup", None)
         return float(

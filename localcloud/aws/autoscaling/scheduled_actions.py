@@ -13,9 +13,9 @@ from moto.backends import get_backend
 
 from localcloud.aws import clock
 from localcloud.aws.autoscaling import group_calls
-from localcloud.aws.autoscaling.errors import find_group, validation_error
+from localcloud.aws.autoscaling.errors import build_validation_error, find_group
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import page
+from localcloud.aws.ec2.filters import select_page
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import get_state, operation
 
@@ -56,23 +56,23 @@ def put_scheduled_update_group_action(call: Call) -> None:
         )
     start = _to_utc(params.get("StartTime") or params.get("Time"))
     if start is not None and start <= clock.now():
-        raise validation_error("Given start time is in the past")
+        raise build_validation_error("Given start time is in the past")
     sizes = {name: int(params[name]) for name in _SIZES if name in params}
     if start is None:
-        raise validation_error("Either a start time or a recurrence must be specified")
+        raise build_validation_error("Either a start time or a recurrence must be specified")
     if not sizes:
-        raise validation_error("At least one of MinSize, MaxSize and DesiredCapacity must be specified")
-    put(backend, group.name, Action(params["ScheduledActionName"], start, sizes))
+        raise build_validation_error("At least one of MinSize, MaxSize and DesiredCapacity must be specified")
+    put_action(backend, group.name, Action(params["ScheduledActionName"], start, sizes))
 
 
-def put(backend: Any, group: str, action: Action) -> None:
+def put_action(backend: Any, group: str, action: Action) -> None:
     get_state(backend, Actions).of_group.setdefault(group, {})[action.name] = action
 
 
 def schedule_block_end(backend: Any, group: str, reservation_id: str, end: datetime) -> None:
     """Add the scheduled scale-down with which EKS empties a node group before its Capacity Block ends."""
     sizes = {"MinSize": 0, "DesiredCapacity": 0}
-    put(backend, group, Action(END_OF_BLOCK, end - BEFORE_END, sizes, reservation_id))
+    put_action(backend, group, Action(END_OF_BLOCK, end - BEFORE_END, sizes, reservation_id))
 
 
 def reschedule_block_end(reservation_id: str, end: datetime) -> None:
@@ -93,7 +93,7 @@ def describe_scheduled_actions(call: Call) -> dict[str, Any]:
         for group, action in _list_actions(call.backend)
         if group_filter in (None, group) and (not names or action.name in names)
     ]
-    shown_actions, token = page(actions, params)
+    shown_actions, token = select_page(actions, params)
     return {"ScheduledUpdateGroupActions": shown_actions, **token}
 
 
@@ -102,7 +102,7 @@ def delete_scheduled_action(call: Call) -> None:
     group = find_group(call.backend, call.params.get("AutoScalingGroupName"))
     actions = get_state(call.backend, Actions).of_group.get(group.name, {})
     if actions.pop(call.params["ScheduledActionName"], None) is None:
-        raise validation_error("Scheduled action name not found")
+        raise build_validation_error("Scheduled action name not found")
 
 
 @operation("autoscaling", "BatchPutScheduledUpdateGroupAction")
@@ -123,7 +123,7 @@ def run_due_actions(moment: datetime) -> None:
         for start, group, action in sorted(due, key=lambda due_action: due_action[0]):
             get_state(backend, Actions).of_group[group].pop(action.name)
             cause = f"in response to the scheduled action {action.name} at {start:%Y-%m-%dT%H:%M:%SZ}"
-            group_calls.update(backend.autoscaling_groups[group], action.sizes, cause)
+            group_calls.update_group(backend.autoscaling_groups[group], action.sizes, cause)
 
 
 def _list_backends() -> Iterator[Any]:

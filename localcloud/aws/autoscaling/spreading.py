@@ -1,6 +1,6 @@
 """Selection of the zone and subnet for a new instance of a group, and of the instances to terminate. Pure functions.
 
-https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (balance over zones)
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (balance across zones)
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
 """
 

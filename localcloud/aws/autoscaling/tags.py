@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from localcloud.aws.autoscaling import group_events
-from localcloud.aws.autoscaling.errors import find_group, validation_error
+from localcloud.aws.autoscaling.errors import build_validation_error, find_group
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import page
+from localcloud.aws.ec2.filters import select_page
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -21,18 +21,18 @@ def check_tags(tags: Iterable[Mapping[str, Any]]) -> None:
     keys = [str(tag.get("Key") or "") for tag in tags]
     for key in keys:
         if not 1 <= len(key) <= 128:
-            raise validation_error(f"A tag key must have between 1 and 128 characters, not {len(key)}")
+            raise build_validation_error(f"A tag key must have between 1 and 128 characters, not {len(key)}")
         if key.lower().startswith("aws:"):
-            raise validation_error(f"Tag keys starting with 'aws:' are reserved for internal use: {key}")
+            raise build_validation_error(f"Tag keys starting with 'aws:' are reserved for internal use: {key}")
         if keys.count(key) > 1:
-            raise validation_error(f"Duplicate keys are not allowed when specifying tags: {key}")
+            raise build_validation_error(f"Duplicate keys are not allowed when specifying tags: {key}")
     if len(keys) > MAXIMUM_TAGS:
         raise AwsError("LimitExceeded", f"An Auto Scaling group can have at most {MAXIMUM_TAGS} tags")
 
 
 def _find_tagged_group(call: Call, tag: Mapping[str, Any]) -> Any:
     if tag.get("ResourceType", "auto-scaling-group") != "auto-scaling-group":
-        raise validation_error(f"Resource type '{tag['ResourceType']}' is not supported; use auto-scaling-group")
+        raise build_validation_error(f"Resource type '{tag['ResourceType']}' is not supported; use auto-scaling-group")
     return find_group(call.backend, tag.get("ResourceId"))
 
 
@@ -51,7 +51,7 @@ def create_or_update_tags(call: Call) -> None:
         other_tags = [present for present in group.tags if present["Key"] != tag["Key"]]
         group.tags = [*other_tags, text]
     for group in changed.values():
-        group_events.publish("changed", group)
+        group_events.publish_group_event("changed", group)
 
 
 @operation("autoscaling", "DeleteTags")
@@ -59,7 +59,7 @@ def delete_tags(call: Call) -> None:
     for tag in call.params.get("Tags", []):
         group = _find_tagged_group(call, tag)
         group.tags = [present for present in group.tags if present["Key"] != tag.get("Key")]
-        group_events.publish("changed", group)
+        group_events.publish_group_event("changed", group)
 
 
 @operation("autoscaling", "DescribeTags")
@@ -68,9 +68,9 @@ def describe_tags(call: Call) -> dict[str, Any]:
     for item_filter in call.params.get("Filters", ()):
         name, accepted_values = item_filter["Name"], item_filter.get("Values", [])
         if name not in _FILTERS:
-            raise validation_error(f"Filter type {name} is not correct. Allowed Filter types are: {', '.join(_FILTERS)}")
+            raise build_validation_error(f"Filter type {name} is not correct. Allowed Filter types are: {', '.join(_FILTERS)}")
         tags = [tag for tag in tags if _read_filter_value(tag, name) in accepted_values]
-    tags, token = page(tags, {"MaxResults": call.params.get("MaxRecords", 100), "NextToken": call.params.get("NextToken")})
+    tags, token = select_page(tags, {"MaxResults": call.params.get("MaxRecords", 100), "NextToken": call.params.get("NextToken")})
     return {"Tags": tags, **token}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import ebs_defaults, image_calls, launch_volumes
 from localcloud.aws.errors import AwsError
-from localcloud.aws.policy_evaluation import Request, decide, parse_document
+from localcloud.aws.policy_evaluation import Request, evaluate_request, parse_document
 
 SERVICE_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 OPERATIONS = ("CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
@@ -23,12 +23,12 @@ def check_key_access(ec2: Any, data: Mapping[str, Any]) -> None:
     image = image_calls.find_launchable_image(ec2, data["ImageId"])
     volumes = [volume for volume in launch_volumes.plan(ec2, data, image) if volume.encrypted]
     keys = backend_of("kms", ec2.account_id, ec2.region_name)
-    for name in {volume.kms_key or ebs_defaults.default_key(ec2) for volume in volumes}:
+    for name in {volume.kms_key or ebs_defaults.get_default_key(ec2) for volume in volumes}:
         key = keys.keys.get(keys.any_id_to_key_id(name))
         if key is None or key.key_state != "Enabled":
-            raise _termination_error("Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state")
+            raise _build_termination_error("Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state")
         if key.key_manager != "AWS" and not all(_can_use_key(key, operation, ec2) for operation in OPERATIONS):
-            raise _termination_error("Client.InternalError: Client error on launch")
+            raise _build_termination_error("Client.InternalError: Client error on launch")
 
 
 def _can_use_key(key: Any, operation: str, ec2: Any) -> bool:
@@ -45,7 +45,7 @@ def _can_use_key(key: Any, operation: str, ec2: Any) -> bool:
     if operation == "CreateGrant":
         context["kms:grantisforawsresource"] = "true"
     request = Request(f"kms:{operation}", context=context, principal={"AWS": role}, via_account=False)
-    decision = decide(request, parse_document(key.policy))
+    decision = evaluate_request(request, parse_document(key.policy))
     granted = any(
         grant.grantee_principal == role and operation in grant.operations and not grant.constraints
         for grant in key.grants.values()
@@ -53,6 +53,6 @@ def _can_use_key(key: Any, operation: str, ec2: Any) -> bool:
     return decision == "allow" or (decision == "implicit deny" and granted)
 
 
-def _termination_error(reason: str) -> AwsError:
+def _build_termination_error(reason: str) -> AwsError:
     text = "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason:"
     return AwsError("Client.InternalError", f"{text} {reason}")

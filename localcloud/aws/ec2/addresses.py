@@ -18,16 +18,16 @@ def extend_moto() -> None:
     subnet: Any = Subnet
     subnet.get_available_subnet_ip = _assign_next_address
     subnet.request_ip = _assign_address
-    subnet.del_subnet_ip = release
-    subnet.available_ip_address_count = property(free_count)
+    subnet.del_subnet_ip = release_address
+    subnet.available_ip_address_count = property(count_free_addresses)
 
 
-def free_count(subnet: Any) -> int:
+def count_free_addresses(subnet: Any) -> int:
     """Return the number of free addresses, as DescribeSubnets reports it."""
     return int(subnet._available_ip_addresses) - len(subnet._subnet_ips)
 
 
-def no_free_address_error(subnet: Any) -> AwsError:
+def build_no_free_address_error(subnet: Any) -> AwsError:
     return AwsError(
         "InsufficientFreeAddressesInSubnet",
         f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of instances.",
@@ -35,16 +35,16 @@ def no_free_address_error(subnet: Any) -> AwsError:
 
 
 def _assign_next_address(subnet: Any, holder: Any) -> str:
-    """Assign the lowest free address to the holder and return it. Raise AWS's error if none is left."""
-    if free_count(subnet) <= 0:
-        raise no_free_address_error(subnet)
+    """Assign the lowest free address to its holder and return it. Raise AWS's error if no address is left."""
+    if count_free_addresses(subnet) <= 0:
+        raise build_no_free_address_error(subnet)
     taken, reserved = subnet._subnet_ips, subnet._reserved_ips
     for position in range(RESERVED_AT_START, subnet.cidr.num_addresses - 1):
         address = subnet.cidr[position]
         if str(address) not in taken and address not in reserved:
             taken[str(address)] = holder
             return str(address)
-    raise no_free_address_error(subnet)
+    raise build_no_free_address_error(subnet)
 
 
 def _assign_address(subnet: Any, address: str, holder: Any) -> None:
@@ -67,5 +67,5 @@ def check_address_is_free(subnet: Any, address: str) -> None:
         raise AwsError("InvalidIPAddress.InUse", f"Address {address} is in use.")
 
 
-def release(subnet: Any, address: str) -> None:
+def release_address(subnet: Any, address: str) -> None:
     subnet._subnet_ips.pop(address, None)

@@ -16,9 +16,9 @@ from localcloud.aws.ec2 import instance_types, tagging
 from localcloud.aws.ec2.capacity_block_offerings import Offering
 from localcloud.aws.ec2.capacity_reservation_calls import PLATFORMS
 from localcloud.aws.ec2.capacity_reservation_calls import describe_reservation as reservation_shown
-from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add_reservation, list_reservations
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
 from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import get_state, operation
@@ -27,7 +27,7 @@ PAYMENT = "ec2-capacity-block-payment"
 
 
 class Shown:
-    """Offerings that DescribeCapacityBlockOfferings has returned, keyed by ID. The account can buy only these."""
+    """Offerings that DescribeCapacityBlockOfferings has returned, keyed by ID: the account can buy only these offerings."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Offering] = {}
@@ -46,30 +46,34 @@ def describe_capacity_block_offerings(call: Call) -> dict[str, Any]:
         raise AwsError("NotImplementedInLocalCloud", "The local cloud does not support UltraServers or InstanceTypePreferences.")
     for name in ("InstanceType", "InstanceCount"):
         if name not in params:
-            raise missing_parameter_error(name)
+            raise build_missing_parameter_error(name)
     name, count, hours = params["InstanceType"], params["InstanceCount"], params["CapacityDurationHours"]
     _check_offering_query(call, name, count, hours)
     moment = clock.now()
     earliest, latest = _to_utc(params.get("StartDateRange")), _to_utc(params.get("EndDateRange"))
     if latest is not None and latest <= (earliest or moment):
-        raise invalid_value_error(latest.isoformat(), "EndDateRange", "It must be after the start of the range.")
+        raise build_invalid_value_error(latest.isoformat(), "EndDateRange", "It must be after the start of the range.")
     stop_dry_run(call)
-    offerings = sold.find(call.backend, name, count, hours, moment, earliest, latest)
+    offerings = sold.find_offerings(call.backend, name, count, hours, moment, earliest, latest)
     get_state(call.backend, Shown).by_id.update({offering.id: offering for offering in offerings})
-    shown_offerings, token = page(offerings, params)
+    shown_offerings, token = select_page(offerings, params)
     return {"CapacityBlockOfferings": [_describe_offering(offering) for offering in shown_offerings], **token}
 
 
 def _check_offering_query(call: Call, name: str, count: int, hours: int) -> None:
     if not instance_types.is_offered_in(call.region, name):
-        raise invalid_value_error(name, "InstanceType", "The instance type does not exist")
+        raise build_invalid_value_error(name, "InstanceType", "The instance type does not exist")
     instance_facts = instance_types.find_type_facts(name)
-    if instance_facts is None or "capacity-block" not in instance_facts.usage_classes or not sold.zones(call.region, name):
+    if (
+        instance_facts is None
+        or "capacity-block" not in instance_facts.usage_classes
+        or not sold.list_selling_zones(call.region, name)
+    ):
         raise AwsError("Unsupported", f"Capacity Blocks are not supported for the instance type {name} in this Region.")
     if not 1 <= count <= sold.MAXIMUM_INSTANCES:
-        raise invalid_value_error(count, "InstanceCount", f"It must be between 1 and {sold.MAXIMUM_INSTANCES}.")
+        raise build_invalid_value_error(count, "InstanceCount", f"It must be between 1 and {sold.MAXIMUM_INSTANCES}.")
     if hours not in sold.DURATIONS:
-        raise invalid_value_error(hours, "CapacityDurationHours", "It must be 1 to 14 days or 3 to 26 weeks, in hours.")
+        raise build_invalid_value_error(hours, "CapacityDurationHours", "It must be 1 to 14 days or 3 to 26 weeks, in hours.")
 
 
 def _to_utc(moment: datetime | None) -> datetime | None:
@@ -88,7 +92,7 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
     if offering is None:
         raise AwsError("InvalidCapacityBlockOfferingId.NotFound", f"The Capacity Block offering '{offering_id}' does not exist.")
     if params["InstancePlatform"] not in PLATFORMS:
-        raise invalid_value_error(params["InstancePlatform"], "InstancePlatform", "The platform is not supported")
+        raise build_invalid_value_error(params["InstancePlatform"], "InstancePlatform", "The platform is not supported")
     free = sold.count_free_instances(backend, offering.instance_type, offering.zone, offering.start, offering.end)
     if clock.now() >= offering.end or free < offering.count:
         raise AwsError("CapacityBlockOfferingExpired", f"The Capacity Block offering '{offering_id}' is no longer available.")
@@ -121,7 +125,7 @@ def _purchase_offering(backend: Any, offering: Offering, platform: str) -> Capac
         end=offering.end,
         block_id=offering.id,
     )
-    add(backend, reservation)
+    add_reservation(backend, reservation)
     durations.schedule(reservation, "state", "payment-pending", "scheduled", PAYMENT)
     return reservation
 
@@ -131,7 +135,7 @@ def describe_capacity_blocks(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityBlocks.html"""
     check_region(call)
     backend, ids = call.backend, call.params.get("CapacityBlockIds", [])
-    blocks = [item for item in all_reservations(backend) if item.block_id is not None]
+    blocks = [item for item in list_reservations(backend) if item.block_id is not None]
     if absent := [block_id for block_id in ids if block_id not in {item.block_id for item in blocks}]:
         raise AwsError("InvalidCapacityBlockId.NotFound", f"The Capacity Block '{absent[0]}' does not exist.")
     matching = filter_items(
@@ -145,7 +149,7 @@ def describe_capacity_blocks(call: Call) -> dict[str, Any]:
         lambda item: tagging.read_tags(backend, item.id),
     )
     stop_dry_run(call)
-    matching, token = page(matching, call.params)
+    matching, token = select_page(matching, call.params)
     return {"CapacityBlocks": [_describe_block(backend, item) for item in matching], **token}
 
 

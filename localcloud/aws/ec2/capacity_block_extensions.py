@@ -12,8 +12,8 @@ from localcloud.aws.call import Call
 from localcloud.aws.ec2 import capacity_block_offerings as sold
 from localcloud.aws.ec2.capacity_block_calls import PAYMENT, check_region
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, find
-from localcloud.aws.ec2.filters import page
-from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
+from localcloud.aws.ec2.filters import select_page
+from localcloud.aws.ec2.refusals import build_invalid_value_error, stop_dry_run
 from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import get_state, operation
@@ -51,7 +51,7 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
     backend, hours = call.backend, call.params["CapacityBlockExtensionDurationHours"]
     reservation, end = _find_extensible_block(backend, call.params["CapacityReservationId"])
     if hours not in sold.DURATIONS or end + timedelta(hours=hours) - reservation.start > LONGEST:
-        raise invalid_value_error(
+        raise build_invalid_value_error(
             hours,
             "CapacityBlockExtensionDurationHours",
             "It must be 1 to 14 days or 3 to 26 weeks, in hours. The block can last at most 182 days in total.",
@@ -64,7 +64,7 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
     is_free = (
         sold.count_free_instances(backend, reservation.instance_type, reservation.zone, end, extension.end) >= reservation.total
     )
-    offered_page, token = page([offered] if is_sold and is_free else [], call.params)
+    offered_page, token = select_page([offered] if is_sold and is_free else [], call.params)
     return {"CapacityBlockExtensionOfferings": [_describe_offering(backend, offer) for offer in offered_page], **token}
 
 

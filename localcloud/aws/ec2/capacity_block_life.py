@@ -14,7 +14,7 @@ from localcloud.aws import clock
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_events
-from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, list_reservations
 
 TERMINATION = timedelta(minutes=30)
 
@@ -37,7 +37,7 @@ def update_reservation_states(moment: datetime) -> None:
 def _list_reservations() -> Iterator[tuple[Any, CapacityReservation]]:
     for regions in list(get_backend("ec2").values()):
         for backend in list(regions.values()):
-            for reservation in all_reservations(backend):
+            for reservation in list_reservations(backend):
                 yield backend, reservation
 
 

@@ -1,8 +1,8 @@
 """Capacity Blocks that the local AWS sells: dates, zones, prices.
 
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's actual supply is unknown.
-Here, every zone that offers a type can sell up to 64 instances at a time, and the zone of the offered block changes
-every day.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's actual supply of Capacity Blocks
+is unknown. In the local cloud, every zone that offers a type can sell up to 64 instances at a time, and the zone of the
+offered block changes every day.
 """
 
 import hashlib
@@ -12,11 +12,12 @@ from datetime import datetime, time, timedelta
 from typing import Any
 
 from infra.cost.prices import read_capacity_block_rates
-from localcloud.aws.ec2.capacity_reservations import all_reservations
-from localcloud.aws.ec2.instance_types import offered_zones
+from localcloud.aws.ec2.capacity_reservations import list_reservations
+from localcloud.aws.ec2.instance_types import find_offered_zones
 
 RATES = read_capacity_block_rates()
-"""Instance type -> price per instance-hour, the same in every Region. Types without a known price are not sold."""
+"""Maps an instance type to the price per instance-hour, which is the same in every Region. Types without a known
+price are not sold."""
 
 WITHOUT_BLOCKS = ("eu-west-1",)
 """Regions that reject the operations with InvalidAction, as seen in public logs (2026-11-22)."""
@@ -53,21 +54,21 @@ class Offering:
         return f"{RATES[self.instance_type].usd * self.count * self.minutes / 60:.4f}"
 
 
-def zones(region: str, name: str) -> tuple[str, ...]:
+def list_selling_zones(region: str, name: str) -> tuple[str, ...]:
     """Return the zones in which the Region sells blocks of the type."""
     if region in WITHOUT_BLOCKS or name not in RATES:
         return ()
-    return offered_zones(region).get(name, ())
+    return find_offered_zones(region).get(name, ())
 
 
-def find(
+def find_offerings(
     backend: Any, name: str, count: int, hours: int, moment: datetime, earliest: datetime | None, latest_end: datetime | None
 ) -> list[Offering]:
     """Return the earliest offerings (at most six), with durations as close as possible to the requested duration."""
     offerings: list[Offering] = []
     first = _round_up_to_half_hour(max(moment + NOTICE, earliest or moment))
     for zone, start, end in _list_possible_blocks(
-        zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)
+        list_selling_zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)
     ):
         too_late = latest_end is not None and end > latest_end
         if not too_late and count <= count_free_instances(backend, name, zone, start, end):
@@ -96,7 +97,7 @@ def count_free_instances(backend: Any, name: str, zone: str, start: datetime, en
     """Return how many instances the zone can still sell for that period."""
     taken = [
         item.total
-        for item in all_reservations(backend)
+        for item in list_reservations(backend)
         if item.kind == "capacity-block" and (item.instance_type, item.zone) == (name, zone) and _is_sold(item.state)
         if item.end is not None and item.start < end and start < item.end
     ]
@@ -109,7 +110,7 @@ def _is_sold(state: str) -> bool:
 
 def count_owned_instances(backend: Any) -> int:
     """Return the number of instances in the account's blocks that have not ended."""
-    blocks = [item for item in all_reservations(backend) if item.kind == "capacity-block" and _is_sold(item.state)]
+    blocks = [item for item in list_reservations(backend) if item.kind == "capacity-block" and _is_sold(item.state)]
     return sum(item.total for item in blocks)
 
 

@@ -11,9 +11,9 @@ from moto.ec2.utils import random_id
 from localcloud.aws import clock
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_types, launch_capacity, limits, placement_groups, tagging
-from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations, find
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add_reservation, find, list_reservations
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
 from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -24,12 +24,12 @@ PLATFORMS = ("Linux/UNIX", "Red Hat Enterprise Linux", "SUSE Linux", "Windows")
 @operation("ec2", "CreateCapacityReservation")
 def create_capacity_reservation(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
-    for existing in all_reservations(backend):
+    for existing in list_reservations(backend):
         if existing.client_token and existing.client_token == params.get("ClientToken"):
             return {"CapacityReservation": describe_reservation(backend, existing)}
     for name in ("InstanceType", "InstancePlatform", "InstanceCount"):
         if name not in params:
-            raise missing_parameter_error(name[0].lower() + name[1:])
+            raise build_missing_parameter_error(name[0].lower() + name[1:])
     zone = _check_zone(call)
     _check_params(call, zone)
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
@@ -52,7 +52,7 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
         end=params.get("EndDate"),
         client_token=params.get("ClientToken"),
     )
-    add(backend, reservation)
+    add_reservation(backend, reservation)
     backend.create_tags([reservation.id], tags)
     return {"CapacityReservation": describe_reservation(backend, reservation)}
 
@@ -60,7 +60,7 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
 def _check_zone(call: Call) -> str:
     zone = call.params.get("AvailabilityZone") or call.params.get("AvailabilityZoneId")
     if zone is None:
-        raise missing_parameter_error("availabilityZone")
+        raise build_missing_parameter_error("availabilityZone")
     return find_zone(call.backend, zone).name
 
 
@@ -68,15 +68,15 @@ def _check_params(call: Call, zone: str) -> None:
     params = call.params
     name = params["InstanceType"]
     if not instance_types.is_offered_in(call.region, name):
-        raise invalid_value_error(name, "instanceType", "The instance type does not exist")
-    if zone not in instance_types.offered_zones(call.region).get(name, ()):
+        raise build_invalid_value_error(name, "instanceType", "The instance type does not exist")
+    if zone not in instance_types.find_offered_zones(call.region).get(name, ()):
         raise AwsError("Unsupported", f"The instance type {name} is not supported in the Availability Zone {zone}.")
     if params["InstancePlatform"] not in PLATFORMS and not params["InstancePlatform"].startswith(PLATFORMS):
-        raise invalid_value_error(params["InstancePlatform"], "instancePlatform", "The platform is not supported")
+        raise build_invalid_value_error(params["InstancePlatform"], "instancePlatform", "The platform is not supported")
     if params["InstanceCount"] < 1:
-        raise invalid_value_error(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
+        raise build_invalid_value_error(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
     if params.get("InstanceMatchCriteria", "open") not in ("open", "targeted"):
-        raise invalid_value_error(params["InstanceMatchCriteria"], "instanceMatchCriteria", "It must be open or targeted.")
+        raise build_invalid_value_error(params["InstanceMatchCriteria"], "instanceMatchCriteria", "It must be open or targeted.")
     _check_end_date(params.get("EndDateType", "limited" if "EndDate" in params else "unlimited"), params.get("EndDate"))
     if "PlacementGroupArn" in params:
         placement_groups.find_by_arn(call.backend, params["PlacementGroupArn"])
@@ -84,20 +84,20 @@ def _check_params(call: Call, zone: str) -> None:
 
 def _check_end_date(kind: str, end: datetime | None) -> None:
     if kind not in ("limited", "unlimited"):
-        raise invalid_value_error(kind, "endDateType", "It must be limited or unlimited.")
+        raise build_invalid_value_error(kind, "endDateType", "It must be limited or unlimited.")
     if (kind == "limited") != (end is not None):
         raise AwsError(
             "InvalidParameterCombination", "An end date is required if the end date type is limited, and not allowed otherwise."
         )
     if end is not None and end.astimezone(UTC) <= clock.now():
-        raise invalid_value_error(end.isoformat(), "endDate", "The end date must be in the future.")
+        raise build_invalid_value_error(end.isoformat(), "endDate", "The end date must be in the future.")
 
 
 @operation("ec2", "DescribeCapacityReservations")
 def describe_capacity_reservations(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("CapacityReservationIds", [])
     matching = filter_items(
-        [find(backend, reservation_id) for reservation_id in ids] if ids else all_reservations(backend),
+        [find(backend, reservation_id) for reservation_id in ids] if ids else list_reservations(backend),
         call.params.get("Filters"),
         {
             "instance-type": lambda item: item.instance_type,
@@ -115,7 +115,7 @@ def describe_capacity_reservations(call: Call) -> dict[str, Any]:
         lambda item: tagging.read_tags(backend, item.id),
     )
     stop_dry_run(call)
-    matching, token = page(matching, call.params)
+    matching, token = select_page(matching, call.params)
     return {"CapacityReservations": [describe_reservation(backend, reservation) for reservation in matching], **token}
 
 
@@ -124,13 +124,13 @@ def modify_capacity_reservation(call: Call) -> dict[str, Any]:
     params, reservation = call.params, find(call.backend, call.params["CapacityReservationId"])
     _check_can_change(reservation)
     if params.get("InstanceCount", 1) < 1:
-        raise invalid_value_error(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
+        raise build_invalid_value_error(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
     kind = params.get("EndDateType", "limited" if params.get("EndDate") or reservation.end else "unlimited")
     end = params.get("EndDate") or (reservation.end if kind == "limited" else None)
     _check_end_date(kind, end)
     match = params.get("InstanceMatchCriteria", reservation.match)
     if match not in ("open", "targeted"):
-        raise invalid_value_error(match, "instanceMatchCriteria", "It must be open or targeted.")
+        raise build_invalid_value_error(match, "instanceMatchCriteria", "It must be open or targeted.")
     stop_dry_run(call)
     reservation.total, reservation.end, reservation.match = params.get("InstanceCount", reservation.total), end, match
     return {"Return": True}

@@ -42,7 +42,7 @@ class CapacityReservation:
     start: datetime = field(default_factory=lambda: clock.now())
     end: datetime | None = None
     block_id: str | None = None
-    """ID of the Capacity Block (cb-...) that the reservation belongs to."""
+    """ID of the Capacity Block (cb-...) to which the reservation belongs."""
     is_ending: bool = False
     """Whether EC2 has started to terminate the instances of a Capacity Block."""
     client_token: str | None = None
@@ -62,7 +62,7 @@ class CapacityReservations:
         self.by_id: dict[str, CapacityReservation] = {}
 
 
-def all_reservations(backend: Any) -> list[CapacityReservation]:
+def list_reservations(backend: Any) -> list[CapacityReservation]:
     return list(get_state(backend, CapacityReservations).by_id.values())
 
 
@@ -75,14 +75,14 @@ def find(backend: Any, reservation_id: str) -> CapacityReservation:
     return reservation
 
 
-def add(backend: Any, reservation: CapacityReservation) -> CapacityReservation:
+def add_reservation(backend: Any, reservation: CapacityReservation) -> CapacityReservation:
     get_state(backend, CapacityReservations).by_id[reservation.id] = reservation
     return reservation
 
 
 def release_instance(backend: Any, instance_id: str) -> None:
     """Remove the instance from its reservation."""
-    for reservation in all_reservations(backend):
+    for reservation in list_reservations(backend):
         reservation.users.discard(instance_id)
 
 
@@ -107,7 +107,7 @@ def seed_reservation(
     `scheduled` but without `starts_in_hours`, the reservation starts in a day.
     """
     region = zone[:-1]
-    if zone not in instance_types.offered_zones(region).get(instance_type, ()):
+    if zone not in instance_types.find_offered_zones(region).get(instance_type, ()):
         raise ValueError(f"{instance_type} is not offered in {zone}")
     if count < 1:
         raise ValueError(f"a reservation needs at least 1 instance (got {count})")
@@ -127,4 +127,4 @@ def seed_reservation(
         start=start,
         end=start + timedelta(days=days) if kind == "capacity-block" else None,
     )
-    return add(backend_of("ec2", account, region), reservation).id
+    return add_reservation(backend_of("ec2", account, region), reservation).id

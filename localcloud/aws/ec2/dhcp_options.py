@@ -1,4 +1,4 @@
-"""Default DHCP option set of each region. VPCs use it unless they specify another set.
+"""Default DHCP option set of each region. VPCs use this set unless they specify another one.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
 """
@@ -23,10 +23,10 @@ def extend_moto() -> None:
     backend.__init__ = _init_backend
     backend.delete_dhcp_options_set = _delete_unless_default
     vpc: Any = VPC
-    vpc.dhcp_options_id = property(lambda self: self.dhcp_options.id if self.dhcp_options else default_id(self.ec2_backend))
+    vpc.dhcp_options_id = property(lambda self: self.dhcp_options.id if self.dhcp_options else get_default_id(self.ec2_backend))
 
 
-def default_id(backend: Any) -> str:
+def get_default_id(backend: Any) -> str:
     return "dopt-" + hashlib.sha256(f"{backend.account_id}/{backend.region_name}".encode()).hexdigest()[:17]
 
 
@@ -35,7 +35,7 @@ def _init_backend(self: Any) -> None:
     region = self.region_name
     domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
     options = DHCPOptionsSet(self, domain_name_servers=["AmazonProvidedDNS"], domain_name=[domain])  # type: ignore[arg-type]
-    options.id = default_id(self)
+    options.id = get_default_id(self)
     self.dhcp_options_sets[options.id] = options
 
 
@@ -44,7 +44,7 @@ def _delete_unless_default(self: Any, options_id: str | None) -> None:
 
     moto deletes the options together with their VPC. AWS keeps at least the default set.
     """
-    if options_id != default_id(self):
+    if options_id != get_default_id(self):
         _delete(self, options_id)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.aws.call import Call, backend_of
-from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_invalid_value_error, stop_dry_run
 from localcloud.aws.patching import get_state, operation
 
 OF_AWS = "alias/aws/ebs"
@@ -35,9 +35,9 @@ def modify_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
     name, keys = call.params["KmsKeyId"], backend_of("kms", call.account, call.region)
     key = keys.keys.get(keys.any_id_to_key_id(name))
     if key is None:
-        raise invalid_value_error(name, "kmsKeyId", "The key does not exist.")
+        raise build_invalid_value_error(name, "kmsKeyId", "The key does not exist.")
     if key.key_spec != "SYMMETRIC_DEFAULT":
-        raise invalid_value_error(name, "kmsKeyId", "EBS supports only symmetric keys.")
+        raise build_invalid_value_error(name, "kmsKeyId", "EBS supports only symmetric keys.")
     stop_dry_run(call)
     get_state(call.backend, DefaultKey).arn = key.arn
     return {"KmsKeyId": key.arn}
@@ -50,7 +50,7 @@ def reset_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
     return {"KmsKeyId": OF_AWS}
 
 
-def default_key(backend: Any) -> str:
+def get_default_key(backend: Any) -> str:
     """Return the ARN of the key for volumes that are created without a key. AWS creates the AWS managed key on first
     use.
 

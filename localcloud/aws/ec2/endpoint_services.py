@@ -11,7 +11,7 @@ from typing import Any
 from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.filters import filter_items, select_page
 from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.ec2.zones import list_zones
 from localcloud.aws.errors import AwsError
@@ -31,7 +31,7 @@ class NotOffered:
     """Pairs of a service and the name of a zone."""
 
 
-def find_not_offered(backend: Any) -> NotOffered:
+def find_unoffered_services(backend: Any) -> NotOffered:
     return get_state(backend, NotOffered)
 
 
@@ -40,8 +40,8 @@ def check_service(backend: Any, name: str, kind: str) -> None:
     prefix = f"com.amazonaws.{backend.region_name}."
     short = name.removeprefix(prefix)
     own = [item for item in backend.configurations.values() if item.service_name == name]
-    if not own and (not name.startswith(prefix) or short not in _SERVICES - find_not_offered(backend).in_region):
-        raise _unknown_service_error(name)
+    if not own and (not name.startswith(prefix) or short not in _SERVICES - find_unoffered_services(backend).in_region):
+        raise _build_unknown_service_error(name)
     kinds = ["Gateway", "Interface"] if short in GATEWAY_SERVICES else ["Interface"]
     if own:
         kinds = [own[0].service_type] if hasattr(own[0], "service_type") else ["Interface", "GatewayLoadBalancer"]
@@ -58,14 +58,14 @@ def check_zones(backend: Any, name: str, subnet_ids: Sequence[str]) -> None:
     """
     short = name.rpartition(f".{backend.region_name}.")[2]
     for subnet_id in subnet_ids:
-        if (short, backend.get_subnet(subnet_id).availability_zone) in find_not_offered(backend).in_zones:
+        if (short, backend.get_subnet(subnet_id).availability_zone) in find_unoffered_services(backend).in_zones:
             raise AwsError(
                 "InvalidParameter",
                 f"The VPC endpoint service {name} does not support the availability zone of the subnet: {subnet_id}.",
             )
 
 
-def private_dns_name(name: str, region: str) -> str:
+def build_private_dns_name(name: str, region: str) -> str:
     """Return the DNS name that an endpoint with private DNS overrides in its VPC."""
     short = name.rpartition(f".{region}.")[2]
     if short.startswith("ecr."):
@@ -81,7 +81,7 @@ def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
     names = call.params.get("ServiceNames", [])
     for name in names:
         if name not in {service["ServiceName"] for service in details}:
-            raise _unknown_service_error(name)
+            raise _build_unknown_service_error(name)
     matching = filter_items(
         [service for service in details if not names or service["ServiceName"] in names],
         call.params.get("Filters"),
@@ -94,7 +94,7 @@ def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
         lambda service: {tag["Key"]: tag["Value"] for tag in service["Tags"]},
     )
     stop_dry_run(call)
-    matching, token = page(matching, call.params)
+    matching, token = select_page(matching, call.params)
     return {"ServiceNames": sorted({service["ServiceName"] for service in matching}), "ServiceDetails": matching, **token}
 
 
@@ -102,7 +102,7 @@ def _describe_services(backend: Any) -> list[dict[str, Any]]:
     """Return one entry per service and endpoint type. As on AWS, S3 and DynamoDB therefore have two entries each."""
     details = [
         _describe_service(backend, f"com.amazonaws.{backend.region_name}.{short}", kind, "amazon", short)
-        for short in sorted(_SERVICES - find_not_offered(backend).in_region)
+        for short in sorted(_SERVICES - find_unoffered_services(backend).in_region)
         for kind in (("Gateway", "Interface") if short in GATEWAY_SERVICES else ("Interface",))
     ]
     details += [
@@ -113,8 +113,10 @@ def _describe_services(backend: Any) -> list[dict[str, Any]]:
 
 
 def _describe_service(backend: Any, name: str, kind: str, owner: str, short: str) -> dict[str, Any]:
-    zones = [zone for zone in list_zones(backend.region_name) if (short, zone.name) not in find_not_offered(backend).in_zones]
-    private = {"PrivateDnsName": private_dns_name(name, backend.region_name)} if kind == "Interface" and short else {}
+    zones = [
+        zone for zone in list_zones(backend.region_name) if (short, zone.name) not in find_unoffered_services(backend).in_zones
+    ]
+    private = {"PrivateDnsName": build_private_dns_name(name, backend.region_name)} if kind == "Interface" and short else {}
     return {
         "ServiceName": name,
         "ServiceId": f"vpce-svc-{hashlib.sha256(f'{name} {kind}'.encode()).hexdigest()[:17]}",
@@ -132,5 +134,5 @@ def _describe_service(backend: Any, name: str, kind: str, owner: str, short: str
     }
 
 
-def _unknown_service_error(name: str) -> AwsError:
+def _build_unknown_service_error(name: str) -> AwsError:
     return AwsError("InvalidServiceName", f"The Vpc Endpoint Service '{name}' does not exist")

@@ -52,7 +52,7 @@ def _matches(actual: Values, patterns: Sequence[str]) -> bool:
     return any(text == pattern or fnmatchcase(text, pattern) for text in values for pattern in patterns)
 
 
-def page(items: Sequence[Item], params: Mapping[str, Any]) -> tuple[list[Item], dict[str, str]]:
+def select_page(items: Sequence[Item], params: Mapping[str, Any]) -> tuple[list[Item], dict[str, str]]:
     """Return the page selected by `MaxResults` and `NextToken`, and the `NextToken` for the response."""
     start = int(params.get("NextToken") or 0)
     end = start + int(params.get("MaxResults") or len(items) or 1)

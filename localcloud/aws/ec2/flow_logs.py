@@ -7,7 +7,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -46,12 +46,12 @@ def create_flow_logs(call: Call) -> dict[str, Any]:
 
 def _check_params(params: dict[str, Any]) -> None:
     if not params.get("ResourceIds"):
-        raise missing_parameter_error("ResourceId")
+        raise build_missing_parameter_error("ResourceId")
     for name, allowed in (("ResourceType", RESOURCE_TYPES), ("TrafficType", TRAFFIC_TYPES), ("LogDestinationType", DESTINATIONS)):
         if name in params and params[name] not in allowed:
-            raise invalid_value_error(params[name], name, f"It must be one of {', '.join(allowed)}.")
+            raise build_invalid_value_error(params[name], name, f"It must be one of {', '.join(allowed)}.")
     if "TrafficType" not in params:
-        raise missing_parameter_error("TrafficType")
+        raise build_missing_parameter_error("TrafficType")
     destination = params.get("LogDestinationType", "cloud-watch-logs")
     if destination == "cloud-watch-logs" and not str(params.get("DeliverLogsPermissionArn", "")).startswith("arn:"):
         raise AwsError("InvalidParameter", "DeliverLogsPermissionArn can't be empty if LogDestinationType is cloud-watch-logs.")

@@ -23,7 +23,7 @@ def create_internet_gateway(call: Call) -> dict[str, Any]:
 
 @operation("ec2", "AttachInternetGateway")
 def attach_internet_gateway(call: Call) -> dict[str, Any]:
-    backend, vpc = call.backend, vpcs.find(call.backend, call.params["VpcId"])
+    backend, vpc = call.backend, vpcs.find_vpc(call.backend, call.params["VpcId"])
     gateway = backend.get_internet_gateway(call.params["InternetGatewayId"])
     if gateway.vpc is None and find_attached_gateway(backend, vpc.id) is not None:
         raise AwsError("InvalidParameterValue", f"Network {vpc.id} already has an internet gateway attached")

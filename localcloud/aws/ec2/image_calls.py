@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.filters import filter_items, page
+from localcloud.aws.ec2.filters import filter_items, select_page
 from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -67,7 +67,7 @@ def describe_images(call: Call) -> dict[str, Any]:
         lambda image: tagging.read_tags(backend, image.id),
     )
     stop_dry_run(call)
-    images, token = page(images, call.params)
+    images, token = select_page(images, call.params)
     return {"Images": [describe_image(backend, image) for image in images], **token}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from localcloud.aws import durations, events
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import image_calls, instance_calls, tagging
-from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -21,8 +21,8 @@ _NAME = re.compile(r"[\w().\-/'@ \[\]]{3,128}", re.ASCII)
 def create_image(call: Call) -> dict[str, Any]:
     backend, params = call.backend, call.params
     if not params.get("Name"):
-        raise missing_parameter_error("name")
-    instance = instance_calls.find(backend, [params["InstanceId"]])[0]
+        raise build_missing_parameter_error("name")
+    instance = instance_calls.find_instances(backend, [params["InstanceId"]])[0]
     if instance.state not in ("running", "stopped", "stopping"):
         raise AwsError(
             "IncorrectState", f"Instance '{instance.id}' is not 'running' or 'stopped'; no image can be created from it."
@@ -73,10 +73,10 @@ def deregister_image(call: Call) -> dict[str, Any]:
     backend = call.backend
     image = _find_own_image(call)
     stop_dry_run(call)
-    durations.cancel(image)
+    durations.cancel_transitions(image)
     answer = call.moto()
     tagging.delete_resource_tags(backend, image.id)
-    events.publish(events.Event("image", "gone", image.id, call.region, call.account))
+    events.publish_event(events.Event("image", "gone", image.id, call.region, call.account))
     return answer
 
 
@@ -103,12 +103,12 @@ def _start_creation(backend: Any, image: Any, tags: dict[str, dict[str, str]], e
         image,
         "state",
         "pending",
-        partial(_final_state, image),
+        partial(_get_final_state, image),
         "ec2-image",
         gate=partial(_is_created, image),
         fail=partial(_mark_failed, image),
     )
-    events.publish(event)
+    events.publish_event(event)
     return {"ImageId": image.id}
 
 
@@ -116,7 +116,7 @@ def _is_created(image: Any) -> bool:
     return _read_progress(image).done
 
 
-def _final_state(image: Any) -> str:
+def _get_final_state(image: Any) -> str:
     if problem := _read_progress(image).problem:
         _mark_failed(image, problem)
     return "failed" if problem else "available"
@@ -128,7 +128,7 @@ def _mark_failed(image: Any, reason: str) -> None:
 
 def _read_progress(image: Any) -> events.Progress:
     backend = image.ec2_backend
-    return events.progress("image", image.id, backend.region_name, backend.account_id)
+    return events.query_progress("image", image.id, backend.region_name, backend.account_id)
 
 
 def _check_name(backend: Any, name: str) -> None:

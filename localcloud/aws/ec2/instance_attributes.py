@@ -9,7 +9,7 @@ from typing import Any
 from moto.core.types import Base64EncodedString
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.instance_calls import find
+from localcloud.aws.ec2.instance_calls import find_instances
 from localcloud.aws.ec2.launch_templates import check_user_data
 from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
@@ -29,7 +29,7 @@ def unmonitor_instances(call: Call) -> dict[str, Any]:
 
 
 def _set_monitoring(call: Call, state: str) -> dict[str, Any]:
-    instances = find(call.backend, call.params.get("InstanceIds", []))
+    instances = find_instances(call.backend, call.params.get("InstanceIds", []))
     for instance in instances:
         if instance.state in ("shutting-down", "terminated"):
             raise AwsError("IncorrectState", f"The instance '{instance.id}' is not in a state in which monitoring can change.")
@@ -44,7 +44,7 @@ def modify_instance_attribute(call: Call) -> dict[str, Any]:
     """Change the user data of a stopped instance. moto changes the other attributes."""
     if "UserData" not in call.params:
         return call.moto()
-    (instance,) = find(call.backend, [call.params["InstanceId"]])
+    (instance,) = find_instances(call.backend, [call.params["InstanceId"]])
     if instance.state != "stopped":
         raise AwsError("IncorrectInstanceState", f"The instance '{instance.id}' is not in the 'stopped' state.")
     encoded = base64.b64encode(call.params["UserData"].get("Value", b"")).decode()

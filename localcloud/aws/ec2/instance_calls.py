@@ -9,8 +9,8 @@ from typing import Any
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch, tagging
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.instance_events import publish, terminate
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.instance_events import publish_instance_event, terminate
 from localcloud.aws.ec2.instance_view import describe_instance
 from localcloud.aws.ec2.launch_plan import Plan
 from localcloud.aws.ec2.refusals import stop_dry_run
@@ -42,7 +42,7 @@ def run_instances(call: Call) -> dict[str, Any]:
     reservation: Any = launch.create_planned_instances(backend, planned)
     reservation.client_token, reservation.request = token, request
     for instance in reservation.instances:
-        publish("created", instance)
+        publish_instance_event("created", instance)
     return _describe_reservation(reservation)
 
 
@@ -87,7 +87,7 @@ def list_instances(backend: Any) -> list[Any]:
     return [instance for reservation in list(backend.reservations.values()) for instance in reservation.instances]
 
 
-def find(backend: Any, ids: list[str]) -> list[Any]:
+def find_instances(backend: Any, ids: list[str]) -> list[Any]:
     """Return the instances with these ids, in the given order."""
     instances_by_id = {instance.id: instance for instance in list_instances(backend)}
     malformed = [instance_id for instance_id in ids if not instance_id.startswith("i-")]
@@ -110,7 +110,7 @@ def describe_instances(call: Call) -> dict[str, Any]:
         raise AwsError("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
     filters = call.params.get("Filters")
     matching = filter_items(
-        find(backend, ids) if ids else list_instances(backend),
+        find_instances(backend, ids) if ids else list_instances(backend),
         filters,
         _FILTERS,
         lambda item: tagging.read_tags(backend, item.id),
@@ -122,7 +122,7 @@ def describe_instances(call: Call) -> dict[str, Any]:
         instances = [describe_instance(instance) for instance in reservation.instances if instance.id in matching_ids]
         if instances:
             reservations.append({**_describe_empty_reservation(reservation), "Instances": instances})
-    reservations, token = page(reservations, call.params)
+    reservations, token = select_page(reservations, call.params)
     return {"Reservations": reservations, **token}
 
 
@@ -130,7 +130,7 @@ def _describe_empty_reservation(reservation: Any) -> dict[str, Any]:
     return {"ReservationId": reservation.id, "OwnerId": reservation.owner_id, "Groups": []}
 
 
-def _profile_arn(instance: Any) -> str | None:
+def _get_profile_arn(instance: Any) -> str | None:
     association = instance.ec2_backend.iam_instance_profile_associations.get(instance.id)
     return association.iam_instance_profile.arn if association else None
 
@@ -144,7 +144,7 @@ _FILTERS: dict[str, Any] = {
     "dns-name": lambda item: item.public_dns_name if item.nics else None,
     "group-id": lambda item: [group.id for group in item.security_groups],
     "hypervisor": lambda item: item.hypervisor,
-    "iam-instance-profile.arn": _profile_arn,
+    "iam-instance-profile.arn": _get_profile_arn,
     "image-id": lambda item: item.image_id,
     "instance-id": lambda item: item.id,
     "instance-lifecycle": lambda item: item.lifecycle,
@@ -180,7 +180,7 @@ def terminate_instances(call: Call) -> dict[str, Any]:
     ids = call.params.get("InstanceIds", [])
     if not ids:
         raise AwsError("InvalidParameterCombination", "No instances specified")
-    instances = find(call.backend, ids)
+    instances = find_instances(call.backend, ids)
     for instance in instances:
         if instance.disable_api_termination:
             raise AwsError(

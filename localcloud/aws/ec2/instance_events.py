@@ -6,10 +6,10 @@ from localcloud.aws import events
 from localcloud.aws.ec2.instance_view import describe_instance
 
 
-def publish(action: events.Action, instance: Any) -> None:
+def publish_instance_event(action: events.Action, instance: Any) -> None:
     backend = instance.ec2_backend
     details = {"ScaledIn": _is_scaled_in(instance)} if action == "gone" else describe_instance(instance)
-    events.publish(events.Event("instance", action, instance.id, backend.region_name, backend.account_id, details))
+    events.publish_event(events.Event("instance", action, instance.id, backend.region_name, backend.account_id, details))
 
 
 def _is_scaled_in(instance: Any) -> bool:
@@ -29,7 +29,7 @@ def terminate(instances: list[Any]) -> list[dict[str, Any]]:
         was_live = instance.state not in ("shutting-down", "terminated")
         previous = instance.terminate()
         if was_live:
-            publish("gone", instance)
+            publish_instance_event("gone", instance)
         current = instance.state if instance.state == "terminated" else "shutting-down"
         changes.append(
             {

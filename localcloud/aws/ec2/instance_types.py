@@ -13,7 +13,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 from moto.ec2.utils import generic_filter
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.filters import page
+from localcloud.aws.ec2.filters import select_page
 from localcloud.aws.ec2.refusals import stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -73,7 +73,7 @@ def find_type_facts(name: str) -> TypeFacts | None:
 
 
 @cache
-def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
+def find_offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
     """Return instance type -> sorted zones of the region that offer it."""
     zones: dict[str, list[str]] = {}
     for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, ()):
@@ -83,7 +83,7 @@ def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
 
 def is_offered_in(region: str, name: str) -> bool:
     """Return whether EC2 lists the type in that region. EC2 lists only the types that the region offers."""
-    offered = offered_zones(region)
+    offered = find_offered_zones(region)
     return name in INSTANCE_TYPES and (not offered or name in offered)
 
 
@@ -101,7 +101,7 @@ def describe_instance_types(call: Call) -> dict[str, Any]:
     stop_dry_run(call)
     types = [types_by_name[name] for name in names] if names else list(types_by_name.values())
     filters = {item["Name"]: item.get("Values", []) for item in call.params.get("Filters", ())}
-    types, token = page(generic_filter(filters, types), call.params)
+    types, token = select_page(generic_filter(filters, types), call.params)
     return {"InstanceTypes": types, **token}
 
 
@@ -128,5 +128,5 @@ def describe_instance_type_offerings(call: Call) -> dict[str, Any]:
             if offering[member] in exact or any(fnmatchcase(offering[member], pattern) for pattern in patterns)
         ]
     stop_dry_run(call)
-    offerings, token = page(offerings, call.params)
+    offerings, token = select_page(offerings, call.params)
     return {"InstanceTypeOfferings": offerings, **token}

@@ -28,7 +28,7 @@ def describe_instance(instance: Any) -> dict[str, Any]:
         "PrivateIpAddress": instance.private_ip_address if instance.nics else None,
         "PrivateDnsName": instance.private_dns_name if instance.nics else "",
         "PublicIpAddress": primary.public_ip if primary else None,
-        "PublicDnsName": interface_calls.public_dns_name(backend.region_name, primary.public_ip)
+        "PublicDnsName": interface_calls.build_public_dns_name(backend.region_name, primary.public_ip)
         if primary and primary.public_ip
         else "",
         "SourceDestCheck": instance.source_dest_check if is_live else None,

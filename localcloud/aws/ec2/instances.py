@@ -132,7 +132,7 @@ class LaunchedInstance(Instance):
     def terminate(self) -> InstanceState:
         """Set the state to shutting-down now and to terminated after the emulated delay.
 
-        Then release the instance's interfaces, volumes, addresses and capacity.
+        Then release an instance's interfaces, volumes, addresses and capacity.
         """
         previous = InstanceState(self._state.name, self._state.code)
         if not self.is_live:
@@ -152,7 +152,7 @@ class LaunchedInstance(Instance):
         Until then, an instance that is being terminated keeps its address.
         """
         backend = self.ec2_backend
-        return events.progress("instance", self.id, backend.region_name, backend.account_id).done
+        return events.query_progress("instance", self.id, backend.region_name, backend.account_id).done
 
     def _release_resources(self) -> None:
         backend = self.ec2_backend
@@ -175,5 +175,5 @@ class LaunchedInstance(Instance):
 
 
 def _leave_placement_group(backend: Any, instance_id: str) -> None:
-    for group in placement_groups.all_groups(backend):
+    for group in placement_groups.list_groups(backend):
         group.members.pop(instance_id, None)

@@ -7,8 +7,8 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import addresses, interfaces, tagging
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.refusals import build_invalid_value_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -21,7 +21,7 @@ def create_network_interface(call: Call) -> dict[str, Any]:
     subnet = backend.get_subnet(params["SubnetId"])
     kind = params.get("InterfaceType", "interface")
     if kind not in CREATABLE_TYPES:
-        raise invalid_value_error(kind, "interfaceType", f"It must be one of {', '.join(CREATABLE_TYPES)}.")
+        raise build_invalid_value_error(kind, "interfaceType", f"It must be one of {', '.join(CREATABLE_TYPES)}.")
     primary_addresses = [params["PrivateIpAddress"]] if "PrivateIpAddress" in params else []
     primary_addresses += [item["PrivateIpAddress"] for item in params.get("PrivateIpAddresses", ())]
     if kind == "efa-only" and (primary_addresses or params.get("SecondaryPrivateIpAddressCount")):
@@ -99,7 +99,7 @@ def describe_network_interfaces(call: Call) -> dict[str, Any]:
         lambda item: tagging.read_tags(backend, item.id),
     )
     stop_dry_run(call)
-    matching, token = page(matching, call.params)
+    matching, token = select_page(matching, call.params)
     return {"NetworkInterfaces": [describe_interface(backend, interface) for interface in matching], **token}
 
 
@@ -124,7 +124,7 @@ def describe_association(interface: Any) -> dict[str, Any] | None:
     elastic_ips = interface.ec2_backend.address_by_ip([interface.public_ip], fail_if_not_found=False)
     shown_address: dict[str, Any] = {
         "PublicIp": interface.public_ip,
-        "PublicDnsName": public_dns_name(interface.ec2_backend.region_name, interface.public_ip),
+        "PublicDnsName": build_public_dns_name(interface.ec2_backend.region_name, interface.public_ip),
         "IpOwnerId": interface.owner_id if elastic_ips else "amazon",
     }
     if elastic_ips:
@@ -132,7 +132,7 @@ def describe_association(interface: Any) -> dict[str, Any] | None:
     return shown_address
 
 
-def public_dns_name(region: str, address: str) -> str:
+def build_public_dns_name(region: str, address: str) -> str:
     domain = "compute-1.amazonaws.com" if region == "us-east-1" else f"{region}.compute.amazonaws.com"
     return f"ec2-{address.replace('.', '-')}.{domain}"
 

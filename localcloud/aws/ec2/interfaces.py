@@ -109,7 +109,7 @@ def create(
     if requester is not None:
         interface.requester_managed, interface.requester_id = True, requester
     if interface_type == "efa-only":
-        addresses.release(subnet, interface.private_ip_address)
+        addresses.release_address(subnet, interface.private_ip_address)
         interface.private_ip_address, interface.private_ip_addresses, interface.private_dns_name = None, [], None
     return interface
 
@@ -120,7 +120,7 @@ def delete(backend: Any, interface_id: str) -> None:
     if interface is None:
         return
     for address in interface.private_ip_addresses:
-        addresses.release(interface.subnet, address["PrivateIpAddress"])
+        addresses.release_address(interface.subnet, address["PrivateIpAddress"])
     tagging.delete_resource_tags(backend, interface_id)
 
 

@@ -18,7 +18,7 @@ from localcloud.aws.ec2.instance_types import TypeFacts
 from localcloud.aws.ec2.instances import LaunchedInstance
 from localcloud.aws.ec2.launch_plan import Plan
 from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, find_specified_version, to_boto_format
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error
 from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 
@@ -56,9 +56,9 @@ def _merge_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str
 def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
     """Resolve and validate a launch without creating anything."""
     if not data.get("ImageId"):
-        raise missing_parameter_error("ImageId")
+        raise build_missing_parameter_error("ImageId")
     image = image_calls.find_launchable_image(backend, data["ImageId"])
-    facts = _type_facts(backend, data.get("InstanceType") or DEFAULT_TYPE, image)
+    facts = _find_type_facts(backend, data.get("InstanceType") or DEFAULT_TYPE, image)
     _check_options(backend, data)
     subnet = _choose_subnet(backend, data, facts.name)
     zone = subnet.availability_zone
@@ -93,7 +93,7 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
     )
 
 
-def _type_facts(backend: Any, name: str, image: Any) -> TypeFacts:
+def _find_type_facts(backend: Any, name: str, image: Any) -> TypeFacts:
     facts = instance_types.find_type_facts(name)
     if facts is None or not instance_types.is_offered_in(backend.region_name, name):
         raise AwsError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
@@ -115,12 +115,14 @@ def _check_options(backend: Any, data: Mapping[str, Any]) -> None:
         check_user_data(str(data["UserData"]))
     shutdown = data.get("InstanceInitiatedShutdownBehavior")
     if shutdown not in (None, "stop", "terminate"):
-        raise invalid_value_error(shutdown, "instanceInitiatedShutdownBehavior", "It must be stop or terminate.")
+        raise build_invalid_value_error(shutdown, "instanceInitiatedShutdownBehavior", "It must be stop or terminate.")
     metadata = data.get("MetadataOptions") or {}
     if metadata.get("HttpTokens") not in (None, "optional", "required"):
-        raise invalid_value_error(metadata["HttpTokens"], "httpTokens", "It must be optional or required.")
+        raise build_invalid_value_error(metadata["HttpTokens"], "httpTokens", "It must be optional or required.")
     if not 1 <= int(metadata.get("HttpPutResponseHopLimit", 1)) <= 64:
-        raise invalid_value_error(metadata["HttpPutResponseHopLimit"], "httpPutResponseHopLimit", "It must be between 1 and 64.")
+        raise build_invalid_value_error(
+            metadata["HttpPutResponseHopLimit"], "httpPutResponseHopLimit", "It must be between 1 and 64."
+        )
 
 
 def _choose_subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
@@ -144,7 +146,7 @@ def _choose_subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     requested = (data.get("Placement") or {}).get("AvailabilityZone")
     zone_name = find_zone(backend, requested).name if requested else None
     defaults = backend.get_default_subnets()
-    offered = instance_types.offered_zones(backend.region_name).get(name, ())
+    offered = instance_types.find_offered_zones(backend.region_name).get(name, ())
     for zone in sorted(defaults, key=lambda zone: (zone not in offered, zone)):
         if zone_name in (None, zone):
             return defaults[zone]
@@ -160,15 +162,15 @@ def _find_profile(backend: Any, requested: Mapping[str, str]) -> Any:
     for profile in backend_of("iam", backend.account_id, backend.region_name).instance_profiles.values():
         if value in (profile.arn if parameter == "arn" else profile.name,):
             if not profile.roles:
-                raise invalid_value_error(
+                raise build_invalid_value_error(
                     value, f"iamInstanceProfile.{parameter}", f'IAM Instance Profile "{profile.arn}" has no associated IAM Roles'
                 )
             return profile
-    raise invalid_value_error(value, f"iamInstanceProfile.{parameter}", f"Invalid IAM Instance Profile {parameter}")
+    raise build_invalid_value_error(value, f"iamInstanceProfile.{parameter}", f"Invalid IAM Instance Profile {parameter}")
 
 
 def create_planned_instances(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
-    """Create the planned instances. `more_tags` are tags that AWS itself adds."""
+    """Create the planned instances. `more_tags`: tags that AWS itself adds."""
     template = planned.data.get("_template")
     own_tags = dict(more_tags or {})
     if template is not None:

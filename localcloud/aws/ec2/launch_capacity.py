@@ -9,10 +9,10 @@ from typing import Any
 
 from localcloud.aws import scarcity
 from localcloud.aws.ec2 import placement_groups
-from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations, find
-from localcloud.aws.ec2.instance_types import TypeFacts, offered_zones
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, find, list_reservations
+from localcloud.aws.ec2.instance_types import TypeFacts, find_offered_zones
 from localcloud.aws.ec2.placement_groups import PlacementGroup
-from localcloud.aws.ec2.refusals import invalid_value_error
+from localcloud.aws.ec2.refusals import build_invalid_value_error
 from localcloud.aws.errors import AwsError
 
 MARKETS = ("spot", "capacity-block")
@@ -23,7 +23,7 @@ def read_market(data: Mapping[str, Any], facts: TypeFacts) -> str:
     options = data.get("InstanceMarketOptions") or {}
     kind: str = options.get("MarketType", "on-demand")
     if kind != "on-demand" and kind not in MARKETS:
-        raise invalid_value_error(kind, "marketType", f"It must be one of {', '.join(MARKETS)}.")
+        raise build_invalid_value_error(kind, "marketType", f"It must be one of {', '.join(MARKETS)}.")
     if facts.usage_classes and kind not in facts.usage_classes:
         raise AwsError("Unsupported", f"The instance type {facts.name} cannot be launched as {kind}.")
     if kind == "capacity-block" and "SpotOptions" in options:
@@ -35,7 +35,7 @@ def find_placement_group(backend: Any, data: Mapping[str, Any], facts: TypeFacts
     placement = data.get("Placement") or {}
     if not placement.get("GroupName") and not placement.get("GroupId"):
         return None
-    group = placement_groups.find(backend, name=placement.get("GroupName"), group_id=placement.get("GroupId"))
+    group = placement_groups.find_group(backend, name=placement.get("GroupName"), group_id=placement.get("GroupId"))
     if group.strategy not in facts.placement_strategies:
         raise AwsError(
             "InvalidParameterCombination",
@@ -46,7 +46,7 @@ def find_placement_group(backend: Any, data: Mapping[str, Any], facts: TypeFacts
 
 
 def check_type_is_offered(region: str, name: str, zone: str) -> None:
-    zones = offered_zones(region)
+    zones = find_offered_zones(region)
     if zones and zone not in zones.get(name, ()):
         choice = ", ".join(zones.get(name, ()))
         raise AwsError(
@@ -62,7 +62,7 @@ def check_free_capacity(region: str, name: str, zone: str, market: str, reserved
         return
     if market == "spot":
         raise AwsError("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", 500)
-    zones = ", ".join(scarcity.free_zones(name, region))
+    zones = ", ".join(scarcity.find_free_zones(name, region))
     fix = f" You can currently get {name} capacity by not specifying an Availability Zone in your request or choosing {zones}."
     raise AwsError(
         "InsufficientInstanceCapacity",
@@ -75,7 +75,7 @@ def check_free_capacity(region: str, name: str, zone: str, market: str, reserved
 def find_reservation(
     backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, group: PlacementGroup | None, kind: str, count: int
 ) -> CapacityReservation | None:
-    """Return the reservation that the instances will run in, if any. Raise AWS's error if the reservation cannot serve
+    """Return the reservation in which the instances will run, if any. Raise AWS's error if the reservation cannot serve
     the launch."""
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}
@@ -97,7 +97,7 @@ def find_reservation(
         return _find_free_reservation(targets, facts.name, zone, group, count)
     if preference == "none":
         return None
-    open_ones = [item for item in all_reservations(backend) if item.match == "open" and item.kind == "default"]
+    open_ones = [item for item in list_reservations(backend) if item.match == "open" and item.kind == "default"]
     try:
         return _find_free_reservation(open_ones, facts.name, zone, group, count)
     except AwsError:
@@ -110,7 +110,7 @@ def _list_target_reservations(backend: Any, target: Mapping[str, Any]) -> list[C
     if "CapacityReservationId" in target:
         return [find(backend, target["CapacityReservationId"])]
     group = target.get("CapacityReservationResourceGroupArn")
-    return [item for item in all_reservations(backend) if group is not None and item.resource_group_arn == group]
+    return [item for item in list_reservations(backend) if group is not None and item.resource_group_arn == group]
 
 
 def _check_reservation_kind(targets: list[CapacityReservation], kind: str) -> None:

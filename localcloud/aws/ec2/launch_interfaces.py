@@ -11,7 +11,7 @@ from typing import Any
 
 from localcloud.aws.ec2 import addresses, interfaces
 from localcloud.aws.ec2.instance_types import TypeFacts
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error
 from localcloud.aws.errors import AwsError
 
 MAXIMUM_GROUPS = 5  # per interface: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
@@ -69,7 +69,7 @@ def _plan_default_interface(backend: Any, data: Mapping[str, Any], subnet: Any) 
 
 def _plan_interface(backend: Any, data: Mapping[str, Any], item: Mapping[str, Any], subnet: Any) -> InterfacePlan:
     if "DeviceIndex" not in item:
-        raise missing_parameter_error("deviceIndex: each network interface requires a device index")
+        raise build_missing_parameter_error("deviceIndex: each network interface requires a device index")
     if data.get("SecurityGroupIds") or data.get("SecurityGroups"):
         raise AwsError(
             "InvalidParameterCombination",
@@ -136,7 +136,7 @@ def _check_device_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) ->
         )
     for card, number in Counter(item.card for item in plans).items():
         if card not in facts.cards:
-            raise invalid_value_error(
+            raise build_invalid_value_error(
                 card, "networkCardIndex", f"The instance type {facts.name} has {len(facts.cards)} network cards."
             )
         if number > facts.cards[card].interfaces:
@@ -150,7 +150,7 @@ def _check_device_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) ->
 def _check_interface_types(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
     for item in plans:
         if item.kind not in ("interface", *interfaces.EFA_TYPES):
-            raise invalid_value_error(item.kind, "interfaceType", "It must be interface, efa or efa-only.")
+            raise build_invalid_value_error(item.kind, "interfaceType", "It must be interface, efa or efa-only.")
         if item.kind in interfaces.EFA_TYPES and not facts.efa_maximum:
             raise AwsError("InvalidParameterCombination", f"{facts.name} instances do not support Elastic Fabric Adapters.")
         if item.kind not in facts.cards[item.card].types:
@@ -189,8 +189,8 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
         if item.address is not None:
             addresses.check_address_is_free(item.subnet, item.address)
     for subnet_id, number in needed.items():
-        if addresses.free_count(subnets[subnet_id]) < number:
-            raise addresses.no_free_address_error(subnets[subnet_id])
+        if addresses.count_free_addresses(subnets[subnet_id]) < number:
+            raise addresses.build_no_free_address_error(subnets[subnet_id])
 
 
 def create(backend: Any, item: InterfacePlan, tags: dict[str, str], alone: bool) -> Any:

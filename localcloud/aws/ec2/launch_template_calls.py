@@ -8,9 +8,9 @@ from typing import Any
 from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.launch_templates import check_name, find, find_version, forget, to_boto_format, to_moto_format
-from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.launch_templates import check_name, find_template, find_version, forget, to_boto_format, to_moto_format
+from localcloud.aws.ec2.refusals import build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -20,9 +20,9 @@ def create_launch_template(call: Call) -> dict[str, Any]:
     params = call.params
     name = params.get("LaunchTemplateName")
     if not name:
-        raise missing_parameter_error("launchTemplateName")
+        raise build_missing_parameter_error("launchTemplateName")
     if not params.get("LaunchTemplateData"):
-        raise missing_parameter_error("launchTemplateData")
+        raise build_missing_parameter_error("launchTemplateData")
     check_name(call.backend, name)
     data = to_moto_format(params["LaunchTemplateData"])
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "launch-template")
@@ -39,7 +39,7 @@ def create_launch_template_version(call: Call) -> dict[str, Any]:
     if source is not None:
         data = {**find_version(template, source).data, **data}
     if not data:
-        raise missing_parameter_error("launchTemplateData")
+        raise build_missing_parameter_error("launchTemplateData")
     stop_dry_run(call)
     version = template.create_version(data, call.params.get("VersionDescription"))
     return {"LaunchTemplateVersion": _describe_version(version)}
@@ -51,9 +51,9 @@ def describe_launch_templates(call: Call) -> dict[str, Any]:
     ids, names = params.get("LaunchTemplateIds"), params.get("LaunchTemplateNames")
     templates = list(backend.launch_templates.values())
     if ids:
-        templates = [find(backend, template_id=template_id) for template_id in ids]
+        templates = [find_template(backend, template_id=template_id) for template_id in ids]
     elif names:
-        templates = [find(backend, name=name) for name in names]
+        templates = [find_template(backend, name=name) for name in names]
     matching = filter_items(
         templates,
         params.get("Filters"),
@@ -64,7 +64,7 @@ def describe_launch_templates(call: Call) -> dict[str, Any]:
         lambda template: tagging.read_tags(backend, template.id),
     )
     stop_dry_run(call)
-    matching, token = page(matching, params)
+    matching, token = select_page(matching, params)
     return {"LaunchTemplates": [_describe_template(template) for template in matching], **token}
 
 
@@ -78,7 +78,7 @@ def describe_launch_template_versions(call: Call) -> dict[str, Any]:
         matching = [version for version in versions if low <= version.number <= high]
     else:
         if not numbers or not set(numbers) <= {"$Latest", "$Default"}:
-            raise missing_parameter_error("launchTemplateId or launchTemplateName")
+            raise build_missing_parameter_error("launchTemplateId or launchTemplateName")
         matching = [find_version(template, number) for template in call.backend.launch_templates.values() for number in numbers]
     matching = filter_items(
         matching,
@@ -92,7 +92,7 @@ def describe_launch_template_versions(call: Call) -> dict[str, Any]:
         lambda version: {},
     )
     stop_dry_run(call)
-    matching, token = page(matching, params)
+    matching, token = select_page(matching, params)
     return {"LaunchTemplateVersions": [_describe_version(version) for version in matching], **token}
 
 
@@ -100,7 +100,7 @@ def describe_launch_template_versions(call: Call) -> dict[str, Any]:
 def modify_launch_template(call: Call) -> dict[str, Any]:
     template = _find_template(call)
     if "DefaultVersion" not in call.params:
-        raise missing_parameter_error("defaultVersion")
+        raise build_missing_parameter_error("defaultVersion")
     version = find_version(template, call.params["DefaultVersion"])
     stop_dry_run(call)
     template.default_version_number = version.number
@@ -120,7 +120,7 @@ def delete_launch_template(call: Call) -> dict[str, Any]:
 def delete_launch_template_versions(call: Call) -> dict[str, Any]:
     template, numbers = _find_template(call), call.params.get("Versions", [])
     if not numbers:
-        raise missing_parameter_error("launchTemplateVersion")
+        raise build_missing_parameter_error("launchTemplateVersion")
     stop_dry_run(call)
     deleted: list[dict[str, Any]] = []
     not_deleted: list[dict[str, Any]] = []
@@ -147,7 +147,7 @@ def _delete_version(template: Any, number: str) -> dict[str, str] | None:
 
 
 def _find_template(call: Call) -> Any:
-    return find(call.backend, call.params.get("LaunchTemplateId"), call.params.get("LaunchTemplateName"))
+    return find_template(call.backend, call.params.get("LaunchTemplateId"), call.params.get("LaunchTemplateName"))
 
 
 def _describe_template(template: Any) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def forget(backend: Any, template: Any) -> None:
 
 
 def find_version(template: Any, version_reference: Any) -> Any:
-    """Return the version with that number, or the version that `$Latest` or `$Default` refers to."""
+    """Return the version with the given number, or the version to which `$Latest` or `$Default` refers."""
     text = str(version_reference)
     if text == "$Latest":
         return template.versions[-1]
@@ -62,8 +62,8 @@ def _create_version(template: Any, data: dict[str, Any], description: str) -> An
     return version
 
 
-def find(backend: Any, template_id: str | None = None, name: str | None = None) -> Any:
-    """Find the template by ID or name. Exactly one of the two must be given."""
+def find_template(backend: Any, template_id: str | None = None, name: str | None = None) -> Any:
+    """Find the template by ID or name. Exactly one of ID and name must be given."""
     if template_id and name:
         raise AwsError(
             "InvalidParameterCombination",
@@ -79,7 +79,7 @@ def find(backend: Any, template_id: str | None = None, name: str | None = None) 
             )
         return backend.launch_templates[template_id]
     if not name:
-        raise refusals.missing_parameter_error("launchTemplateId or launchTemplateName")
+        raise refusals.build_missing_parameter_error("launchTemplateId or launchTemplateName")
     if name not in backend.launch_template_name_to_ids:
         raise AwsError(
             "InvalidLaunchTemplateName.NotFoundException",
@@ -93,7 +93,7 @@ def find_specified_version(backend: Any, specification: Mapping[str, Any]) -> An
 
     The specification contains `LaunchTemplateId` or `LaunchTemplateName`, and `Version`.
     """
-    template = find(backend, specification.get("LaunchTemplateId"), specification.get("LaunchTemplateName"))
+    template = find_template(backend, specification.get("LaunchTemplateId"), specification.get("LaunchTemplateName"))
     return find_version(template, specification.get("Version") or "$Default")
 
 
@@ -126,7 +126,7 @@ def to_moto_format(data: Mapping[str, Any]) -> dict[str, Any]:
     tagging.read_requested_tags(result.get("TagSpecifications"), *TAGGABLE)
     hops = result.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1)
     if not 1 <= hops <= 64:
-        raise refusals.invalid_value_error(hops, "httpPutResponseHopLimit", "It must be between 1 and 64.")
+        raise refusals.build_invalid_value_error(hops, "httpPutResponseHopLimit", "It must be between 1 and 64.")
     return result
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.aws.ec2 import ebs_defaults
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error
 from localcloud.aws.errors import AwsError
 
-# Volume type -> minimum and maximum GiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+# Maps a volume type to its minimum and maximum size in GiB:
+# https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 SIZES = {
     "gp2": (1, 16384),
     "gp3": (1, 65536),
@@ -44,7 +45,7 @@ def plan(backend: Any, data: Mapping[str, Any], image: Any) -> list[VolumePlan]:
     for item in data.get("BlockDeviceMappings", ()):
         name = item.get("DeviceName")
         if not name:
-            raise missing_parameter_error("deviceName")
+            raise build_missing_parameter_error("deviceName")
         if "NoDevice" in item:
             mappings.pop(name, None)
         elif str(item.get("VirtualName", "")).startswith("ephemeral"):
@@ -52,7 +53,7 @@ def plan(backend: Any, data: Mapping[str, Any], image: Any) -> list[VolumePlan]:
         elif "Ebs" in item:
             mappings[name] = _merge_settings(mappings.get(name), item["Ebs"])
         else:
-            raise missing_parameter_error("ebs")
+            raise build_missing_parameter_error("ebs")
     return [_plan_volume(backend, name, ebs, is_root=name == image.root_device_name) for name, ebs in mappings.items()]
 
 
@@ -72,14 +73,16 @@ def _merge_settings(of_image: Mapping[str, Any] | None, ebs: Mapping[str, Any]) 
 def _plan_volume(backend: Any, name: str, ebs: Mapping[str, Any], is_root: bool) -> VolumePlan:
     kind, size = ebs.get("VolumeType") or "gp2", ebs.get("VolumeSize")
     if kind not in SIZES:
-        raise invalid_value_error(kind, "volumeType", "Unknown volume type")
+        raise build_invalid_value_error(kind, "volumeType", "Unknown volume type")
     if size is None and ebs.get("SnapshotId"):
         size = backend.get_snapshot(ebs["SnapshotId"]).volume.size
     if size is None:
-        raise missing_parameter_error("size or snapshotId")
+        raise build_missing_parameter_error("size or snapshotId")
     least, most = SIZES[kind]
     if not least <= size <= most:
-        raise invalid_value_error(size, "volumeSize", f"The size of a {kind} volume must be between {least} and {most} GiB.")
+        raise build_invalid_value_error(
+            size, "volumeSize", f"The size of a {kind} volume must be between {least} and {most} GiB."
+        )
     encrypted = ebs.get("Encrypted", False) or backend.ebs_encryption_by_default
     if ebs.get("KmsKeyId") and not encrypted:
         raise AwsError("InvalidParameterDependency", "The parameter KmsKeyId requires the parameter Encrypted to be set.")
@@ -99,15 +102,15 @@ def _plan_volume(backend: Any, name: str, ebs: Mapping[str, Any], is_root: bool)
 def _check_performance(kind: str, ebs: Mapping[str, Any]) -> None:
     iops, throughput = ebs.get("Iops"), ebs.get("Throughput")
     if kind in PROVISIONED_IOPS and iops is None:
-        raise missing_parameter_error("iops")
+        raise build_missing_parameter_error("iops")
     if iops is not None and kind not in (*PROVISIONED_IOPS, "gp3"):
         raise AwsError("InvalidParameterCombination", f"The parameter iops is not supported for {kind} volumes.")
     if throughput is not None and kind != "gp3":
         raise AwsError("InvalidParameterCombination", f"The parameter throughput is not supported for {kind} volumes.")
     if throughput is not None and not 125 <= throughput <= 2000:
-        raise invalid_value_error(throughput, "throughput", "It must be between 125 and 2000 MiB/s.")
+        raise build_invalid_value_error(throughput, "throughput", "It must be between 125 and 2000 MiB/s.")
     if kind == "gp3" and iops is not None and not 3000 <= iops <= 80000:
-        raise invalid_value_error(iops, "iops", "It must be between 3000 and 80000.")
+        raise build_invalid_value_error(iops, "iops", "It must be between 3000 and 80000.")
 
 
 def create(backend: Any, instance: Any, item: VolumePlan, tags: dict[str, str]) -> None:
@@ -116,7 +119,7 @@ def create(backend: Any, instance: Any, item: VolumePlan, tags: dict[str, str]) 
         size=item.size,
         zone_name=instance.placement.zone,
         encrypted=item.encrypted,
-        kms_key_id=(item.kms_key or ebs_defaults.default_key(backend)) if item.encrypted else None,
+        kms_key_id=(item.kms_key or ebs_defaults.get_default_key(backend)) if item.encrypted else None,
         volume_type=item.type,
         iops=item.iops,
         throughput=item.throughput,

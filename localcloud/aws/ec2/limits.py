@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from localcloud.aws import quotas
-from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, list_reservations
 from localcloud.aws.ec2.instance_types import TypeFacts, find_type_facts
 from localcloud.aws.errors import AwsError
 
@@ -23,7 +23,7 @@ _ON_DEMAND = {
     **{"p": "L-417A185B", "inf": "L-1945791B", "trn": "L-2C3B7624", "hpc": "L-F7808C92"},
     **{"f": "L-74FC7D96", "dl": "L-6E869C2A", "x": "L-7295265B", "u": "L-43DA4232"},
 }
-"""Leading letters of an instance type -> code of the quota for its On-Demand vCPUs.
+"""Maps the leading letters of an instance type to the code of the quota for its On-Demand vCPUs.
 
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 """
@@ -38,11 +38,11 @@ _SPOT = {
 generation."""
 
 
-def vcpu_quota_code(name: str, market: str) -> str | None:
-    """Return the code of the vCPU quota of an instance type; None if AWS lists none.
+def find_vcpu_quota_code(name: str, market: str) -> str | None:
+    """Return the code of the vCPU quota of an instance type; None if AWS lists no quota for the type.
 
     >>> pools = ("g5.xlarge", "on-demand"), ("p4d.24xlarge", "spot"), ("p5.48xlarge", "capacity-block")
-    >>> [vcpu_quota_code(*pool) for pool in pools]
+    >>> [find_vcpu_quota_code(*pool) for pool in pools]
     ['L-DB2E81BA', 'L-7212CCBC', None]
     """
     matched = re.match(r"([a-z]+)(\d*)", name)
@@ -58,10 +58,10 @@ def check_vcpu_quota(
     """Raise EC2's error if a launch exceeds the vCPU quota. A launch into a reservation is not checked, because the
     reservation itself counts against the quota.
     """
-    code = vcpu_quota_code(type_facts.name, market)
+    code = find_vcpu_quota_code(type_facts.name, market)
     if code is None or reservation is not None:
         return
-    limit = int(quotas.quota_value(code))
+    limit = int(quotas.get_quota_value(code))
     if _count_used_vcpus(backend, code) + type_facts.vcpus * count <= limit:
         return
     if market == "spot":
@@ -75,20 +75,22 @@ def check_vcpu_quota(
 
 
 def _count_used_vcpus(backend: Any, code: str) -> int:
-    """Return the vCPUs that count against the quota. They belong to running instances outside reservations, and to all
+    """Return the vCPUs that count against the quota. These vCPUs belong to running instances outside reservations, and to all
     On-Demand Capacity Reservations, used or unused."""
-    reserved = [item for item in all_reservations(backend) if item.kind == "default" and item.state == "active"]
+    reserved = [item for item in list_reservations(backend) if item.kind == "default" and item.state == "active"]
     vcpus = sum(
         _count_type_vcpus(item.instance_type) * item.total
         for item in reserved
-        if vcpu_quota_code(item.instance_type, "on-demand") == code
+        if find_vcpu_quota_code(item.instance_type, "on-demand") == code
     )
     for launched in backend.reservations.values():
         for instance in launched.instances:
             if instance.state in ("pending", "running") and not getattr(instance, "capacity_reservation_id", None):
                 market = getattr(instance, "market", "on-demand")
                 vcpus += (
-                    _count_type_vcpus(instance.instance_type) if vcpu_quota_code(instance.instance_type, market) == code else 0
+                    _count_type_vcpus(instance.instance_type)
+                    if find_vcpu_quota_code(instance.instance_type, market) == code
+                    else 0
                 )
     return vcpus
 
@@ -99,14 +101,14 @@ def _count_type_vcpus(name: str) -> int:
 
 
 def check_interface_quota(backend: Any, more: int) -> None:
-    if len(backend.enis) + more > quotas.quota_value(INTERFACES):
+    if len(backend.enis) + more > quotas.get_quota_value(INTERFACES):
         raise AwsError("NetworkInterfaceLimitExceeded", "The maximum number of network interfaces has been reached.")
 
 
 def check_gp3_storage_quota(backend: Any, more_gib: int) -> None:
     """https://repost.aws/knowledge-center/ebs-volume-limit-exceeded"""
     used = sum(volume.size for volume in backend.volumes.values() if volume.volume_type == "gp3")
-    limit = quotas.quota_value(GP3_STORAGE)
+    limit = quotas.get_quota_value(GP3_STORAGE)
     if more_gib and used + more_gib > limit * 1024:
         raise AwsError(
             "VolumeLimitExceeded",
@@ -116,17 +118,17 @@ def check_gp3_storage_quota(backend: Any, more_gib: int) -> None:
 
 
 def check_address_quota(backend: Any) -> None:
-    if len(backend.addresses) >= quotas.quota_value(ADDRESSES):
+    if len(backend.addresses) >= quotas.get_quota_value(ADDRESSES):
         raise AwsError("AddressLimitExceeded", "The maximum number of addresses has been reached.")
 
 
 def check_vpc_quota(backend: Any) -> None:
-    if len(backend.vpcs) >= quotas.quota_value(VPCS):
+    if len(backend.vpcs) >= quotas.get_quota_value(VPCS):
         raise AwsError("VpcLimitExceeded", "The maximum number of VPCs has been reached.")
 
 
 def check_internet_gateway_quota(backend: Any) -> None:
-    if len(backend.internet_gateways) >= quotas.quota_value(INTERNET_GATEWAYS):
+    if len(backend.internet_gateways) >= quotas.get_quota_value(INTERNET_GATEWAYS):
         raise AwsError("InternetGatewayLimitExceeded", "The maximum number of internet gateways has been reached.")
 
 
@@ -135,6 +137,6 @@ def check_nat_gateway_quota(backend: Any, zone: str) -> None:
     count."""
     live = [gateway for gateway in backend.nat_gateways.values() if gateway.state in ("pending", "available", "deleting")]
     here = [gateway for gateway in live if backend.get_subnet(gateway.subnet_id).availability_zone == zone]
-    limit = int(quotas.quota_value(NAT_GATEWAYS))
+    limit = int(quotas.get_quota_value(NAT_GATEWAYS))
     if len(here) >= limit:
         raise AwsError("NatGatewayLimitExceeded", f"Performing this operation would exceed the limit of {limit} NAT gateways")

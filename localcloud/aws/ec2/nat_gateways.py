@@ -13,8 +13,8 @@ from moto.ec2.utils import random_nat_gateway_id
 from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import gateways, interfaces, limits, tagging
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -48,14 +48,14 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
         if token and getattr(existing, "client_token", None) == token:
             return {"NatGateway": describe_gateway(existing), "ClientToken": token}
     if "SubnetId" not in params:
-        raise missing_parameter_error("subnetId")
+        raise build_missing_parameter_error("subnetId")
     subnet = backend.get_subnet(params["SubnetId"])
     connectivity = params.get("ConnectivityType", "public")
     if connectivity not in ("public", "private"):
-        raise invalid_value_error(connectivity, "connectivityType", "It must be public or private.")
+        raise build_invalid_value_error(connectivity, "connectivityType", "It must be public or private.")
     allocation_id = params.get("AllocationId")
     if connectivity == "public" and not allocation_id:
-        raise missing_parameter_error("AllocationId")
+        raise build_missing_parameter_error("AllocationId")
     if connectivity == "private" and allocation_id:
         raise AwsError("InvalidParameterCombination", "A private NAT gateway cannot have an elastic IP address.")
     address = gateways.find_address(backend, allocation_id) if allocation_id else None
@@ -68,7 +68,8 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
 
 
 def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
-    """Create a NAT gateway. Its network and Elastic IP address determine whether it becomes available or failed.
+    """Create a NAT gateway. The gateway's network and Elastic IP address determine whether the gateway becomes
+    available or failed.
 
     A gateway without an Elastic IP is private.
     """
@@ -152,7 +153,7 @@ def describe_nat_gateways(call: Call) -> dict[str, Any]:
         lambda item: tagging.read_tags(backend, item.id),
     )
     stop_dry_run(call)
-    matching, token = page(matching, call.params)
+    matching, token = select_page(matching, call.params)
     return {"NatGateways": [describe_gateway(gateway) for gateway in matching], **token}
 
 

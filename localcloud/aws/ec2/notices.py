@@ -40,13 +40,13 @@ class Notices:
     interruption: datetime | None = None
     """Time at which EC2 terminates the Spot Instance."""
     rebalance: datetime | None = None
-    """Time at which EC2 recommended to replace the Spot Instance."""
+    """Time at which EC2 recommended replacing the Spot Instance."""
     event: dict[str, Any] | None = None
     """Scheduled event, in the format of DescribeInstanceStatus."""
 
 
 _given: dict[str, tuple[Any, Notices]] = {}
-"""Instance ID -> instance and its notices."""
+"""Maps an instance ID to the instance and its notices."""
 
 
 def find_notices(instance: Any) -> Notices:
@@ -71,7 +71,7 @@ def on_rebalance(listener: Listener) -> Listener:
 
 
 def list_metadata_paths(instance: Any) -> dict[str, str]:
-    """Return IMDS path -> content, for the paths that report the instance's notices."""
+    """Return a mapping from IMDS paths to content, for the paths that report the instance's notices."""
     scheduled, texts = find_notices(instance), {}
     if scheduled.interruption is not None:
         at = _format_time(scheduled.interruption)
@@ -87,7 +87,7 @@ def list_metadata_paths(instance: Any) -> dict[str, str]:
 
 
 @control_actions.action("POST", "instances/{name}/interruption")
-def interrupt(_: Any, name: str) -> dict[str, str]:
+def send_interruption_notice(_: Any, name: str) -> dict[str, str]:
     """Send a Spot Instance its interruption notice. EC2 terminates the instance two minutes later."""
     instance = _find_running_spot_instance(name)
     notices = _get_or_create_notices(instance)
@@ -100,7 +100,7 @@ def interrupt(_: Any, name: str) -> dict[str, str]:
 
 @control_actions.action("POST", "instances/{name}/rebalance")
 def recommend_rebalance(_: Any, name: str) -> dict[str, str]:
-    """Recommend to replace a Spot Instance, which has an elevated risk of interruption. EC2 itself terminates nothing."""
+    """Recommend replacing a Spot Instance, which has an elevated risk of interruption. EC2 itself terminates nothing."""
     instance = _find_running_spot_instance(name)
     notices = _get_or_create_notices(instance)
     if notices.rebalance is None:
@@ -111,7 +111,7 @@ def recommend_rebalance(_: Any, name: str) -> dict[str, str]:
 
 
 @control_actions.action("POST", "instances/{name}/retirement")
-def retire(_: Any, name: str) -> dict[str, str]:
+def schedule_retirement(_: Any, name: str) -> dict[str, str]:
     """Schedule the retirement of an instance."""
     notices = _get_or_create_notices(_find_running_instance(name))
     if notices.event is None:
@@ -148,7 +148,7 @@ def _terminate_instance(instance: Any, reason: Any = None) -> None:
 def describe_instance_status(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("InstanceIds")
     matching = filters.filter_items(
-        instance_calls.find(backend, ids) if ids else instance_calls.list_instances(backend),
+        instance_calls.find_instances(backend, ids) if ids else instance_calls.list_instances(backend),
         call.params.get("Filters"),
         _FILTERS,
         lambda item: {},
@@ -156,7 +156,7 @@ def describe_instance_status(call: Call) -> dict[str, Any]:
     stop_dry_run(call)
     everything = call.params.get("IncludeAllInstances")
     listed = [instance for instance in matching if instance.state == "running" or (everything and instance.is_live)]
-    shown, token = filters.page(listed, call.params)
+    shown, token = filters.select_page(listed, call.params)
     return {"InstanceStatuses": [_describe_status(instance) for instance in shown], **token}
 
 

@@ -10,8 +10,8 @@ from moto.ec2.utils import random_id
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
 from localcloud.aws.ec2.filters import filter_items
-from localcloud.aws.ec2.placement_groups import PlacementGroup, PlacementGroups, all_groups, find
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.placement_groups import PlacementGroup, PlacementGroups, find_group, list_groups
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import get_state, operation
 
@@ -24,7 +24,7 @@ def create_placement_group(call: Call) -> dict[str, Any]:
     params, groups = call.params, get_state(call.backend, PlacementGroups).by_name
     name = params.get("GroupName")
     if not name:
-        raise missing_parameter_error("groupName")
+        raise build_missing_parameter_error("groupName")
     strategy = params.get("Strategy", "cluster")
     _check_params(name, strategy, params)
     if name in groups:
@@ -45,29 +45,29 @@ def create_placement_group(call: Call) -> dict[str, Any]:
 
 def _check_params(name: str, strategy: str, params: dict[str, Any]) -> None:
     if len(name) > 255 or not name.isascii():
-        raise invalid_value_error(name, "groupName", "Up to 255 ASCII characters are allowed.")
+        raise build_invalid_value_error(name, "groupName", "Up to 255 ASCII characters are allowed.")
     if strategy not in STRATEGIES:
-        raise invalid_value_error(strategy, "strategy", "Unknown placement strategy")
+        raise build_invalid_value_error(strategy, "strategy", "Unknown placement strategy")
     if "PartitionCount" in params:
         if strategy != "partition":
             raise AwsError("InvalidParameterCombination", "The partition count can only be specified for the partition strategy.")
         if not 1 <= params["PartitionCount"] <= MAXIMUM_PARTITIONS:
-            raise invalid_value_error(
+            raise build_invalid_value_error(
                 params["PartitionCount"], "partitionCount", f"It must be between 1 and {MAXIMUM_PARTITIONS}."
             )
     if "SpreadLevel" in params:
         if strategy != "spread":
             raise AwsError("InvalidParameterCombination", "The spread level can only be specified for the spread strategy.")
         if params["SpreadLevel"] not in ("rack", "host"):
-            raise invalid_value_error(params["SpreadLevel"], "spreadLevel", "It must be rack or host.")
+            raise build_invalid_value_error(params["SpreadLevel"], "spreadLevel", "It must be rack or host.")
 
 
 @operation("ec2", "DescribePlacementGroups")
 def describe_placement_groups(call: Call) -> dict[str, Any]:
     backend, names, ids = call.backend, call.params.get("GroupNames", []), call.params.get("GroupIds", [])
-    requested = [find(backend, name=name) for name in names] + [find(backend, group_id=group_id) for group_id in ids]
+    requested = [find_group(backend, name=name) for name in names] + [find_group(backend, group_id=group_id) for group_id in ids]
     groups = filter_items(
-        requested if names or ids else all_groups(backend),
+        requested if names or ids else list_groups(backend),
         call.params.get("Filters"),
         {
             "group-name": lambda group: group.name,
@@ -84,7 +84,7 @@ def describe_placement_groups(call: Call) -> dict[str, Any]:
 @operation("ec2", "DeletePlacementGroup")
 def delete_placement_group(call: Call) -> None:
     name = call.params.get("GroupName", "")
-    group = find(call.backend, name=name, group_id=name)
+    group = find_group(call.backend, name=name, group_id=name)
     if group.members:
         raise AwsError("InvalidPlacementGroup.InUse", f"The placement group '{group.name}' is in use and may not be deleted.")
     stop_dry_run(call)

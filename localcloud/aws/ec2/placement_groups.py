@@ -23,7 +23,7 @@ class PlacementGroup:
     spread_level: str | None = None
     state: str = "available"
     members: dict[str, str] = field(default_factory=dict)
-    """Instance id -> zone, for instances that are not terminated."""
+    """Maps an instance ID to its zone, for instances that are not terminated."""
 
     def check_zone(self, zone: str, count: int) -> None:
         """Raise AWS's error if the group cannot place the instances in the zone.
@@ -53,13 +53,13 @@ class PlacementGroups:
         self.by_name: dict[str, PlacementGroup] = {}
 
 
-def all_groups(backend: Any) -> list[PlacementGroup]:
+def list_groups(backend: Any) -> list[PlacementGroup]:
     return list(get_state(backend, PlacementGroups).by_name.values())
 
 
-def find(backend: Any, name: str | None = None, group_id: str | None = None) -> PlacementGroup:
+def find_group(backend: Any, name: str | None = None, group_id: str | None = None) -> PlacementGroup:
     """Find the group by name or id. If there is no such group, raise the error that a launch would get."""
-    for group in all_groups(backend):
+    for group in list_groups(backend):
         if group.name == name or group.id == group_id:
             return group
     raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name or group_id}' is unknown.")
@@ -73,4 +73,4 @@ def seed_group(backend: Any, name: str, strategy: str = "cluster") -> str:
 
 
 def find_by_arn(backend: Any, arn: str) -> PlacementGroup:
-    return find(backend, name=arn.rpartition("placement-group/")[2] or arn)
+    return find_group(backend, name=arn.rpartition("placement-group/")[2] or arn)

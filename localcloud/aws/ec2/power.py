@@ -27,7 +27,7 @@ _consoles: list[Console] = []
 
 
 def register_console(console: Console) -> Callable[[], None]:
-    """Register a function that returns an instance's console output. Call the returned function to unregister it."""
+    """Register a function that returns an instance's console output. Call the function that this returns to unregister."""
     _consoles.append(console)
     return lambda: _consoles.remove(console)
 
@@ -43,10 +43,10 @@ def stop_instances(call: Call) -> dict[str, Any]:
             )
         _check_state(instance, "running", "stopping", "stopped")
     stop_dry_run(call)
-    return {"StoppingInstances": [stop(instance) for instance in instances]}
+    return {"StoppingInstances": [stop_instance(instance) for instance in instances]}
 
 
-def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initiated shutdown") -> dict[str, Any]:
+def stop_instance(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initiated shutdown") -> dict[str, Any]:
     """Stop an instance and notify its Auto Scaling group."""
     before = instance.state
     if before == "running":
@@ -56,7 +56,7 @@ def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initia
         durations.schedule(
             instance, "state_name", "stopping", "stopped", "ec2-instance-stop", gate=instance.is_settled, fail=failed
         )
-        instance_events.publish("stopping", instance)
+        instance_events.publish_instance_event("stopping", instance)
         backend = instance.ec2_backend
         capacity.replace_unhealthy_instances(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
     return _describe_state_change(instance, before)
@@ -77,7 +77,7 @@ def _start(instance: Any) -> dict[str, Any]:
         instance._reason, instance.state_reason = "", StateReason()
         instance.launch_time = clock.now().replace(tzinfo=None)  # EC2 reports the time of the last start
         instance.start_running()
-        instance_events.publish("starting", instance)
+        instance_events.publish_instance_event("starting", instance)
     return _describe_state_change(instance, before)
 
 
@@ -88,13 +88,13 @@ def reboot_instances(call: Call) -> None:
         _check_state(instance, "running")
     stop_dry_run(call)
     for instance in instances:
-        instance_events.publish("rebooting", instance)
+        instance_events.publish_instance_event("rebooting", instance)
 
 
 @operation("ec2", "GetConsoleOutput")
 def get_console_output(call: Call) -> dict[str, Any]:
     """Return the console output of an instance. The output is empty if no realizer runs the instance."""
-    instance = instance_calls.find(call.backend, [call.params["InstanceId"]])[0]
+    instance = instance_calls.find_instances(call.backend, [call.params["InstanceId"]])[0]
     stop_dry_run(call)
     shown = next((text for console in _consoles if (text := console(instance.id)) is not None), b"")
     return {
@@ -105,7 +105,7 @@ def get_console_output(call: Call) -> dict[str, Any]:
 
 
 def _find_instances(call: Call) -> list[Any]:
-    return instance_calls.find(call.backend, call.params.get("InstanceIds", []))
+    return instance_calls.find_instances(call.backend, call.params.get("InstanceIds", []))
 
 
 def _check_state(instance: Any, *states: str) -> None:

@@ -55,14 +55,14 @@ def find_instance_by_address(ec2: Any, vpc_id: str, address: str) -> Any | None:
 
 
 def find_service_problem(origin: Origin, service: str, host: str) -> str:
-    """Return why the instance cannot reach an AWS service such as `ecr.api`, or "" if it can. The message contains the
+    """Return why the instance cannot reach an AWS service such as `ecr.api`, or "" if the instance can. The message contains the
     host."""
     reason = _find_network_problem(origin, service)
     return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
 
 
 def find_host_problem(origin: Origin, host: str) -> str:
-    """Return why the instance cannot reach a host on the internet, or "" if it can."""
+    """Return why the instance cannot reach a host on the internet, or "" if the instance can."""
     reason = _find_dns_problem(origin) or _find_internet_problem(origin)
     return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
 
@@ -75,7 +75,7 @@ def can_resolve_private_names(origin: Origin) -> bool:
     return bool(origin.vpc.enable_dns_support and origin.vpc.enable_dns_hostnames)
 
 
-def source_address(origin: Origin) -> str | None:
+def find_source_address(origin: Origin) -> str | None:
     """Return the public source address of the instance's connections; None without a route to the internet."""
     route = _find_default_route(origin.ec2, origin.subnet)
     if route is None:
@@ -125,8 +125,8 @@ def _find_dns_problem(origin: Origin) -> str:
 
 
 def _find_endpoints(origin: Origin, service: str) -> list[Any]:
-    """Return the VPC's available endpoints for the service. Compare only the end of their service names, because the
-    prefix depends on the partition."""
+    """Return the VPC's available endpoints for the service. Compare only the end of the endpoints' service names,
+    because the prefix depends on the partition."""
     suffix = f".{origin.ec2.region_name}.{service}"
     return [
         endpoint
@@ -136,7 +136,7 @@ def _find_endpoints(origin: Origin, service: str) -> list[Any]:
 
 
 def _find_interface_endpoint(origin: Origin, service: str) -> Any | None:
-    """Return the interface endpoint that the service's host name resolves to in the VPC, if any."""
+    """Return the interface endpoint to which the service's host name resolves in the VPC, if any."""
     if not can_resolve_private_names(origin):
         return None
     endpoints = (endpoint for endpoint in _find_endpoints(origin, service) if endpoint.vpc_endpoint_type == INTERFACE)
@@ -173,7 +173,7 @@ def _find_gateway_problem(origin: Origin, endpoint: Any) -> str:
 
 
 def find_policy_problem(origin: Origin, service: str, host: str, request: Request) -> str:
-    """Return why the policy of the service's endpoint denies the request, or "" if it does not."""
+    """Return why the policy of the service's endpoint denies the request, or "" if the policy allows the request."""
     endpoint = _find_interface_endpoint(origin, service) or _find_gateway_endpoint(origin, service)
     if endpoint is None or not endpoint.policy_document or allows(request, parse_document(endpoint.policy_document)):
         return ""

@@ -29,19 +29,19 @@ def _format_id_list(list_match: re.Match[str]) -> str:
     return ", ".join(sorted(re.findall(r"'([^']*)'", list_match[0])))
 
 
-def missing_parameter_error(parameter: str) -> AwsError:
+def build_missing_parameter_error(parameter: str) -> AwsError:
     return AwsError("MissingParameter", f"The request must contain the parameter {parameter}")
 
 
-def invalid_value_error(value: object, parameter: str, reason: str) -> AwsError:
+def build_invalid_value_error(value: object, parameter: str, reason: str) -> AwsError:
     return AwsError("InvalidParameterValue", f"Value ({value}) for parameter {parameter} is invalid. {reason}")
 
 
-def not_found_error(code: str, what: str, identifier: str) -> AwsError:
+def build_not_found_error(code: str, what: str, identifier: str) -> AwsError:
     return AwsError(code, f"The {what} '{identifier}' does not exist")
 
 
-def in_use_error(what: str, identifier: str) -> AwsError:
+def build_in_use_error(what: str, identifier: str) -> AwsError:
     return AwsError("DependencyViolation", f"The {what} '{identifier}' has dependencies and cannot be deleted.")
 
 

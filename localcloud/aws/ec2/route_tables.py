@@ -9,7 +9,7 @@ from typing import Any
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging, vpcs
 from localcloud.aws.ec2.nat_gateways import find_usable_gateway
-from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -30,7 +30,7 @@ TARGETS = (
 
 @operation("ec2", "CreateRouteTable")
 def create_route_table(call: Call) -> dict[str, Any]:
-    vpcs.find(call.backend, call.params["VpcId"])
+    vpcs.find_vpc(call.backend, call.params["VpcId"])
     tagging.read_requested_tags(call.params.get("TagSpecifications"), "route-table")
     stop_dry_run(call)
     return call.moto()
@@ -53,7 +53,7 @@ def associate_route_table(call: Call) -> dict[str, Any]:
     table = backend.get_route_table(params["RouteTableId"])
     subnet_id = params.get("SubnetId")
     if subnet_id is None and "GatewayId" not in params:
-        raise missing_parameter_error("subnetId")
+        raise build_missing_parameter_error("subnetId")
     if subnet_id is not None:
         if backend.get_subnet(subnet_id).vpc_id != table.vpc_id:
             raise AwsError("InvalidParameterValue", f"Route table {table.id} and subnet {subnet_id} belong to different networks")
@@ -88,13 +88,13 @@ def _check_target(call: Call) -> None:
     table = backend.get_route_table(params["RouteTableId"])
     targets = [name for name in TARGETS if params.get(name)]
     if not targets:
-        raise missing_parameter_error(
+        raise build_missing_parameter_error(
             "one of gatewayId, natGatewayId, networkInterfaceId, vpcPeeringConnectionId, transitGatewayId"
         )
     if len(targets) > 1:
         raise AwsError("InvalidParameterCombination", f"Only one target may be specified in the request: {', '.join(targets)}")
     if not any(params.get(name) for name in ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")):
-        raise missing_parameter_error("destinationCidrBlock")
+        raise build_missing_parameter_error("destinationCidrBlock")
     if "NatGatewayId" in params and find_usable_gateway(backend, params["NatGatewayId"]).vpc_id != table.vpc_id:
         raise AwsError(
             "InvalidParameterValue",

@@ -12,7 +12,7 @@ from moto.ec2.models.security_groups import SecurityGroupRule
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.refusals import missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -121,7 +121,7 @@ def _check_rule_change(backend: Any, rule: Any, requested: Mapping[str, Any]) ->
     check_description(requested.get("Description", ""))
     sources = [name for name in SOURCES if requested.get(name)]
     if not sources:
-        raise missing_parameter_error("exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId")
+        raise build_missing_parameter_error("exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId")
     if len(sources) > 1:
         raise AwsError(
             "InvalidParameterCombination", "Only one of cidrIp, cidrIpv6, prefixListId, or referencedGroupId can be specified"

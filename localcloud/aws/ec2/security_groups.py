@@ -12,7 +12,7 @@ from moto.ec2.models.security_groups import SecurityGroupRule
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import interfaces, tagging, vpcs
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -50,9 +50,9 @@ def create_security_group(call: Call) -> dict[str, Any]:
     params = call.params
     name, description = params.get("GroupName"), params.get("Description")
     if not name:
-        raise missing_parameter_error("GroupName")
+        raise build_missing_parameter_error("GroupName")
     if not description:
-        raise missing_parameter_error("GroupDescription")
+        raise build_missing_parameter_error("GroupDescription")
     if name.startswith("sg-"):
         raise AwsError(
             "InvalidParameterValue",
@@ -63,9 +63,9 @@ def create_security_group(call: Call) -> dict[str, Any]:
     for parameter, text in (("GroupName", name), ("GroupDescription", description)):
         if not _TEXT.fullmatch(text):
             reason = f"Character sets beyond ASCII are not supported. Use at most 255 of these characters: {_ALLOWED}"
-            raise invalid_value_error(text, parameter, reason)
+            raise build_invalid_value_error(text, parameter, reason)
     if "VpcId" in params:
-        vpcs.find(call.backend, params["VpcId"])
+        vpcs.find_vpc(call.backend, params["VpcId"])
     tagging.read_requested_tags(params.get("TagSpecifications"), "security-group")
     stop_dry_run(call)
     answer = call.moto()

@@ -3,9 +3,9 @@
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
 
-How AWS sets prices and scores is unknown. Here, a zone's price is the Spot price in the price snapshot. If the snapshot
-contains none, the price is 30 to 45 % of the On-Demand price, depending on the zone. Scores also depend on the zone.
-Prices and scores are the same in every run.
+It is not known how AWS sets prices and scores. In the local cloud, a zone's price is the Spot price in the price snapshot.
+If the snapshot contains none, the price is 30% to 45% of the On-Demand price, depending on the zone. Scores also depend on
+the zone. Prices and scores are the same in every run.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from infra.cost import prices
 from localcloud.aws import clock, scarcity
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_types
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
 from localcloud.aws.ec2.zones import find_zone, list_zones
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -41,7 +41,7 @@ def describe_spot_price_history(call: Call) -> dict[str, Any]:
     zone_name = find_zone(call.backend, zone).name if zone else None
     start, end = params.get("StartTime"), params.get("EndTime")
     if start is not None and end is not None and start > end:
-        raise invalid_value_error(start.isoformat(), "StartTime", "It must be before EndTime.")
+        raise build_invalid_value_error(start.isoformat(), "StartTime", "It must be before EndTime.")
     is_sold = any(product in _PRODUCTS for product in params.get("ProductDescriptions") or _PRODUCTS)
     current_prices = [
         {
@@ -67,12 +67,12 @@ def describe_spot_price_history(call: Call) -> dict[str, Any]:
         lambda _: {},
     )
     stop_dry_run(call)
-    matching, token = page(matching, {"MaxResults": 1000, **params})
+    matching, token = select_page(matching, {"MaxResults": 1000, **params})
     return {"SpotPriceHistory": matching, **token}
 
 
 def _list_prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
-    instance_facts, offered = instance_types.find_type_facts(name), instance_types.offered_zones(region).get(name, ())
+    instance_facts, offered = instance_types.find_type_facts(name), instance_types.find_offered_zones(region).get(name, ())
     if instance_facts is None or "spot" not in instance_facts.usage_classes:
         return
     snapshot = prices.read_snapshot(region)
@@ -84,7 +84,7 @@ def _list_prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
             yield zone, on_demand.usd * (30 + _draw_number(zone, name) % 16) / 100
 
 
-def price(region: str, name: str, zone: str) -> Decimal | None:
+def compute_spot_price(region: str, name: str, zone: str) -> Decimal | None:
     """Return the spot price per hour of an instance type in a zone; None if it is unknown."""
     return dict(_list_prices(region, name)).get(zone)
 
@@ -99,25 +99,27 @@ def get_spot_placement_scores(call: Call) -> dict[str, Any]:
     if "InstanceRequirementsWithMetadata" in params:
         raise AwsError("NotImplementedInLocalCloud", "The local cloud scores only InstanceTypes, not InstanceRequirements.")
     if not names:
-        raise missing_parameter_error("InstanceTypes")
+        raise build_missing_parameter_error("InstanceTypes")
     if unknown := [name for name in names if instance_types.find_type_facts(name) is None]:
-        raise invalid_value_error(unknown[0], "InstanceTypes", "The instance type does not exist")
+        raise build_invalid_value_error(unknown[0], "InstanceTypes", "The instance type does not exist")
     if params["TargetCapacity"] < 1:
-        raise invalid_value_error(params["TargetCapacity"], "TargetCapacity", "It must be 1 or more.")
+        raise build_invalid_value_error(params["TargetCapacity"], "TargetCapacity", "It must be 1 or more.")
     if params.get("TargetCapacityUnitType", "units") not in _UNITS:
-        raise invalid_value_error(params["TargetCapacityUnitType"], "TargetCapacityUnitType", f"Use one of {', '.join(_UNITS)}.")
+        raise build_invalid_value_error(
+            params["TargetCapacityUnitType"], "TargetCapacityUnitType", f"Use one of {', '.join(_UNITS)}."
+        )
     regions = params.get("RegionNames") or [call.region]
     if len(regions) > _BEST:
-        raise invalid_value_error(len(regions), "RegionNames", "At most 10 Regions are allowed.")
+        raise build_invalid_value_error(len(regions), "RegionNames", "At most 10 Regions are allowed.")
     stop_dry_run(call)
     by_zone = bool(params.get("SingleAvailabilityZone"))
     scores = [score for region in regions for score in _compute_scores(region, names, by_zone)]
-    best_scores, token = page(sorted(scores, key=lambda score: -score["Score"])[:_BEST], params)
+    best_scores, token = select_page(sorted(scores, key=lambda score: -score["Score"])[:_BEST], params)
     return {"SpotPlacementScores": best_scores, **token}
 
 
 def _compute_scores(region: str, names: list[str], by_zone: bool) -> Iterator[dict[str, Any]]:
-    offered = instance_types.offered_zones(region)
+    offered = instance_types.find_offered_zones(region)
     scores: dict[str, int] = {}
     for zone in list_zones(region):
         here = [name for name in names if zone.name in offered.get(name, ()) and not scarcity.is_scarce(name, zone.name)]

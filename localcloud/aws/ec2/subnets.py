@@ -5,8 +5,8 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import interfaces, tagging
-from localcloud.aws.ec2.refusals import in_use_error, invalid_value_error, stop_dry_run
-from localcloud.aws.ec2.vpcs import find
+from localcloud.aws.ec2.refusals import build_in_use_error, build_invalid_value_error, stop_dry_run
+from localcloud.aws.ec2.vpcs import find_vpc
 from localcloud.aws.ec2.zones import find_zone
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -17,7 +17,7 @@ HOSTNAME_TYPES = ("ip-name", "resource-name")
 @operation("ec2", "CreateSubnet")
 def create_subnet(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
-    vpc = find(backend, params["VpcId"])
+    vpc = find_vpc(backend, params["VpcId"])
     zone = params.get("AvailabilityZone") or params.get("AvailabilityZoneId")
     if zone is not None:
         find_zone(backend, zone)
@@ -46,7 +46,7 @@ def _check_cidr_size(cidr: str) -> None:
 def delete_subnet(call: Call) -> None:
     backend, subnet = call.backend, call.backend.get_subnet(call.params["SubnetId"])
     if interfaces.find_in_subnet(backend, subnet.id):
-        raise in_use_error("subnet", subnet.id)
+        raise build_in_use_error("subnet", subnet.id)
     stop_dry_run(call)
     call.moto()
     for table in backend.route_tables.values():
@@ -65,7 +65,7 @@ def modify_subnet_attribute(call: Call) -> None:
     hostname_type = call.params.get("PrivateDnsHostnameTypeOnLaunch")
     if hostname_type is not None:
         if hostname_type not in HOSTNAME_TYPES:
-            raise invalid_value_error(
+            raise build_invalid_value_error(
                 hostname_type, "privateDnsHostnameTypeOnLaunch", f"It must be one of {', '.join(HOSTNAME_TYPES)}."
             )
         options["HostnameType"] = hostname_type

@@ -11,14 +11,14 @@ from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, EC2_RESOURCE_TO_PREFIX, get_p
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import capacity_reservations, placement_groups, refusals
-from localcloud.aws.ec2.refusals import invalid_value_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_invalid_value_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 MAXIMUM_TAGS = 50
 
 PREFIXES = {"placement-group": "pg", "capacity-reservation": "cr", "vpc-flow-log": "fl"}
-"""Resource type -> id prefix, for types that moto does not recognize as taggable."""
+"""Maps a resource type to its ID prefix, for types that moto does not recognize as taggable."""
 
 
 def extend_moto() -> None:
@@ -56,7 +56,7 @@ def delete_resource_tags(backend: Any, resource_id: str) -> None:
 
 
 def read_requested_tags(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
-    """Return resource type -> tags, as requested in `TagSpecifications`.
+    """Return a mapping from resource types to tags, as requested in `TagSpecifications`.
 
     Raise AWS's error for types that are not in `allowed`. Without `allowed`, all types are allowed.
     """
@@ -74,14 +74,14 @@ def read_requested_tags(specifications: Iterable[Mapping[str, Any]] | None, *all
 
 
 def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return tag key -> value. Raise AWS's errors for invalid tags."""
+    """Return a mapping from tag keys to values. Raise AWS's errors for invalid tags."""
     result: dict[str, str] = {}
     for tag in tags:
         key, value = str(tag.get("Key") or ""), str(tag.get("Value") or "")
         if not key:
             raise AwsError("InvalidParameterValue", "Tag key cannot be empty")
         if key.lower().startswith("aws:"):
-            raise invalid_value_error(key, "key", "Tag keys starting with 'aws:' are reserved for internal use")
+            raise build_invalid_value_error(key, "key", "Tag keys starting with 'aws:' are reserved for internal use")
         if len(key) > 128:
             raise AwsError("InvalidParameterValue", f"Tag key exceeds the maximum length of 128 characters: '{key[:20]}...'")
         if len(value) > 256:
@@ -97,9 +97,9 @@ def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 @operation("ec2", "CreateTags")
 def create_tags(call: Call) -> dict[str, Any]:
     if not call.params.get("Resources"):
-        raise refusals.missing_parameter_error("resourceIdSet")
+        raise refusals.build_missing_parameter_error("resourceIdSet")
     if not call.params.get("Tags"):
-        raise refusals.missing_parameter_error("tagSet")
+        raise refusals.build_missing_parameter_error("tagSet")
     check_tags(call.params["Tags"])
     for resource_id in call.params["Resources"]:
         _check_resource_exists(call.backend, resource_id)
@@ -118,7 +118,7 @@ _HOLDERS = {
     "fl": "InvalidFlowLogId.NotFound",
     "sgr": "InvalidSecurityGroupRuleId.NotFound",
 }
-"""Id prefix of resources that moto tags without checking that they exist -> AWS's error code for missing resources."""
+"""Maps the ID prefix of resources that moto tags without checking that they exist to AWS's error code for missing resources."""
 
 
 def _check_resource_exists(backend: Any, resource_id: str) -> None:
@@ -127,7 +127,7 @@ def _check_resource_exists(backend: Any, resource_id: str) -> None:
     if code is None:
         return
     if resource_id not in _list_resource_ids(backend, prefix):
-        raise refusals.not_found_error(code, "ID", resource_id)
+        raise refusals.build_not_found_error(code, "ID", resource_id)
 
 
 def _list_resource_ids(backend: Any, prefix: str) -> Iterable[str]:
@@ -141,9 +141,9 @@ def _list_resource_ids(backend: Any, prefix: str) -> Iterable[str]:
         case "vpce":
             return list(backend.vpc_end_points)
         case "pg":
-            return [group.id for group in placement_groups.all_groups(backend)]
+            return [group.id for group in placement_groups.list_groups(backend)]
         case "cr":
-            return [reservation.id for reservation in capacity_reservations.all_reservations(backend)]
+            return [reservation.id for reservation in capacity_reservations.list_reservations(backend)]
         case "fl":
             return list(backend.flow_logs)
     groups = [group for in_vpc in backend.groups.values() for group in in_vpc.values()]

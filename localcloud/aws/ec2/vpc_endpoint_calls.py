@@ -8,9 +8,9 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import endpoint_services, interfaces, tagging, vpc_endpoints, vpcs
-from localcloud.aws.ec2.filters import filter_items, page
-from localcloud.aws.ec2.refusals import invalid_value_error, missing_parameter_error, stop_dry_run
-from localcloud.aws.ec2.vpc_endpoints import GATEWAY, INTERFACE, find
+from localcloud.aws.ec2.filters import filter_items, select_page
+from localcloud.aws.ec2.refusals import build_invalid_value_error, build_missing_parameter_error, stop_dry_run
+from localcloud.aws.ec2.vpc_endpoints import GATEWAY, INTERFACE, find_endpoint
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
@@ -22,12 +22,12 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
     for existing in backend.vpc_end_points.values():
         if token and existing.client_token == token:
             return {"VpcEndpoint": describe_endpoint(existing), "ClientToken": token}
-    vpc = vpcs.find(backend, params["VpcId"])
+    vpc = vpcs.find_vpc(backend, params["VpcId"])
     if "ServiceName" not in params:
-        raise missing_parameter_error("ServiceName")
+        raise build_missing_parameter_error("ServiceName")
     kind = params.get("VpcEndpointType", GATEWAY)
     if kind not in (GATEWAY, INTERFACE):
-        raise invalid_value_error(kind, "VpcEndpointType", "The local cloud supports only Gateway and Interface endpoints.")
+        raise build_invalid_value_error(kind, "VpcEndpointType", "The local cloud supports only Gateway and Interface endpoints.")
     endpoint_services.check_service(backend, params["ServiceName"], kind)
     endpoint_services.check_zones(backend, params["ServiceName"], params.get("SubnetIds", []))
     _check_policy(params.get("PolicyDocument"))
@@ -57,7 +57,7 @@ def _check_policy(document: str | None) -> None:
 def describe_vpc_endpoints(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("VpcEndpointIds")
     matching = filter_items(
-        [find(backend, endpoint_id) for endpoint_id in ids] if ids else list(backend.vpc_end_points.values()),
+        [find_endpoint(backend, endpoint_id) for endpoint_id in ids] if ids else list(backend.vpc_end_points.values()),
         call.params.get("Filters"),
         {
             "ip-address-type": lambda item: item.ip_address_type,
@@ -70,14 +70,14 @@ def describe_vpc_endpoints(call: Call) -> dict[str, Any]:
         lambda item: tagging.read_tags(backend, item.id),
     )
     stop_dry_run(call)
-    matching, token = page(matching, call.params)
+    matching, token = select_page(matching, call.params)
     return {"VpcEndpoints": [describe_endpoint(endpoint) for endpoint in matching], **token}
 
 
 @operation("ec2", "ModifyVpcEndpoint")
 def modify_vpc_endpoint(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
-    endpoint = find(backend, params["VpcEndpointId"])
+    endpoint = find_endpoint(backend, params["VpcEndpointId"])
     if endpoint.state == "deleting":
         raise AwsError("IncorrectState", f"The Vpc Endpoint {endpoint.id} is being deleted")
     _check_policy(params.get("PolicyDocument"))
@@ -119,7 +119,7 @@ def delete_vpc_endpoints(call: Call) -> dict[str, Any]:
     unsuccessful = []
     for endpoint_id in call.params.get("VpcEndpointIds", []):
         try:
-            endpoint = find(call.backend, endpoint_id)
+            endpoint = find_endpoint(call.backend, endpoint_id)
         except AwsError as error:
             refusal = {"Code": "InvalidVpcEndpoint.NotFound", "Message": error.message}
             unsuccessful.append({"ResourceId": endpoint_id, "Error": refusal})
@@ -157,6 +157,6 @@ def describe_endpoint(endpoint: Any) -> dict[str, Any]:
 def _describe_dns_entries(endpoint: Any) -> list[dict[str, str]]:
     entries = [{"DnsName": entry["dns_name"], "HostedZoneId": entry["hosted_zone_id"]} for entry in endpoint.dns_entries]
     if entries and endpoint.private_dns_enabled:
-        name = endpoint_services.private_dns_name(endpoint.service_name, endpoint.ec2_backend.region_name)
+        name = endpoint_services.build_private_dns_name(endpoint.service_name, endpoint.ec2_backend.region_name)
         entries.append({"DnsName": name, "HostedZoneId": "ZONEIDPENDING"})
     return entries

@@ -11,7 +11,7 @@ from moto.ec2.utils import create_dns_entries, random_vpc_ep_id
 
 from localcloud.aws import durations
 from localcloud.aws.ec2 import endpoint_services, interfaces, tagging
-from localcloud.aws.ec2.refusals import missing_parameter_error
+from localcloud.aws.ec2.refusals import build_missing_parameter_error
 from localcloud.aws.errors import AwsError
 
 INTERFACE = "Interface"
@@ -25,11 +25,11 @@ class Endpoint(VPCEndPoint):
     ip_address_type: str
     dns_options: dict[str, str] | None
 
-    def subnet_of(self, interface_id: str) -> str:
+    def find_subnet_id(self, interface_id: str) -> str:
         return str(self.ec2_backend.enis[interface_id].subnet.id)
 
 
-def find(backend: Any, endpoint_id: str) -> Any:
+def find_endpoint(backend: Any, endpoint_id: str) -> Any:
     endpoint = backend.vpc_end_points.get(endpoint_id)
     if endpoint is None:
         raise AwsError("InvalidVpcEndpointId.NotFound", f"The Vpc Endpoint Id '{endpoint_id}' does not exist")
@@ -55,7 +55,7 @@ def check_interface(backend: Any, vpc: Any, params: dict[str, Any], private_dns:
         )
     for other in backend.vpc_end_points.values():
         if (other.vpc_id, other.service_name) == (vpc.id, params["ServiceName"]) and other.private_dns_enabled:
-            domain = endpoint_services.private_dns_name(params["ServiceName"], backend.region_name)
+            domain = endpoint_services.build_private_dns_name(params["ServiceName"], backend.region_name)
             raise AwsError(
                 "InvalidParameter",
                 "private-dns-enabled cannot be set because there is already a conflicting DNS domain "
@@ -164,7 +164,9 @@ def remove_subnets(endpoint: Any, ids: Sequence[str]) -> None:
         if subnet_id not in endpoint.subnet_ids:
             raise AwsError("InvalidParameter", f"The subnet ID '{subnet_id}' is not used by the VPC Endpoint {endpoint.id}")
         endpoint.subnet_ids.remove(subnet_id)
-        gone = [interface_id for interface_id in endpoint.network_interface_ids if endpoint.subnet_of(interface_id) == subnet_id]
+        gone = [
+            interface_id for interface_id in endpoint.network_interface_ids if endpoint.find_subnet_id(interface_id) == subnet_id
+        ]
         for interface_id in gone:
             endpoint.network_interface_ids.remove(interface_id)
             interfaces.delete(endpoint.ec2_backend, interface_id)
@@ -194,7 +196,7 @@ def change_security_groups(endpoint: Any, added: Sequence[str], removed: Sequenc
     group_ids = [*remaining, *(group_id for group_id in added if group_id not in remaining)]
     groups = interfaces.find_groups(backend, endpoint.vpc_id, group_ids)
     if not groups:
-        raise missing_parameter_error("SecurityGroupIds: an interface endpoint needs at least one security group")
+        raise build_missing_parameter_error("SecurityGroupIds: an interface endpoint needs at least one security group")
     endpoint.security_group_ids = group_ids
     for interface_id in endpoint.network_interface_ids:
         backend.enis[interface_id]._group_set = list(groups)

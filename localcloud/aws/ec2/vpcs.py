@@ -7,12 +7,12 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import limits, tagging
-from localcloud.aws.ec2.refusals import in_use_error, stop_dry_run
+from localcloud.aws.ec2.refusals import build_in_use_error, stop_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 
-def find(backend: Any, vpc_id: str) -> Any:
+def find_vpc(backend: Any, vpc_id: str) -> Any:
     vpc = backend.vpcs.get(vpc_id)
     if vpc is None:
         raise AwsError("InvalidVpcID.NotFound", f"The vpc ID '{vpc_id}' does not exist")
@@ -29,9 +29,9 @@ def create_vpc(call: Call) -> dict[str, Any]:
 
 @operation("ec2", "DeleteVpc")
 def delete_vpc(call: Call) -> None:
-    backend, vpc = call.backend, find(call.backend, call.params["VpcId"])
+    backend, vpc = call.backend, find_vpc(call.backend, call.params["VpcId"])
     if _list_dependent_resources(backend, vpc.id):
-        raise in_use_error("vpc", vpc.id)
+        raise build_in_use_error("vpc", vpc.id)
     stop_dry_run(call)
     options = vpc.dhcp_options
     vpc.dhcp_options = None  # moto would delete the DHCP options with the VPC
@@ -51,7 +51,7 @@ def delete_vpc(call: Call) -> None:
 def _list_dependent_resources(backend: Any, vpc_id: str) -> list[Any]:
     """Return the resources that block the VPC's deletion.
 
-    These are all resources in the VPC except its main route table, default security group and default network ACL.
+    All resources in the VPC block the deletion, except its main route table, default security group and default network ACL.
     """
     subnets = [subnet for zone in backend.subnets.values() for subnet in zone.values() if subnet.vpc_id == vpc_id]
     gateways = [gateway for gateway in backend.internet_gateways.values() if gateway.vpc is not None and gateway.vpc.id == vpc_id]

@@ -6,7 +6,7 @@ from typing import Any
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2.refusals import invalid_value_error
+from localcloud.aws.ec2.refusals import build_invalid_value_error
 from localcloud.aws.patching import operation
 
 _OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-isoe-", "eusc-")
@@ -33,4 +33,4 @@ def find_zone(backend: Any, name_or_id: str) -> Zone:
         if name_or_id in (zone.name, zone.zone_id):
             return zone
     names = ", ".join(zone.name for zone in zones)
-    raise invalid_value_error(name_or_id, "availabilityZone", f"The availability zones of the region are: {names}.")
+    raise build_invalid_value_error(name_or_id, "availabilityZone", f"The availability zones of the region are: {names}.")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from localcloud.aws.call import Call
-from localcloud.aws.ecr.repositories import invalid_parameter_error
+from localcloud.aws.ecr.repositories import build_invalid_parameter_error
 from localcloud.aws.patching import operation
 
 _MOST_RULES = 50
@@ -18,7 +18,7 @@ def _put_lifecycle_policy(call: Call) -> dict[str, Any]:
     call.backend._get_repository(call.params["repositoryName"], call.params.get("registryId"))
     text = call.params["lifecyclePolicyText"]
     for problem in _find_problems(_read_rules(text)):
-        raise invalid_parameter_error("LifecyclePolicyText", f"Lifecycle policy validation failure: {problem}")
+        raise build_invalid_parameter_error("LifecyclePolicyText", f"Lifecycle policy validation failure: {problem}")
     return call.moto()
 
 

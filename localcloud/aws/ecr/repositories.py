@@ -24,9 +24,9 @@ _ENCRYPTION_TYPES = ("AES256", "KMS", "KMS_DSSE")
 def _create_repository(call: Call) -> dict[str, Any]:
     name, params = call.params["repositoryName"], call.params
     if len(name) > _NAME_LENGTH:
-        raise invalid_parameter_error("repositoryName", f"must have at most {_NAME_LENGTH} characters")
+        raise build_invalid_parameter_error("repositoryName", f"must have at most {_NAME_LENGTH} characters")
     if not name[0].isalpha():
-        raise invalid_parameter_error("repositoryName", "must start with a letter")
+        raise build_invalid_parameter_error("repositoryName", "must start with a letter")
     if params.get("registryId", call.account) != call.account:
         raise AwsError("AccessDeniedException", f"User is not authorized to create repositories in {params['registryId']}")
     _check_tags(params.get("tags", []))
@@ -34,7 +34,7 @@ def _create_repository(call: Call) -> dict[str, Any]:
     answer = call.moto()
     repository = call.backend.repositories[name]
     repository.encryption_configuration = encryption
-    repository.uri = f"{_registry_host(call, call.account)}/{name}"
+    repository.uri = f"{_build_registry_host(call, call.account)}/{name}"
     described = {"encryptionConfiguration": encryption, "repositoryUri": repository.uri}
     return {"repository": {**answer["repository"], **described}}
 
@@ -47,10 +47,14 @@ def _read_encryption(call: Call) -> dict[str, str]:
     configuration = call.params.get("encryptionConfiguration", {"encryptionType": "AES256"})
     kind, key = configuration["encryptionType"], configuration.get("kmsKey")
     if kind not in _ENCRYPTION_TYPES:
-        raise invalid_parameter_error("encryptionConfiguration.encryptionType", f"must be one of {', '.join(_ENCRYPTION_TYPES)}")
+        raise build_invalid_parameter_error(
+            "encryptionConfiguration.encryptionType", f"must be one of {', '.join(_ENCRYPTION_TYPES)}"
+        )
     if kind == "AES256":
         if key is not None:
-            raise invalid_parameter_error("encryptionConfiguration", "kmsKey cannot be specified with encryption type AES256")
+            raise build_invalid_parameter_error(
+                "encryptionConfiguration", "kmsKey cannot be specified with encryption type AES256"
+            )
         return {"encryptionType": kind}
     kms = call.backend_of("kms")
     try:
@@ -103,16 +107,16 @@ def _get_authorization_token(call: Call) -> dict[str, Any]:
     registries = call.params.get("registryIds") or [call.account]
     for registry, data in zip(registries, answer["authorizationData"], strict=True):
         data["expiresAt"] = utcnow() + timedelta(hours=TOKEN_HOURS)
-        data["proxyEndpoint"] = f"https://{_registry_host(call, registry)}"
+        data["proxyEndpoint"] = f"https://{_build_registry_host(call, registry)}"
     return answer
 
 
-def invalid_parameter_error(parameter: str, constraint: str) -> AwsError:
+def build_invalid_parameter_error(parameter: str, constraint: str) -> AwsError:
     message = f"Invalid parameter at '{parameter}' failed to satisfy constraint: '{constraint}'"
     return AwsError("InvalidParameterException", message)
 
 
-def _registry_host(call: Call, registry: str) -> str:
+def _build_registry_host(call: Call, registry: str) -> str:
     return f"{registry}.dkr.ecr.{call.region}.{_load_dns_suffixes()[get_partition(call.region)]}"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.efs.states import bad_request_error, delete_tags, efs_error, find_file_system
+from localcloud.aws.efs.states import build_bad_request_error, build_efs_error, delete_tags, find_file_system
 from localcloud.aws.patching import operation
 
 _PATH = re.compile(r"/|(/[^$#<>;`|&?{}^*/\n]+){1,4}")
@@ -18,7 +18,7 @@ def _create_access_point(call: Call) -> dict[str, Any]:
     for existing in call.backend.access_points.values():
         if existing.client_token == call.params["ClientToken"]:
             message = f"Access point '{existing.access_point_id}' already exists with client token '{existing.client_token}'"
-            raise efs_error("AccessPointAlreadyExists", message, AccessPointId=existing.access_point_id)
+            raise build_efs_error("AccessPointAlreadyExists", message, AccessPointId=existing.access_point_id)
     _check_root_directory(call.params.get("RootDirectory", {}))
     answer = call.moto()
     created = call.backend.access_points[answer["AccessPointId"]]
@@ -41,7 +41,7 @@ def _delete_access_point(call: Call) -> None:
     name = call.params["AccessPointId"]
     access_point = call.backend.access_points.get(name)
     if access_point is None:
-        raise efs_error("AccessPointNotFound", f"Access Point {name} does not exist.")
+        raise build_efs_error("AccessPointNotFound", f"Access Point {name} does not exist.")
 
     def remove_access_point() -> None:
         call.backend.delete_access_point(name)
@@ -57,7 +57,7 @@ def _check_root_directory(root: dict[str, Any]) -> None:
     """https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html"""
     path = root.get("Path", "/")
     if not _PATH.fullmatch(path) or len(path) > 100:
-        raise bad_request_error(f"The path '{path}' must be absolute, with at most four levels and 100 characters.")
+        raise build_bad_request_error(f"The path '{path}' must be absolute, with at most four levels and 100 characters.")
     creation = root.get("CreationInfo")
     if creation is not None and not _PERMISSIONS.fullmatch(creation.get("Permissions", "")):
-        raise bad_request_error(f"The permissions '{creation.get('Permissions')}' must be an octal number such as 0755.")
+        raise build_bad_request_error(f"The permissions '{creation.get('Permissions')}' must be an octal number such as 0755.")

@@ -14,19 +14,19 @@ _root: Path | None = None
 
 
 def set_root_folder(folder: Path) -> None:
-    """Store the files of EFS file systems in this folder, after deleting the files of an earlier local cloud."""
+    """Store the files of EFS file systems in this folder, after deleting the files of any earlier local cloud."""
     global _root
     _root = folder
     _remove_all_files()
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def root_folder() -> Path | None:
+def get_root_folder() -> Path | None:
     """Return the folder that contains all file systems, or None if file systems cannot store files."""
     return _root
 
 
-def file_system_root(file_system_id: str) -> Path:
+def get_file_system_root(file_system_id: str) -> Path:
     """Return a file system's root directory, creating it on first use."""
     if _root is None:
         raise FileNotFoundError("file systems cannot store files: the local AWS was started without --file-systems")
@@ -37,7 +37,7 @@ def file_system_root(file_system_id: str) -> Path:
     return folder
 
 
-def access_point_root(access_point: Any) -> Path | None:
+def get_access_point_root(access_point: Any) -> Path | None:
     """Return an access point's root directory, or None if the directory is missing and CreationInfo is not set.
 
     EFS creates the directory at the first mount:
@@ -45,7 +45,7 @@ def access_point_root(access_point: Any) -> Path | None:
     """
     directory: dict[str, Any] = access_point.root_directory
     creation = directory.get("CreationInfo")
-    folder = file_system_root(access_point.file_system_id)
+    folder = get_file_system_root(access_point.file_system_id)
     for name in directory.get("Path", "/").strip("/").split("/"):
         folder = folder / name
         if not _is_directory(folder):
@@ -59,7 +59,7 @@ def access_point_root(access_point: Any) -> Path | None:
 
 def find_directory(file_system_id: str, path: str) -> Path | None:
     """Return a directory of a file system, or None if it does not exist."""
-    folder = file_system_root(file_system_id)
+    folder = get_file_system_root(file_system_id)
     for name in path.strip("/").split("/"):
         folder = folder / name
         if not _is_directory(folder):

@@ -5,7 +5,7 @@ from typing import Any
 from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.efs import contents
-from localcloud.aws.efs.states import bad_request_error, delete_tags, efs_error, find_file_system
+from localcloud.aws.efs.states import build_bad_request_error, build_efs_error, delete_tags, find_file_system
 from localcloud.aws.kms_keys import find_enabled_key_arn
 from localcloud.aws.patching import operation
 
@@ -18,12 +18,12 @@ def _create_file_system(call: Call) -> dict[str, Any]:
     for existing in call.backend.file_systems_by_id.values():
         if existing.creation_token == params["CreationToken"]:
             message = f"File system '{existing.file_system_id}' already exists with creation token '{existing.creation_token}'"
-            raise efs_error("FileSystemAlreadyExists", message, FileSystemId=existing.file_system_id)
+            raise build_efs_error("FileSystemAlreadyExists", message, FileSystemId=existing.file_system_id)
     mode = params.get("ThroughputMode", "bursting")
     _check_throughput(mode, params.get("ProvisionedThroughputInMibps"), params.get("PerformanceMode", "generalPurpose"))
-    key = find_enabled_key_arn(call, "alias/aws/elasticfilesystem", bad_request_error) if params.get("Encrypted") else None
+    key = find_enabled_key_arn(call, "alias/aws/elasticfilesystem", build_bad_request_error) if params.get("Encrypted") else None
     if key is None and params.get("KmsKeyId"):
-        raise bad_request_error("KmsKeyId can only be specified when Encrypted is set to true.")
+        raise build_bad_request_error("KmsKeyId can only be specified when Encrypted is set to true.")
     if zone := params.get("AvailabilityZoneName"):
         _check_one_zone_type(call, zone)
     created = call.backend.file_systems_by_id[call.moto()["FileSystemId"]]
@@ -54,7 +54,7 @@ def _update_file_system_protection(call: Call) -> dict[str, Any]:
     file_system = find_file_system(call, ready=True)
     status = call.params.get("ReplicationOverwriteProtection", "ENABLED")
     if status not in ("ENABLED", "DISABLED"):
-        raise efs_error(
+        raise build_efs_error(
             "ValidationException", f"Value '{status}' at 'replicationOverwriteProtection' must be ENABLED or DISABLED"
         )
     file_system.file_system_protection = {"ReplicationOverwriteProtection": status}
@@ -70,7 +70,7 @@ def _describe_replication_configurations(call: Call) -> dict[str, Any]:
     if "FileSystemId" not in call.params:
         return {"Replications": []}
     find_file_system(call)
-    raise efs_error(
+    raise build_efs_error(
         "ReplicationNotFound", f"No replication configuration exists for file system '{call.params['FileSystemId']}'."
     )
 
@@ -80,7 +80,7 @@ def _delete_file_system(call: Call) -> None:
     """https://docs.aws.amazon.com/efs/latest/ug/API_DeleteFileSystem.html"""
     file_system = find_file_system(call)
     if file_system.number_of_mount_targets:
-        raise efs_error("FileSystemInUse", "Must delete all mount targets before deleting file system.")
+        raise build_efs_error("FileSystemInUse", "Must delete all mount targets before deleting file system.")
 
     def remove_file_system() -> None:
         backend = call.backend
@@ -104,26 +104,28 @@ def _describe(file_system: Any) -> dict[str, Any]:
 
 def _check_throughput(mode: str, provisioned: float | None, performance_mode: str) -> None:
     if mode not in ("bursting", "provisioned", "elastic"):
-        raise efs_error(
+        raise build_efs_error(
             "ValidationException", f"Value '{mode}' at 'throughputMode' must be one of bursting, provisioned, elastic"
         )
     if performance_mode not in ("generalPurpose", "maxIO"):
-        raise efs_error("ValidationException", f"Value '{performance_mode}' at 'performanceMode' must be generalPurpose or maxIO")
+        raise build_efs_error(
+            "ValidationException", f"Value '{performance_mode}' at 'performanceMode' must be generalPurpose or maxIO"
+        )
     if mode == "elastic" and performance_mode == "maxIO":
-        raise bad_request_error("Elastic throughput mode is not supported with maxIO performance mode.")
+        raise build_bad_request_error("Elastic throughput mode is not supported with maxIO performance mode.")
     if mode != "provisioned" and provisioned is not None:
-        raise bad_request_error("ProvisionedThroughputInMibps can only be specified with ThroughputMode provisioned.")
+        raise build_bad_request_error("ProvisionedThroughputInMibps can only be specified with ThroughputMode provisioned.")
     if mode == "provisioned":
         least, most = _PROVISIONED_MIBPS
         if provisioned is None:
-            raise bad_request_error("ProvisionedThroughputInMibps is required with ThroughputMode provisioned.")
+            raise build_bad_request_error("ProvisionedThroughputInMibps is required with ThroughputMode provisioned.")
         if not least <= provisioned <= most:
-            raise bad_request_error(f"ProvisionedThroughputInMibps must be between {least:g} and {most:g}.")
+            raise build_bad_request_error(f"ProvisionedThroughputInMibps must be between {least:g} and {most:g}.")
 
 
 def _check_one_zone_type(call: Call, zone: str) -> None:
     if call.params.get("PerformanceMode") == "maxIO":
-        raise bad_request_error("One Zone file systems do not support maxIO performance mode.")
+        raise build_bad_request_error("One Zone file systems do not support maxIO performance mode.")
     names = {known_zone.name for known_zone in call.backend_of("ec2").describe_availability_zones()}
     if zone not in names:
-        raise bad_request_error(f"Availability zone '{zone}' does not exist in {call.region}.")
+        raise build_bad_request_error(f"Availability zone '{zone}' does not exist in {call.region}.")

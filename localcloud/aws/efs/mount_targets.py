@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.efs.states import efs_error, find_file_system
+from localcloud.aws.efs.states import build_efs_error, find_file_system
 from localcloud.aws.patching import operation
 
 _MOST_SECURITY_GROUPS = 5
@@ -19,7 +19,7 @@ def _create_mount_target(call: Call) -> dict[str, Any]:
     zone = file_system.availability_zone_name
     if zone and zone != subnet.availability_zone:
         message = f"One Zone file system '{file_system.file_system_id}' is in {zone}, not {subnet.availability_zone}."
-        raise efs_error("AvailabilityZonesMismatch", message)
+        raise build_efs_error("AvailabilityZonesMismatch", message)
     answer = call.moto()
     created = call.backend.mount_targets_by_id[answer["MountTargetId"]]
     created.security_groups = groups
@@ -36,7 +36,9 @@ def _create_mount_target(call: Call) -> dict[str, Any]:
 def _modify_security_groups(call: Call) -> dict[str, Any]:
     target = _find_mount_target(call)
     if target.life_cycle_state != "available":
-        raise efs_error("IncorrectMountTargetState", f"Mount target '{target.mount_target_id}' is {target.life_cycle_state}.")
+        raise build_efs_error(
+            "IncorrectMountTargetState", f"Mount target '{target.mount_target_id}' is {target.life_cycle_state}."
+        )
     groups = call.params.get("SecurityGroups") or [_find_default_security_group(call, target.vpc_id)]
     _check_security_groups(call, groups, target.vpc_id)
     return call.moto()
@@ -63,7 +65,7 @@ def _delete_mount_target(call: Call) -> None:
 def _find_mount_target(call: Call) -> Any:
     mount_target = call.backend.mount_targets_by_id.get(call.params["MountTargetId"])
     if mount_target is None:
-        raise efs_error("MountTargetNotFound", f"Mount target '{call.params['MountTargetId']}' does not exist.")
+        raise build_efs_error("MountTargetNotFound", f"Mount target '{call.params['MountTargetId']}' does not exist.")
     return mount_target
 
 
@@ -71,7 +73,7 @@ def _find_subnet(call: Call) -> Any:
     for zone in call.backend_of("ec2").subnets.values():
         if call.params["SubnetId"] in zone:
             return zone[call.params["SubnetId"]]
-    raise efs_error("SubnetNotFound", f"The subnet ID '{call.params['SubnetId']}' does not exist")
+    raise build_efs_error("SubnetNotFound", f"The subnet ID '{call.params['SubnetId']}' does not exist")
 
 
 def _find_default_security_group(call: Call, vpc_id: str) -> str:
@@ -80,8 +82,10 @@ def _find_default_security_group(call: Call, vpc_id: str) -> str:
 
 def _check_security_groups(call: Call, groups: list[str], vpc_id: str) -> None:
     if len(groups) > _MOST_SECURITY_GROUPS:
-        raise efs_error("SecurityGroupLimitExceeded", "The maximum number of security groups per interface has been reached.")
+        raise build_efs_error(
+            "SecurityGroupLimitExceeded", "The maximum number of security groups per interface has been reached."
+        )
     vpcs_by_group = {group.id: group.vpc_id for group in call.backend_of("ec2").describe_security_groups()}
     for group in groups:
         if vpcs_by_group.get(group) != vpc_id:
-            raise efs_error("SecurityGroupNotFound", f"The SecurityGroup ID '{group}' does not exist in VPC '{vpc_id}'")
+            raise build_efs_error("SecurityGroupNotFound", f"The SecurityGroup ID '{group}' does not exist in VPC '{vpc_id}'")

@@ -135,7 +135,7 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
 def _find_mount_folder(file_system: Any, point: Any | None, path: str) -> Path:
     name = file_system.file_system_id
     if point is not None:
-        directory, path = contents.access_point_root(point), point.root_directory.get("Path", "/")
+        directory, path = contents.get_access_point_root(point), point.root_directory.get("Path", "/")
     else:
         directory = contents.find_directory(name, path)
     if directory is None:

@@ -6,24 +6,24 @@ from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 
 
-def efs_error(code: str, message: str, **members: Any) -> AwsError:
+def build_efs_error(code: str, message: str, **members: Any) -> AwsError:
     """Return an EFS error, which repeats its code in the member ErrorCode."""
     return AwsError(code, message, ErrorCode=code, **members)
 
 
-def bad_request_error(message: str) -> AwsError:
-    return efs_error("BadRequest", message)
+def build_bad_request_error(message: str) -> AwsError:
+    return build_efs_error("BadRequest", message)
 
 
 def find_file_system(call: Call, ready: bool = False) -> Any:
-    """Return the file system that the call refers to. With `ready`, raise an error if the file system is being created
+    """Return the file system to which the call refers. With `ready`, raise an error if the file system is being created
     or deleted."""
     name = call.params["FileSystemId"].rsplit("/", 1)[-1]
     file_system = call.backend.file_systems_by_id.get(name)
     if file_system is None:
-        raise efs_error("FileSystemNotFound", f"File system '{name}' does not exist.")
+        raise build_efs_error("FileSystemNotFound", f"File system '{name}' does not exist.")
     if ready and file_system.life_cycle_state != "available":
-        raise efs_error("IncorrectFileSystemLifeCycleState", f"File system '{name}' is {file_system.life_cycle_state}.")
+        raise build_efs_error("IncorrectFileSystemLifeCycleState", f"File system '{name}' is {file_system.life_cycle_state}.")
     return file_system
 
 

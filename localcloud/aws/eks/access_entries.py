@@ -7,9 +7,14 @@ import uuid
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks import access_policies
-from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, invalid_request_error, not_found_error
-from localcloud.aws.eks.principals import IAM_PRINCIPAL, exists
-from localcloud.aws.eks.state import AccessEntry, Cluster, Record, check_tags, find_usable_cluster, now, page
+from localcloud.aws.eks.errors import (
+    build_in_use_error,
+    build_invalid_parameter_error,
+    build_invalid_request_error,
+    build_not_found_error,
+)
+from localcloud.aws.eks.principals import IAM_PRINCIPAL, principal_exists
+from localcloud.aws.eks.state import AccessEntry, Cluster, Record, build_page, check_tags, find_usable_cluster, now
 from localcloud.aws.patching import operation
 
 RESERVED = ("amazon:", "aws:", "eks:", "iam:", "system:")
@@ -23,7 +28,7 @@ NODE_GROUPS = {
     "HYPERPOD_LINUX": ["system:nodes"],
     "EC2": ["system:nodes"],
 }
-"""Type of access entry for nodes -> Kubernetes groups. EKS, not the user, sets the user name and groups of such
+"""Maps each type of access entry for nodes to the Kubernetes groups. EKS, not the user, sets the user name and groups of such
 entries."""
 TYPES = ("STANDARD", *NODE_GROUPS)
 
@@ -33,21 +38,25 @@ def create_access_entry(call: Call) -> Record:
     cluster, arn, kind = _find_cluster(call), call.params["principalArn"], call.params.get("type", "STANDARD")
     _check_principal(call, arn)
     if kind not in TYPES:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"The type {kind} is not valid. Valid types are: {', '.join(TYPES)}", clusterName=cluster.name
         )
     if arn in cluster.access_entries:
-        raise in_use_error("The specified access entry resource is already in use on this cluster.", clusterName=cluster.name)
+        raise build_in_use_error(
+            "The specified access entry resource is already in use on this cluster.", clusterName=cluster.name
+        )
     username, groups = call.params.get("username"), call.params.get("kubernetesGroups", [])
     if kind != "STANDARD":
         if username or groups:
-            raise invalid_parameter_error(f"An access entry of type {kind} cannot have a username or Kubernetes groups")
+            raise build_invalid_parameter_error(f"An access entry of type {kind} cannot have a username or Kubernetes groups")
         if ":role/" not in arn:
-            raise invalid_parameter_error(f"An access entry of type {kind} must have an IAM role as its principal")
+            raise build_invalid_parameter_error(f"An access entry of type {kind} must have an IAM role as its principal")
         username, groups = NODE_USER, NODE_GROUPS[kind]
     else:
         _check_names(username, groups)
-    entry = _add_entry(cluster, arn, kind, username or _default_username(arn), groups, check_tags(call.params.get("tags", {})))
+    entry = _add_entry(
+        cluster, arn, kind, username or _build_default_username(arn), groups, check_tags(call.params.get("tags", {}))
+    )
     return {"accessEntry": entry.record}
 
 
@@ -60,7 +69,7 @@ def describe_access_entry(call: Call) -> Record:
 def list_access_entries(call: Call) -> Record:
     policy = call.params.get("associatedPolicyArn")
     entries = sorted(_find_cluster(call).access_entries.items())
-    return page(call, "accessEntries", [arn for arn, entry in entries if policy is None or policy in entry.policies])
+    return build_page(call, "accessEntries", [arn for arn, entry in entries if policy is None or policy in entry.policies])
 
 
 @operation("eks", "UpdateAccessEntry")
@@ -68,7 +77,7 @@ def update_access_entry(call: Call) -> Record:
     record = _find_entry(call, _find_cluster(call)).record
     username, groups = call.params.get("username"), call.params.get("kubernetesGroups")
     if record["type"] != "STANDARD":
-        raise invalid_request_error(f"An access entry of type {record['type']} cannot be updated")
+        raise build_invalid_request_error(f"An access entry of type {record['type']} cannot be updated")
     _check_names(username, groups or [])
     record["username"] = username or record["username"]
     record["kubernetesGroups"] = record["kubernetesGroups"] if groups is None else groups
@@ -89,10 +98,10 @@ def associate_access_policy(call: Call) -> Record:
     cluster, policy, scope = _find_cluster(call), call.params["policyArn"], call.params["accessScope"]
     entry = _find_entry(call, cluster)
     if policy not in access_policies.ARNS:
-        raise invalid_parameter_error(f"The policyArn {policy} is not valid. List valid ones with 'list-access-policies'.")
+        raise build_invalid_parameter_error(f"The policyArn {policy} is not valid. List valid ones with 'list-access-policies'.")
     kind = entry.record["type"]
     if kind != "STANDARD" and not (kind == "EC2" and policy == access_policies.AUTO_NODE):
-        raise invalid_request_error(f"Access policies cannot be associated with an access entry of type {kind}")
+        raise build_invalid_request_error(f"Access policies cannot be associated with an access entry of type {kind}")
     association = associate_policy(entry, policy, _check_scope(scope))
     return {"clusterName": cluster.name, "principalArn": entry.record["principalArn"], "associatedAccessPolicy": association}
 
@@ -101,7 +110,9 @@ def associate_access_policy(call: Call) -> Record:
 def disassociate_access_policy(call: Call) -> Record:
     entry = _find_entry(call, _find_cluster(call))
     if entry.policies.pop(call.params["policyArn"], None) is None:
-        raise not_found_error(f"The policyArn {call.params['policyArn']} is not associated with the specified principalArn.")
+        raise build_not_found_error(
+            f"The policyArn {call.params['policyArn']} is not associated with the specified principalArn."
+        )
     return {}
 
 
@@ -109,7 +120,7 @@ def disassociate_access_policy(call: Call) -> Record:
 def list_associated_access_policies(call: Call) -> Record:
     cluster = _find_cluster(call)
     entry = _find_entry(call, cluster)
-    answer = page(call, "associatedAccessPolicies", entry.policies.values())
+    answer = build_page(call, "associatedAccessPolicies", entry.policies.values())
     return answer | {"clusterName": cluster.name, "principalArn": entry.record["principalArn"]}
 
 
@@ -122,7 +133,7 @@ def add_creator_entry(cluster: Cluster) -> None:
         or arn in cluster.access_entries
     ):
         return
-    entry = _add_entry(cluster, arn, "STANDARD", _default_username(arn), [], {})
+    entry = _add_entry(cluster, arn, "STANDARD", _build_default_username(arn), [], {})
     associate_policy(entry, access_policies.CLUSTER_ADMIN, {"type": "cluster", "namespaces": []})
 
 
@@ -148,7 +159,7 @@ def _add_entry(cluster: Cluster, arn: str, kind: str, username: str, groups: lis
         "clusterName": cluster.name,
         "principalArn": arn,
         "kubernetesGroups": list(groups),
-        "accessEntryArn": cluster.arn_of("access-entry", principal, account, name, str(uuid.uuid4())),
+        "accessEntryArn": cluster.build_arn("access-entry", principal, account, name, str(uuid.uuid4())),
         "createdAt": now(),
         "modifiedAt": now(),
         "tags": tags,
@@ -162,7 +173,7 @@ def _add_entry(cluster: Cluster, arn: str, kind: str, username: str, groups: lis
 def _find_cluster(call: Call) -> Cluster:
     cluster = find_usable_cluster(call)
     if cluster.authentication_mode == "CONFIG_MAP":
-        raise invalid_request_error(
+        raise build_invalid_request_error(
             "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
             clusterName=cluster.name,
         )
@@ -172,7 +183,7 @@ def _find_cluster(call: Call) -> Cluster:
 def _find_entry(call: Call, cluster: Cluster) -> AccessEntry:
     entry = cluster.access_entries.get(call.params["principalArn"])
     if entry is None:
-        raise not_found_error(
+        raise build_not_found_error(
             "The specified principalArn could not be found. "
             "You can view your available access entries with 'list-access-entries'.",
             clusterName=cluster.name,
@@ -183,25 +194,27 @@ def _find_entry(call: Call, cluster: Cluster) -> AccessEntry:
 def _check_principal(call: Call, arn: str) -> None:
     """Check that the principal is an IAM user or role, not an account's root user or a role session."""
     if not IAM_PRINCIPAL.fullmatch(arn):
-        raise invalid_parameter_error("The principalArn parameter format is not valid")
+        raise build_invalid_parameter_error("The principalArn parameter format is not valid")
     if ":role/aws-service-role/" in arn:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
         )
-    if not exists(call, arn):
-        raise invalid_parameter_error("The specified principalArn is invalid: invalid principal.")
+    if not principal_exists(call, arn):
+        raise build_invalid_parameter_error("The specified principalArn is invalid: invalid principal.")
 
 
 def _check_names(username: str | None, groups: list[str]) -> None:
     for prefix in RESERVED:
         if username is not None and username.startswith(prefix):
-            raise invalid_parameter_error(f"The username {username} is invalid, it cannot start with {prefix}")
+            raise build_invalid_parameter_error(f"The username {username} is invalid, it cannot start with {prefix}")
         for group in groups:
             if group.startswith(prefix):
-                raise invalid_parameter_error(f"The kubernetes group name {group} is invalid, it cannot start with {prefix}")
+                raise build_invalid_parameter_error(
+                    f"The kubernetes group name {group} is invalid, it cannot start with {prefix}"
+                )
 
 
-def _default_username(arn: str) -> str:
+def _build_default_username(arn: str) -> str:
     match = IAM_PRINCIPAL.fullmatch(arn)
     if match is not None and match["kind"] == "role":
         return f"arn:aws:sts::{match['account']}:assumed-role/{match['name']}/{{{{SessionName}}}}"
@@ -211,9 +224,9 @@ def _default_username(arn: str) -> str:
 def _check_scope(scope: Record) -> Record:
     kind, namespaces = scope.get("type"), scope.get("namespaces") or []
     if kind not in ("cluster", "namespace"):
-        raise invalid_parameter_error(f"The access scope type {kind} is not valid. Valid types are: cluster, namespace")
+        raise build_invalid_parameter_error(f"The access scope type {kind} is not valid. Valid types are: cluster, namespace")
     if kind == "namespace" and not namespaces:
-        raise invalid_parameter_error("An access scope of type namespace requires at least one namespace")
+        raise build_invalid_parameter_error("An access scope of type namespace requires at least one namespace")
     if kind == "cluster" and namespaces:
-        raise invalid_parameter_error("An access scope of type cluster cannot have namespaces")
+        raise build_invalid_parameter_error("An access scope of type cluster cannot have namespaces")
     return {"type": kind, "namespaces": namespaces}

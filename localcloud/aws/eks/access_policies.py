@@ -1,7 +1,7 @@
 """Access policies predefined by EKS: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html"""
 
 from localcloud.aws.call import Call
-from localcloud.aws.eks.state import Record, page
+from localcloud.aws.eks.state import Record, build_page
 from localcloud.aws.patching import operation
 
 PREFIX = "arn:aws:eks::aws:cluster-access-policy/"
@@ -32,4 +32,4 @@ ARNS = frozenset(PREFIX + name for name in NAMES)
 
 @operation("eks", "ListAccessPolicies")
 def list_access_policies(call: Call) -> Record:
-    return page(call, "accessPolicies", [{"name": name, "arn": PREFIX + name} for name in NAMES])
+    return build_page(call, "accessPolicies", [{"name": name, "arn": PREFIX + name} for name in NAMES])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from localcloud import published
 from localcloud.aws.call import Call
 from localcloud.aws.eks import versions
-from localcloud.aws.eks.errors import invalid_parameter_error
-from localcloud.aws.eks.state import Record, page
+from localcloud.aws.eks.errors import build_invalid_parameter_error
+from localcloud.aws.eks.state import Record, build_page
 from localcloud.aws.patching import operation
 
 
@@ -19,9 +19,10 @@ class CatalogAddon:
     name: str
     kind: str
     versions: dict[str, tuple[int, int]]
-    """Add-on version (newest first) -> first and last supported Kubernetes minor version."""
+    """Maps an add-on version to the first and last Kubernetes minor version that it supports. The newest add-on
+    version comes first."""
     defaults: dict[int, str]
-    """Kubernetes minor version -> add-on version that EKS installs by default."""
+    """Maps a Kubernetes minor version to the add-on version that EKS installs by default."""
     needs_nodes: bool = False
     """Whether the add-on is DEGRADED until nodes run its Deployment.
 
@@ -94,7 +95,7 @@ CATALOG = {name: _build_addon(name, entry) for name, entry in published.load_tab
 def find(name: str) -> CatalogAddon:
     addon = CATALOG.get(name)
     if addon is None:
-        raise invalid_parameter_error(f"Addon {name} specified is not supported", addonName=name)
+        raise build_invalid_parameter_error(f"Addon {name} specified is not supported", addonName=name)
     return addon
 
 
@@ -105,7 +106,7 @@ def describe_addon_versions(call: Call) -> Record:
         find(params["addonName"])
     kubernetes = params.get("kubernetesVersion")
     if kubernetes is not None and kubernetes not in versions.VERSIONS:
-        raise invalid_parameter_error("unsupported Kubernetes version")
+        raise build_invalid_parameter_error("unsupported Kubernetes version")
     chosen = [
         addon
         for addon in CATALOG.values()
@@ -114,7 +115,7 @@ def describe_addon_versions(call: Call) -> Record:
         and "eks" in (params.get("publishers") or ["eks"])
         and addon.owner in (params.get("owners") or [addon.owner])
     ]
-    return page(call, "addons", [_describe(addon, kubernetes) for addon in chosen])
+    return build_page(call, "addons", [_describe(addon, kubernetes) for addon in chosen])
 
 
 def _describe(addon: CatalogAddon, kubernetes: str | None) -> Record:
@@ -123,7 +124,7 @@ def _describe(addon: CatalogAddon, kubernetes: str | None) -> Record:
         names = [f"1.{minor}" for minor in range(last, first - 1, -1)]
         compatible = [name for name in names if kubernetes in (None, name)]
         if compatible:
-            infos.append(_version_info(addon, version, compatible))
+            infos.append(_describe_version(addon, version, compatible))
     return {
         "addonName": addon.name,
         "type": addon.kind,
@@ -134,7 +135,7 @@ def _describe(addon: CatalogAddon, kubernetes: str | None) -> Record:
     }
 
 
-def _version_info(addon: CatalogAddon, version: str, compatible: list[str]) -> Record:
+def _describe_version(addon: CatalogAddon, version: str, compatible: list[str]) -> Record:
     return {
         "addonVersion": version,
         "architecture": ["amd64", "arm64"],

@@ -12,7 +12,7 @@ import yaml
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks import addon_catalog
-from localcloud.aws.eks.errors import invalid_parameter_error
+from localcloud.aws.eks.errors import build_invalid_parameter_error
 from localcloud.aws.eks.state import Record
 from localcloud.aws.patching import operation
 
@@ -143,17 +143,17 @@ SCHEMAS: dict[str, dict[str, Schema]] = {
 _JSON_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 
-def check(addon: str, text: str) -> None:
+def check_configuration(addon: str, text: str) -> None:
     """Reject values that the add-on does not support. As on EKS, the text can be JSON or YAML."""
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "ConfigurationValue provided in request is not valid JSON or YAML", addonName=addon
         ) from error
     problems = _find_problems("$", values, SCHEMAS[addon])
     if problems:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "ConfigurationValue provided in request is not supported: "
             f"Json schema validation failed with error: [{', '.join(problems)}]",
             addonName=addon,
@@ -181,7 +181,7 @@ def _find_problems(path: str, value: Any, schema: Schema) -> list[str]:
 def describe_addon_configuration(call: Call) -> Record:
     addon, version = addon_catalog.find(call.params["addonName"]), call.params["addonVersion"]
     if version not in addon.versions:
-        raise invalid_parameter_error("Addon version specified is not supported", addonName=addon.name)
+        raise build_invalid_parameter_error("Addon version specified is not supported", addonName=addon.name)
     answer: Record = {
         "addonName": addon.name,
         "addonVersion": version,

@@ -9,20 +9,20 @@ from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.eks import addon_catalog, addon_configuration, pod_identity, updates
 from localcloud.aws.eks.addon_catalog import CatalogAddon
-from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, not_emulated_error
+from localcloud.aws.eks.errors import build_in_use_error, build_invalid_parameter_error, build_not_emulated_error
 from localcloud.aws.eks.node_groups import nodes
 from localcloud.aws.eks.principals import IAM_PRINCIPAL
 from localcloud.aws.eks.state import (
     Addon,
     Cluster,
     Record,
+    build_page,
     check_not_updating,
     check_tags,
     find_addon,
     find_cluster,
     find_usable_cluster,
     now,
-    page,
     publish_addon,
 )
 from localcloud.aws.patching import operation
@@ -44,17 +44,17 @@ def create_addon(call: Call) -> Record:
     if existing is not None:
         if token and token == existing.token:
             return {"addon": existing.record}
-        raise in_use_error("Addon already exists.", clusterName=cluster.name, addonName=name)
+        raise build_in_use_error("Addon already exists.", clusterName=cluster.name, addonName=name)
     offered = addon_catalog.find(name)
     if params.get("namespaceConfig", {}).get("namespace", NAMESPACE) != NAMESPACE:
-        raise not_emulated_error(f"add-ons outside namespace {NAMESPACE}")
+        raise build_not_emulated_error(f"add-ons outside namespace {NAMESPACE}")
     version = params.get("addonVersion", offered.default(cluster.version))
     _check_addon_params(cluster, offered, version, params)
     record: Record = {
         "addonName": name,
         "clusterName": cluster.name,
         "addonVersion": version,
-        "addonArn": cluster.arn_of("addon", name, str(uuid.uuid4())),
+        "addonArn": cluster.build_arn("addon", name, str(uuid.uuid4())),
         "health": {"issues": []},
         "createdAt": now(),
         "modifiedAt": now(),
@@ -75,7 +75,7 @@ def create_addon(call: Call) -> Record:
         "CREATING",
         lambda: _finish_creation(cluster, addon),
         "eks-addon",
-        gate=lambda: cluster.progress_of_addon(addon).done,
+        gate=lambda: cluster.get_addon_progress(addon).done,
         fail=lambda reason: _mark_failed(addon, "CREATE_FAILED", reason),
     )
     publish_addon(cluster, addon, "created")
@@ -93,7 +93,7 @@ def describe_addon(call: Call) -> Record:
 
 @operation("eks", "ListAddons")
 def list_addons(call: Call) -> Record:
-    return page(call, "addons", sorted(find_cluster(call).addons))
+    return build_page(call, "addons", sorted(find_cluster(call).addons))
 
 
 @operation("eks", "UpdateAddon")
@@ -105,7 +105,7 @@ def update_addon(call: Call) -> Record:
     _check_addon_params(cluster, offered, version, params, is_update=True)
     check_not_updating(f"addon {offered.name}", addon.updates, "AddonUpdate")
     if record["status"] not in ("ACTIVE", "DEGRADED", "CREATE_FAILED", "UPDATE_FAILED"):
-        raise in_use_error(
+        raise build_in_use_error(
             f"Addon {offered.name} cannot be updated as it is currently in {record['status']} state", addonName=offered.name
         )
     associations = params.get("podIdentityAssociations")
@@ -124,7 +124,7 @@ def update_addon(call: Call) -> Record:
         record.update(modifiedAt=now(), status=_update_health(cluster, addon))
         publish_addon(cluster, addon, "changed")
 
-    update = updates.start(
+    update = updates.start_update(
         addon.updates,
         "AddonUpdate",
         {
@@ -144,7 +144,7 @@ def update_addon(call: Call) -> Record:
 
 @operation("eks", "DeleteAddon")
 def delete_addon(call: Call) -> Record:
-    """Delete the add-on. With `preserve`, its software stays in the cluster."""
+    """Delete the add-on. With `preserve`, the add-on's software stays in the cluster."""
     cluster = find_usable_cluster(call)
     addon = find_addon(call, cluster)
     record = addon.record
@@ -172,20 +172,20 @@ def delete_addon(call: Call) -> Record:
 def _check_addon_params(cluster: Cluster, offered: CatalogAddon, version: str, params: Record, is_update: bool = False) -> None:
     members = {"clusterName": cluster.name, "addonName": offered.name}
     if not offered.supports(version, cluster.version) and not (is_update and "addonVersion" not in params):
-        raise invalid_parameter_error("Addon version specified is not supported", **members)
+        raise build_invalid_parameter_error("Addon version specified is not supported", **members)
     if params.get("resolveConflicts", "NONE") not in RESOLVE_CONFLICTS:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"resolveConflicts {params['resolveConflicts']} is not valid. Valid values are: {', '.join(RESOLVE_CONFLICTS)}",
             **members,
         )
     if params.get("configurationValues"):
-        addon_configuration.check(offered.name, params["configurationValues"])
+        addon_configuration.check_configuration(offered.name, params["configurationValues"])
     role = params.get("serviceAccountRoleArn")
     if role and ":role/" not in (role if IAM_PRINCIPAL.fullmatch(role) else ""):
-        raise invalid_parameter_error(f"Service account role ARN {role} is not valid", **members)
+        raise build_invalid_parameter_error(f"Service account role ARN {role} is not valid", **members)
     for association in params.get("podIdentityAssociations", []):
         if association["serviceAccount"] != offered.service_account:
-            raise invalid_parameter_error(
+            raise build_invalid_parameter_error(
                 f"The service account {association['serviceAccount']} is not supported by add-on {offered.name}", **members
             )
 
@@ -207,7 +207,7 @@ def _delete_pod_identities(cluster: Cluster, record: Record) -> None:
 
 
 def _finish_creation(cluster: Cluster, addon: Addon) -> str:
-    if problem := cluster.progress_of_addon(addon).problem:
+    if problem := cluster.get_addon_progress(addon).problem:
         _mark_failed(addon, "CREATE_FAILED", problem)
         return "CREATE_FAILED"
     return _update_health(cluster, addon)
@@ -220,8 +220,8 @@ def _mark_failed(addon: Addon, status: str, reason: str) -> None:
 
 
 def _update_health(cluster: Cluster, addon: Addon) -> str:
-    """Set the health of an installed add-on and return its status. Both depend on whether a node can run its
-    Deployment."""
+    """Set the health of an installed add-on and return its status. Health and status depend on whether a node can run
+    the add-on's Deployment."""
     needs_nodes = addon_catalog.CATALOG[addon.record["addonName"]].needs_nodes
     healthy = not needs_nodes or nodes.can_run_deployments(cluster)
     addon.record["health"]["issues"] = [] if healthy else [_NO_REPLICAS]

@@ -14,11 +14,11 @@ from localcloud.aws.patching import guard
 
 SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "elbv2", "kms", "logs", "s3", "service-quotas", "ssm", "sts")
 _ENDPOINTS = {"ecr": "ecr.api", "efs": "elasticfilesystem", "elbv2": "elasticloadbalancing", "service-quotas": "servicequotas"}
-"""Service name in boto3 -> service name of the VPC endpoint, for services where the two names differ."""
+"""Maps a service name in boto3 to the service name of the VPC endpoint, for services where the two names differ."""
 
 
 def set_calling_instance(session: Any, instance_id: str) -> None:
-    """Record which instance the session's calls come from."""
+    """Record the instance from which the session's calls come."""
     session.local_cloud_instance = instance_id
 
 
@@ -33,7 +33,7 @@ def check_service_is_reachable(call: Call) -> None:
     if instance is None or not instance.nics:
         return
     service = _ENDPOINTS.get(call.service, call.service)
-    host = joining.service_host(call.region, service)
+    host = joining.build_service_host(call.region, service)
     if problem := reachability.find_service_problem(reachability.build_origin(ec2, instance), service, host):
         # SDKs do not retry calls that fail with status 400, so the user sees the error at once.
         raise AwsError("UnreachableInLocalCloud", f'Connect timeout on endpoint URL: "https://{host}/". {problem}', 400)

@@ -12,22 +12,22 @@ from localcloud.aws.call import Call, backend_of
 from localcloud.aws.eks import access_entries, cluster_settings, endpoints, network, principals, versions
 from localcloud.aws.eks.endpoints import Endpoint
 from localcloud.aws.eks.errors import (
+    build_in_use_error,
+    build_invalid_parameter_error,
+    build_invalid_request_error,
+    build_not_emulated_error,
     check_quota,
-    in_use_error,
-    invalid_parameter_error,
-    invalid_request_error,
-    not_emulated_error,
 )
 from localcloud.aws.eks.state import (
     Cluster,
     Eks,
     Record,
+    build_page,
     check_not_updating,
     check_tags,
     clusters,
     find_cluster,
     now,
-    page,
     publish_cluster,
 )
 from localcloud.aws.patching import get_state, operation
@@ -66,7 +66,7 @@ def create_cluster(call: Call) -> Record:
     if existing is not None:
         if token and token == existing.token:
             return {"cluster": existing.record}
-        raise in_use_error(f"Cluster already exists with name: {name}", clusterName=name)
+        raise build_in_use_error(f"Cluster already exists with name: {name}", clusterName=name)
     cluster_settings.check_all_emulated(call.params)
     check_quota(CLUSTERS, "Cluster", len(clusters(call)), clusterName=name)
     record = _build_record(call)
@@ -105,19 +105,19 @@ def _build_record(call: Call) -> Record:
     """Return the record for a new cluster, without creating the cluster. Raise EKS's errors for invalid settings."""
     params, name = call.params, call.params["name"]
     if not NAME.fullmatch(name):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"The cluster name {name!r} does not match ^[0-9A-Za-z][A-Za-z0-9\\-_]{{0,99}}$", clusterName=name
         )
     version = versions.find_offered_version(params.get("version", versions.DEFAULT))
     _check_role(call, params["roleArn"], name)
     kubernetes_network = params.get("kubernetesNetworkConfig", {})
     if kubernetes_network.get("ipFamily", "ipv4") != "ipv4":
-        raise not_emulated_error("clusters of IP family ipv6")
+        raise build_not_emulated_error("clusters of IP family ipv6")
     vpc = _build_vpc_config(call, name)
     identifier = str(uuid.uuid4())
     record: Record = {
         "name": name,
-        "arn": _cluster_arn(call, name),
+        "arn": _build_cluster_arn(call, name),
         "id": identifier,
         "createdAt": now(),
         "version": version.name,
@@ -144,16 +144,16 @@ def _build_record(call: Call) -> Record:
     return record
 
 
-def _cluster_arn(call: Call, cluster: str) -> str:
+def _build_cluster_arn(call: Call, cluster: str) -> str:
     return f"arn:aws:eks:{call.region}:{call.account}:cluster/{cluster}"
 
 
 def _check_role(call: Call, arn: str, cluster: str) -> None:
     """https://docs.aws.amazon.com/eks/latest/userguide/cross-service-confused-deputy-prevention.html"""
     role = principals.find_role(call, arn)
-    source = {"aws:sourceaccount": call.account, "aws:sourcearn": _cluster_arn(call, cluster)}
+    source = {"aws:sourceaccount": call.account, "aws:sourcearn": _build_cluster_arn(call, cluster)}
     if role is None or not sts.trusts(role, ("Service", "eks.amazonaws.com"), {}, source):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"Role with arn: {arn}, could not be assumed because it does not exist or the trusted entity is not correct",
             clusterName=cluster,
         )
@@ -214,7 +214,7 @@ def describe_cluster(call: Call) -> Record:
 
 @operation("eks", "ListClusters")
 def list_clusters(call: Call) -> Record:
-    return page(call, "clusters", sorted(clusters(call)))
+    return build_page(call, "clusters", sorted(clusters(call)))
 
 
 @operation("eks", "DeleteCluster")
@@ -223,15 +223,17 @@ def delete_cluster(call: Call) -> Record:
     if cluster.status == "DELETING":
         return {"cluster": cluster.record}
     if cluster.node_groups:
-        raise in_use_error(
+        raise build_in_use_error(
             "Cluster has nodegroups attached", clusterName=cluster.name, nodegroupName=",".join(cluster.node_groups)
         )
     if cluster.record["deletionProtection"]:
-        raise invalid_request_error(
+        raise build_invalid_request_error(
             f"Cluster {cluster.name} cannot be deleted: deletion protection is enabled", clusterName=cluster.name
         )
     if cluster.status == "CREATING":
-        raise in_use_error(f"Cannot delete because cluster {cluster.name} has its creation in progress", clusterName=cluster.name)
+        raise build_in_use_error(
+            f"Cannot delete because cluster {cluster.name} has its creation in progress", clusterName=cluster.name
+        )
     check_not_updating(f"cluster {cluster.name}", cluster.updates, "delete")
     ec2, all_clusters = call.backend_of("ec2"), clusters(call)
 

@@ -20,7 +20,7 @@ class Endpoint:
 
 
 def make_endpoint(region: str) -> Endpoint:
-    """Return an endpoint for a cluster without a realizer. It looks like an EKS endpoint, but nothing listens on it."""
+    """Return an endpoint for a cluster without a realizer. The endpoint looks like one of EKS, but nothing listens on it."""
     identifier = secrets.token_hex(16).upper()
     return Endpoint(
         url=f"https://{identifier}.gr7.{region}.eks.amazonaws.com",

@@ -4,8 +4,8 @@ services.
 The checks are in boot order: nodeadm, the kubelet's registration, then the images and credentials of EKS's own
 DaemonSets.
 
-- nodeadm waits for ec2:DescribeInstances: awslabs/amazon-eks-ami@054479d:nodeadm/internal/api/status.go. It calls no
-  EKS API, because the user data contains all details of the cluster.
+- nodeadm waits for ec2:DescribeInstances: awslabs/amazon-eks-ami@054479d:nodeadm/internal/api/status.go. nodeadm calls
+  no EKS API, because the user data contains all details of the cluster.
 - Policies of the node role: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 - Access entries: https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
 - Endpoints: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html. Without an ecr.api endpoint, nodes
@@ -50,7 +50,7 @@ POLICY_WITH = {
     ADDRESSES: "AmazonEKS_CNI_Policy",
     **dict.fromkeys(PULL, "AmazonEC2ContainerRegistryPullOnly"),
 }
-"""Action -> managed policy that allows it."""
+"""Maps an action to the managed policy that allows it."""
 
 _ECR = re.compile(r"[0-9]{12}\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 _CNI = ("kube-system", "aws-node")
@@ -100,7 +100,7 @@ def find_node(cluster: Cluster, name: str) -> Any | None:
 
 
 def find_pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
-    """Return why the node with this address cannot pull from a registry, or "" if it can. Clients other than nodes can
+    """Return why the node with this address cannot pull from a registry, or "" if the node can. Clients other than nodes can
     always pull.
     """
     ec2 = backend_of("ec2", cluster.account, cluster.region)
@@ -120,7 +120,7 @@ def find_pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer
 
 
 def find_credentials_problem(cluster: Cluster, instance: Any) -> str:
-    """Return why the Pod Identity agent of a node cannot get credentials, or "" if it can."""
+    """Return why the Pod Identity agent of a node cannot get credentials, or "" if the agent can."""
     role_arn = _find_node_role(cluster, instance)
     if role_arn is None:
         return ""
@@ -148,7 +148,7 @@ def _find_registration_problems(cluster: Cluster, origin: Origin, role_arn: str)
 def _find_readiness_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
     if not cluster.self_managed_addons and "vpc-cni" not in cluster.addons:
         yield "the cluster has no pod network; install the add-on vpc-cni"
-    registry = service_host(cluster.region, "ecr.dkr")
+    registry = build_service_host(cluster.region, "ecr.dkr")
     for problem in (
         *_find_image_pull_problems(cluster, origin, role_arn, registry),
         *_find_layer_download_problems(cluster, origin),
@@ -171,10 +171,10 @@ def _find_layer_download_problems(cluster: Cluster, origin: Origin) -> Iterator[
     """https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html#ecr-minimum-s3-perms"""
     yield from _find_connection_problem(cluster, origin, "s3")
     bucket = f"prod-{cluster.region}-starport-layer-bucket"
-    # ECR signs layer URLs with credentials of its own account, so this request has no principal of the cluster's
+    # ECR signs the URLs of layers with credentials of its own account, so this request has no principal of the cluster's
     # account.
     request = Request("s3:GetObject", f"arn:aws:s3:::{bucket}/layer")
-    yield from filter(None, [reachability.find_policy_problem(origin, "s3", service_host(cluster.region, "s3"), request)])
+    yield from filter(None, [reachability.find_policy_problem(origin, "s3", build_service_host(cluster.region, "s3"), request)])
 
 
 def _find_cni_credential_problems(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
@@ -206,26 +206,26 @@ def _read_service_account(association: Record) -> tuple[str, str]:
 
 def _find_permission_problem(cluster: Cluster, role_arn: str, action: str, resource: str = "*") -> Iterator[str]:
     """Yield a problem if the role's policies, or its permissions boundary, do not allow the action."""
-    role = next((candidate for candidate in list(_iam_backend(cluster).roles.values()) if candidate.arn == role_arn), None)
+    role = next((candidate for candidate in list(_get_iam_backend(cluster).roles.values()) if candidate.arn == role_arn), None)
     if role is None:
         yield f"{role_arn} does not exist"
         return
-    policies = find_role_policies(_iam_backend(cluster), role)
+    policies = find_role_policies(_get_iam_backend(cluster), role)
     request = Request(action, resource, {"aws:PrincipalAccount": cluster.account}, {"AWS": role_arn})
     limits = (policies.identity, *([policies.boundary] if policies.boundary else []))
     if not all(allows(request, *documents) for documents in limits):
         yield f"{role_arn} may not call {action}; attach {POLICY_WITH[action]}"
 
 
-def _iam_backend(cluster: Cluster) -> Any:
+def _get_iam_backend(cluster: Cluster) -> Any:
     return backend_of("iam", cluster.account, cluster.region)
 
 
 def _find_connection_problem(cluster: Cluster, origin: Origin, service: str) -> Iterator[str]:
-    yield from filter(None, [reachability.find_service_problem(origin, service, service_host(cluster.region, service))])
+    yield from filter(None, [reachability.find_service_problem(origin, service, build_service_host(cluster.region, service))])
 
 
-def service_host(region: str, service: str) -> str:
+def build_service_host(region: str, service: str) -> str:
     """Return the host name of a service: https://docs.aws.amazon.com/general/latest/gr/aws-service-information.html"""
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     names = {
@@ -238,7 +238,7 @@ def service_host(region: str, service: str) -> str:
 
 
 def _find_api_problem(cluster: Cluster, origin: Origin) -> str:
-    """Return why the node cannot reach the Kubernetes API, or "" if it can.
+    """Return why the node cannot reach the Kubernetes API, or "" if the node can.
 
     In the VPC, the name of a private endpoint resolves to the control plane's interfaces, even if the endpoint is also
     public: https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
@@ -250,7 +250,7 @@ def _find_api_problem(cluster: Cluster, origin: Origin) -> str:
         return f"{origin.vpc.id} needs DNS support and DNS hostnames to resolve the private endpoint of the Kubernetes API"
     if problem := reachability.find_host_problem(origin, "the public endpoint of the Kubernetes API"):
         return problem
-    address = reachability.source_address(origin)
+    address = reachability.find_source_address(origin)
     cidrs = vpc["publicAccessCidrs"]
     if address is not None and not any(IPv4Address(address) in IPv4Network(cidr) for cidr in cidrs if ":" not in cidr):
         return f"publicAccessCidrs [{', '.join(cidrs)}] do not contain {address}, from which the node calls the Kubernetes API"

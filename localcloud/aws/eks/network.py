@@ -7,7 +7,7 @@ Error messages are taken from public issues.
 from ipaddress import IPv4Network, ip_network
 from typing import Any
 
-from localcloud.aws.eks.errors import invalid_parameter_error
+from localcloud.aws.eks.errors import build_invalid_parameter_error
 from localcloud.aws.errors import AwsError
 
 ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
@@ -29,17 +29,17 @@ def find_subnets(ec2: Any, ids: list[str]) -> list[Any]:
     subnets_by_id = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
     for subnet_id in ids:
         if subnet_id not in subnets_by_id:
-            raise invalid_parameter_error(f"The subnet ID '{subnet_id}' does not exist")
+            raise build_invalid_parameter_error(f"The subnet ID '{subnet_id}' does not exist")
     return [subnets_by_id[subnet_id] for subnet_id in ids]
 
 
 def find_cluster_subnets(ec2: Any, ids: list[str], cluster: str) -> list[Any]:
     """Return the subnets, after checking that a control plane can use them."""
     if len(set(ids)) != len(ids):
-        raise invalid_parameter_error("Duplicate subnet IDs provided", clusterName=cluster)
+        raise build_invalid_parameter_error("Duplicate subnet IDs provided", clusterName=cluster)
     chosen = find_subnets(ec2, ids)
     if len({subnet.vpc_id for subnet in chosen}) > 1:
-        raise invalid_parameter_error("Subnets specified must belong to the same VPC", clusterName=cluster)
+        raise build_invalid_parameter_error("Subnets specified must belong to the same VPC", clusterName=cluster)
     _check_zones(ec2, chosen, cluster)
     free: dict[str, int] = {}
     for subnet in chosen:
@@ -47,7 +47,7 @@ def find_cluster_subnets(ec2: Any, ids: list[str], cluster: str) -> list[Any]:
         free[zone] = max(free.get(zone, 0), subnet.available_ip_address_count)
     full = sorted(zone for zone, count in free.items() if count < FREE_ADDRESSES_PER_ZONE)
     if full:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"Atleast one subnet in each AZ should have {FREE_ADDRESSES_PER_ZONE} free IPs. "
             f"Invalid AZs: {{ [{', '.join(full)}] }}, provided subnets: {{ {', '.join(ids)} }}",
             clusterName=cluster,
@@ -68,13 +68,13 @@ def _check_zones(ec2: Any, chosen: list[Any], cluster: str) -> None:
                 validZones=valid,
             )
     if len({subnet.availability_zone for subnet in chosen}) < 2:
-        raise invalid_parameter_error("Subnets specified must be in at least two different AZs", clusterName=cluster)
+        raise build_invalid_parameter_error("Subnets specified must be in at least two different AZs", clusterName=cluster)
 
 
 def check_same_zones(chosen: list[Any], before: list[Any], cluster: str) -> None:
     chosen_zones, fixed = (",".join(sorted({subnet.availability_zone for subnet in some})) for some in (chosen, before))
     if chosen_zones != fixed:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"Provided subnets belong to the AZs '{chosen_zones}'. But they should belong to the exact set of AZs '{fixed}' "
             "in which subnets were provided during cluster creation.",
             clusterName=cluster,
@@ -85,17 +85,17 @@ def check_security_groups(ec2: Any, ids: list[str], vpc_id: str, cluster: str) -
     groups = {group_id: ec2.get_security_group_from_id(group_id) for group_id in ids}
     for group_id, group in groups.items():
         if group is None:
-            raise invalid_parameter_error(f"The security group ID '{group_id}' does not exist", clusterName=cluster)
+            raise build_invalid_parameter_error(f"The security group ID '{group_id}' does not exist", clusterName=cluster)
     foreign = [group_id for group_id, group in groups.items() if group.vpc_id != vpc_id]
     if foreign:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"Security group(s) [{', '.join(foreign)}] are not in the same VPC as the subnets. "
             f"Please specify a security group that is associated with the VPC: {vpc_id}.",
             clusterName=cluster,
         )
 
 
-def vpc_networks(ec2: Any, vpc_id: str) -> list[IPv4Network]:
+def list_vpc_networks(ec2: Any, vpc_id: str) -> list[IPv4Network]:
     vpc = ec2.get_vpc(vpc_id)
     return [IPv4Network(association["cidr_block"]) for association in vpc.get_cidr_block_association_set()]
 
@@ -105,25 +105,25 @@ def choose_service_cidr(ec2: Any, vpc_id: str, requested: str | None, cluster: s
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
     """
-    networks = vpc_networks(ec2, vpc_id)
+    networks = list_vpc_networks(ec2, vpc_id)
     if requested is None:
         ten = IPv4Network("10.0.0.0/8")
         return "172.20.0.0/16" if any(network.overlaps(ten) for network in networks) else "10.100.0.0/16"
     try:
         network = IPv4Network(requested)
     except ValueError as error:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"The service IPv4 CIDR {requested} is not a valid CIDR block", clusterName=cluster
         ) from error
     if not any(network.subnet_of(private) for private in PRIVATE_RANGES):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"The service IPv4 CIDR {requested} must be within 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16", clusterName=cluster
         )
     if not 12 <= network.prefixlen <= 24:
-        raise invalid_parameter_error(f"The service IPv4 CIDR {requested} must be between /24 and /12", clusterName=cluster)
+        raise build_invalid_parameter_error(f"The service IPv4 CIDR {requested} must be between /24 and /12", clusterName=cluster)
     overlapping = [str(other) for other in networks if other.overlaps(network)]
     if overlapping:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"The service IPv4 CIDR {requested} overlaps with the VPC's CIDR {overlapping[0]}", clusterName=cluster
         )
     return requested
@@ -134,19 +134,23 @@ def check_public_cidrs(cidrs: list[str], cluster: str) -> list[str]:
     accept no IPv6 CIDRs, and https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html: no reserved
     addresses"""
     if len(cidrs) > PUBLIC_CIDRS_LIMIT:
-        raise invalid_parameter_error(f"At most {PUBLIC_CIDRS_LIMIT} publicAccessCidrs can be specified", clusterName=cluster)
+        raise build_invalid_parameter_error(
+            f"At most {PUBLIC_CIDRS_LIMIT} publicAccessCidrs can be specified", clusterName=cluster
+        )
     refused = []
     for cidr in cidrs:
         try:
             network = ip_network(cidr)
         except ValueError as error:
-            raise invalid_parameter_error(f"Invalid CIDR in publicAccessCidrs: {cidr}", clusterName=cluster) from error
+            raise build_invalid_parameter_error(f"Invalid CIDR in publicAccessCidrs: {cidr}", clusterName=cluster) from error
         if not isinstance(network, IPv4Network):
-            raise invalid_parameter_error(f"The following CIDRs are invalid in publicAccessCidrs: [{cidr}]", clusterName=cluster)
+            raise build_invalid_parameter_error(
+                f"The following CIDRs are invalid in publicAccessCidrs: [{cidr}]", clusterName=cluster
+            )
         if network.prefixlen and any(network.overlaps(reserved) for reserved in NOT_PUBLIC):
             refused.append(cidr)
     if refused:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"The following CIDRs are not allowed in publicAccessCidrs: [{', '.join(refused)}]", clusterName=cluster
         )
     return cidrs
@@ -181,7 +185,7 @@ def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: s
 def delete_cluster_security_group(ec2: Any, group_id: str) -> None:
     """Delete the group, unless an interface or another group's rule still uses it.
 
-    In that case, EKS also leaves the group behind.
+    In such cases, EKS also leaves the group behind.
     """
     if any(group.id == group_id for eni in ec2.enis.values() for group in eni.group_set):
         return

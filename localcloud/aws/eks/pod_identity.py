@@ -10,9 +10,14 @@ import uuid
 from moto.moto_api._internal import mock_random
 
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, invalid_request_error, not_found_error
-from localcloud.aws.eks.principals import IAM_PRINCIPAL, find_role, trusts
-from localcloud.aws.eks.state import Cluster, Record, check_tags, find_usable_cluster, now, page
+from localcloud.aws.eks.errors import (
+    build_in_use_error,
+    build_invalid_parameter_error,
+    build_invalid_request_error,
+    build_not_found_error,
+)
+from localcloud.aws.eks.principals import IAM_PRINCIPAL, find_role, trusts_service
+from localcloud.aws.eks.state import Cluster, Record, build_page, check_tags, find_usable_cluster, now
 from localcloud.aws.patching import operation
 
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -24,7 +29,9 @@ def create_pod_identity_association(call: Call) -> Record:
     cluster, params = find_usable_cluster(call), call.params
     for name, limit in (("namespace", 63), ("serviceAccount", 253)):
         if len(params[name]) > limit or not _KUBERNETES_NAME.fullmatch(params[name]):
-            raise invalid_parameter_error(f"The {name} {params[name]!r} is not a valid Kubernetes name", clusterName=cluster.name)
+            raise build_invalid_parameter_error(
+                f"The {name} {params[name]!r} is not a valid Kubernetes name", clusterName=cluster.name
+            )
     record = add_association(
         call, cluster, params["namespace"], params["serviceAccount"], params["roleArn"], check_tags(params.get("tags", {}))
     )
@@ -46,7 +53,7 @@ def list_pod_identity_associations(call: Call) -> Record:
         for record in find_usable_cluster(call).associations.values()
         if all(record[name] == value for name, value in filters.items())
     ]
-    return page(call, "associations", summaries)
+    return build_page(call, "associations", summaries)
 
 
 @operation("eks", "UpdatePodIdentityAssociation")
@@ -86,14 +93,14 @@ def add_association(
     check_role(call, role_arn)
     for other in cluster.associations.values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):
-            raise in_use_error(f"Association already exists: {other['associationId']}", clusterName=cluster.name)
+            raise build_in_use_error(f"Association already exists: {other['associationId']}", clusterName=cluster.name)
     identifier = "a-" + mock_random.get_random_string(17, lower_case=True)
     record: Record = {
         "clusterName": cluster.name,
         "namespace": namespace,
         "serviceAccount": service_account,
         "roleArn": role_arn,
-        "associationArn": cluster.arn_of("podidentityassociation", identifier),
+        "associationArn": cluster.build_arn("podidentityassociation", identifier),
         "associationId": identifier,
         "tags": tags,
         "createdAt": now(),
@@ -109,16 +116,16 @@ def add_association(
 def check_role(call: Call, arn: str) -> None:
     match = IAM_PRINCIPAL.fullmatch(arn)
     if match is None or match["kind"] != "role":
-        raise invalid_parameter_error(f"Role ARN {arn} is not valid")
+        raise build_invalid_parameter_error(f"Role ARN {arn} is not valid")
     if match["account"] != call.account:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "Role provided in the request must be in the cluster's account. For a role of another account, use targetRoleArn"
         )
     role = find_role(call, arn)
     if role is None:
-        raise invalid_parameter_error("Role provided in the request does not exist.")
-    if not trusts(role, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error("Role provided in the request does not exist.")
+    if not trusts_service(role, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
+        raise build_invalid_parameter_error(
             "Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue."
         )
 
@@ -126,13 +133,13 @@ def check_role(call: Call, arn: str) -> None:
 def _find_association(call: Call, cluster: Cluster) -> Record:
     record = cluster.associations.get(call.params["associationId"])
     if record is None:
-        raise not_found_error(f"No association found with id: {call.params['associationId']}", clusterName=cluster.name)
+        raise build_not_found_error(f"No association found with id: {call.params['associationId']}", clusterName=cluster.name)
     return record
 
 
 def _check_not_owned_by_addon(record: Record) -> None:
     if "ownerArn" in record:
-        raise invalid_request_error(
+        raise build_invalid_request_error(
             f"Association {record['associationId']} is owned by {record['ownerArn']}. Change it through its owner."
         )
 
@@ -143,7 +150,7 @@ def _set_optional_members(record: Record, params: Record) -> None:
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html
     """
     if params.get("policy") and not record["disableSessionTags"]:
-        raise invalid_parameter_error("A session policy requires disableSessionTags to be true")
+        raise build_invalid_parameter_error("A session policy requires disableSessionTags to be true")
     if "policy" in params:
         record["policy"] = params["policy"]
     if "targetRoleArn" in params:
@@ -151,6 +158,6 @@ def _set_optional_members(record: Record, params: Record) -> None:
         record.pop("externalId", None)
         if params["targetRoleArn"]:
             if not IAM_PRINCIPAL.fullmatch(params["targetRoleArn"]):
-                raise invalid_parameter_error(f"Target role ARN {params['targetRoleArn']} is not valid")
+                raise build_invalid_parameter_error(f"Target role ARN {params['targetRoleArn']} is not valid")
             record["targetRoleArn"] = params["targetRoleArn"]
             record["externalId"] = f"{record['clusterName']}/{record['namespace']}/{record['serviceAccount']}/{uuid.uuid4()}"

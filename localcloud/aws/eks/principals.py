@@ -18,7 +18,7 @@ def find_role(call: Call, arn: str) -> Any | None:
     return next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
 
 
-def exists(call: Call, arn: str) -> bool:
+def principal_exists(call: Call, arn: str) -> bool:
     """Return whether a user or role exists.
 
     Principals in other accounts are assumed to exist, because the IAM of those accounts is not emulated.
@@ -33,7 +33,7 @@ def exists(call: Call, arn: str) -> bool:
     return any(user.arn == arn for user in call.backend_of("iam").users.values())
 
 
-def trusts(role: Any, service: str, *actions: str) -> bool:
+def trusts_service(role: Any, service: str, *actions: str) -> bool:
     """Return whether the trust policy lets a service perform all these actions (sts:AssumeRole, sts:TagSession)."""
     document = role.assume_role_policy_document
     policy = json.loads(document) if isinstance(document, str) else document

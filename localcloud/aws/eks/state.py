@@ -9,7 +9,12 @@ from typing import Any
 from localcloud.aws import events
 from localcloud.aws.call import Call
 from localcloud.aws.eks.endpoints import Endpoint
-from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, invalid_request_error, not_found_error
+from localcloud.aws.eks.errors import (
+    build_in_use_error,
+    build_invalid_parameter_error,
+    build_invalid_request_error,
+    build_not_found_error,
+)
 from localcloud.aws.patching import get_state
 
 Record = dict[str, Any]
@@ -17,7 +22,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class UserTemplate:
-    """Launch template version used to create a node group. Without a template, all fields are empty."""
+    """Launch template version used to create a node group. Without a launch template, all fields are empty."""
 
     id: str | None = None
     name: str | None = None
@@ -55,7 +60,7 @@ class NodeGroup:
     """Name of the instance profile that contains the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
     repairs: dict[str, str] = field(default_factory=dict)
-    """ID of an instance under node auto repair -> repair action."""
+    """Maps the ID of an instance under node auto repair to the repair action."""
 
     @property
     def name(self) -> str:
@@ -77,7 +82,7 @@ class Addon:
 class AccessEntry:
     record: Record
     policies: dict[str, Record] = field(default_factory=dict)
-    """Policy ARN -> access policy association."""
+    """Maps each policy ARN to the access policy association."""
 
 
 @dataclass
@@ -117,17 +122,17 @@ class Cluster:
 
     def progress(self) -> events.Progress:
         """Return the realizer's progress toward the requested state of the cluster."""
-        return events.progress("cluster", self.name, self.region, self.account)
+        return events.query_progress("cluster", self.name, self.region, self.account)
 
-    def progress_of(self, group: NodeGroup) -> events.Progress:
+    def get_node_group_progress(self, group: NodeGroup) -> events.Progress:
         """Return the realizer's progress toward the requested state of a node group's nodes."""
-        return events.progress("node-group", f"{self.name}/{group.name}", self.region, self.account)
+        return events.query_progress("node-group", f"{self.name}/{group.name}", self.region, self.account)
 
-    def progress_of_addon(self, addon: Addon) -> events.Progress:
+    def get_addon_progress(self, addon: Addon) -> events.Progress:
         """Return the realizer's progress in installing an add-on."""
-        return events.progress("add-on", f"{self.name}/{addon.record['addonName']}", self.region, self.account)
+        return events.query_progress("add-on", f"{self.name}/{addon.record['addonName']}", self.region, self.account)
 
-    def arn_of(self, kind: str, *path: str) -> str:
+    def build_arn(self, kind: str, *path: str) -> str:
         """Return the ARN of a resource of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
         return "/".join((self.record["arn"].split(":cluster/")[0] + f":{kind}", self.name, *path))
 
@@ -146,7 +151,7 @@ def find_cluster(call: Call) -> Cluster:
     name = call.params.get("clusterName") or call.params.get("name") or ""
     cluster = clusters(call).get(name)
     if cluster is None:
-        raise not_found_error(f"No cluster found for name: {name}.", clusterName=name)
+        raise build_not_found_error(f"No cluster found for name: {name}.", clusterName=name)
     return cluster
 
 
@@ -154,7 +159,7 @@ def find_usable_cluster(call: Call) -> Cluster:
     """Return the cluster specified in the call. Raise EKS's error if the cluster is being created or deleted."""
     cluster = find_cluster(call)
     if cluster.status not in ("ACTIVE", "UPDATING"):
-        raise invalid_request_error(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+        raise build_invalid_request_error(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
     return cluster
 
 
@@ -162,7 +167,7 @@ def find_node_group(call: Call, cluster: Cluster) -> NodeGroup:
     name = call.params["nodegroupName"]
     group = cluster.node_groups.get(name)
     if group is None:
-        raise not_found_error(f"No node group found for name: {name}.", clusterName=cluster.name, nodegroupName=name)
+        raise build_not_found_error(f"No node group found for name: {name}.", clusterName=cluster.name, nodegroupName=name)
     return group
 
 
@@ -170,7 +175,9 @@ def find_addon(call: Call, cluster: Cluster) -> Addon:
     name = call.params["addonName"]
     addon = cluster.addons.get(name)
     if addon is None:
-        raise not_found_error(f"No addon: {name} found in cluster: {cluster.name}", clusterName=cluster.name, addonName=name)
+        raise build_not_found_error(
+            f"No addon: {name} found in cluster: {cluster.name}", clusterName=cluster.name, addonName=name
+        )
     return addon
 
 
@@ -178,12 +185,12 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100) -> Record:
+def build_page(call: Call, member: str, items: Iterable[Any], default_size: int = 100) -> Record:
     """Return one page of a List response. The token is the index of the next page's first item."""
     everything = list(items)
     token = call.params.get("nextToken") or "0"
     if not token.isdigit() or int(token) > len(everything):
-        raise invalid_parameter_error("Invalid nextToken provided")
+        raise build_invalid_parameter_error("Invalid nextToken provided")
     start = int(token)
     end = start + int(call.params.get("maxResults") or default_size)
     answer: Record = {member: everything[start:end]}
@@ -195,12 +202,12 @@ def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100)
 def check_tags(tags: dict[str, str]) -> dict[str, str]:
     """https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html#tag-restrictions"""
     if len(tags) > 50:
-        raise invalid_parameter_error("Too many tags: a resource can have at most 50")
+        raise build_invalid_parameter_error("Too many tags: a resource can have at most 50")
     for key, value in tags.items():
         if key.lower().startswith("aws:"):
-            raise invalid_parameter_error(f"Tag key {key} is invalid: the prefix aws: is reserved")
+            raise build_invalid_parameter_error(f"Tag key {key} is invalid: the prefix aws: is reserved")
         if not 1 <= len(key) <= 128 or len(value) > 256:
-            raise invalid_parameter_error(f"Tag {key} is invalid: keys have 1 to 128 characters, values at most 256")
+            raise build_invalid_parameter_error(f"Tag {key} is invalid: keys have 1 to 128 characters, values at most 256")
     return dict(tags)
 
 
@@ -211,22 +218,24 @@ def check_not_updating(owner: str, updates: dict[str, Record], update_type: str)
     """
     for update in updates.values():
         if update["status"] == "InProgress":
-            raise in_use_error(f"Cannot {update_type} because {owner} currently has update {update['id']} in progress")
+            raise build_in_use_error(f"Cannot {update_type} because {owner} currently has update {update['id']} in progress")
 
 
 def publish_cluster(cluster: Cluster, action: events.Action) -> None:
     details = {} if action == "gone" else deepcopy(cluster.record)
-    events.publish(events.Event("cluster", action, cluster.name, cluster.region, cluster.account, details))
+    events.publish_event(events.Event("cluster", action, cluster.name, cluster.region, cluster.account, details))
 
 
 def publish_update(cluster: Cluster, update: Record) -> None:
     """Publish the start of an update of the cluster."""
-    events.publish(events.Event("cluster", "updating", cluster.name, cluster.region, cluster.account, deepcopy(update)))
+    events.publish_event(events.Event("cluster", "updating", cluster.name, cluster.region, cluster.account, deepcopy(update)))
 
 
 def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action) -> None:
     details = {} if action == "gone" else deepcopy(group.record)
-    events.publish(events.Event("node-group", action, f"{cluster.name}/{group.name}", cluster.region, cluster.account, details))
+    events.publish_event(
+        events.Event("node-group", action, f"{cluster.name}/{group.name}", cluster.region, cluster.account, details)
+    )
 
 
 def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None:
@@ -236,4 +245,4 @@ def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None
     """
     details = {} if action == "gone" else deepcopy(addon.record)
     name = f"{cluster.name}/{addon.record['addonName']}"
-    events.publish(events.Event("add-on", action, name, cluster.region, cluster.account, details))
+    events.publish_event(events.Event("add-on", action, name, cluster.region, cluster.account, details))

@@ -7,12 +7,12 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import not_found_error
-from localcloud.aws.eks.state import Record, find_addon, find_cluster, find_node_group, now, page
+from localcloud.aws.eks.errors import build_not_found_error
+from localcloud.aws.eks.state import Record, build_page, find_addon, find_cluster, find_node_group, now
 from localcloud.aws.patching import operation
 
 
-def create(updates: dict[str, Record], update_type: str, params: dict[str, Any]) -> Record:
+def create_update(updates: dict[str, Record], update_type: str, params: dict[str, Any]) -> Record:
     """Create an update, which stays in progress until the caller ends it."""
     update: Record = {
         "id": str(uuid.uuid4()),
@@ -26,7 +26,7 @@ def create(updates: dict[str, Record], update_type: str, params: dict[str, Any])
     return update
 
 
-def start(
+def start_update(
     updates: dict[str, Record],
     update_type: str,
     params: dict[str, Any],
@@ -38,24 +38,24 @@ def start(
 ) -> Record:
     """Create an update that ends after its duration, but not before `gate` returns true.
 
-    At the end, `apply` makes the change or calls `fail`. If `apply` or `gate` raises an exception, the update fails,
+    At the end, `apply` makes the change or calls `fail_update`. If `apply` or `gate` raises an exception, the update fails,
     and `failed` is called to reset the resource's status from UPDATING.
     """
-    update = create(updates, update_type, params)
+    update = create_update(updates, update_type, params)
 
     def end_update() -> str:
         apply(update)
         return "Failed" if update["errors"] else "Successful"
 
     def report_update_failure(reason: str) -> None:
-        fail(update, "Unknown", reason, [])
+        fail_update(update, "Unknown", reason, [])
         failed()
 
     durations.schedule(update, "status", "InProgress", end_update, duration, gate=gate, fail=report_update_failure)
     return update
 
 
-def fail(update: Record, code: str, message: str, resource_ids: list[str]) -> None:
+def fail_update(update: Record, code: str, message: str, resource_ids: list[str]) -> None:
     update["status"] = "Failed"
     update["errors"].append({"errorCode": code, "errorMessage": message, "resourceIds": resource_ids})
 
@@ -79,10 +79,10 @@ def _find_updates(call: Call) -> dict[str, Record]:
 def describe_update(call: Call) -> Record:
     update = _find_updates(call).get(call.params["updateId"])
     if update is None:
-        raise not_found_error(f"No update found for ID: {call.params['updateId']}")
+        raise build_not_found_error(f"No update found for ID: {call.params['updateId']}")
     return {"update": update}
 
 
 @operation("eks", "ListUpdates")
 def list_updates(call: Call) -> Record:
-    return page(call, "updateIds", _find_updates(call))
+    return build_page(call, "updateIds", _find_updates(call))

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 
 from localcloud.aws import images
 from localcloud.aws.call import Call
-from localcloud.aws.eks.errors import invalid_parameter_error
-from localcloud.aws.eks.state import Record, page
+from localcloud.aws.eks.errors import build_invalid_parameter_error
+from localcloud.aws.eks.state import Record, build_page
 from localcloud.aws.patching import operation
 
 AS_OF = date(2026, 11, 21)
@@ -51,7 +51,8 @@ class KubernetesVersion:
 VERSIONS = {
     version.name: version
     for version in (
-        # Dates are from the user guide's release calendar and endoflife.date/amazon-eks. No dates were found for 1.36.
+        # The dates are from the EKS user guide's release calendar and endoflife.date/amazon-eks. No dates were found
+        # for Kubernetes 1.36.
         KubernetesVersion("1.30", "eks.66", date(2024, 5, 23), date(2025, 7, 23), date(2026, 7, 23)),
         KubernetesVersion("1.31", "eks.58", date(2024, 9, 26), date(2025, 11, 26), date(2026, 11, 26)),
         KubernetesVersion("1.32", "eks.42", date(2025, 1, 23), date(2026, 3, 23), date(2027, 3, 23)),
@@ -67,7 +68,7 @@ def find_offered_version(name: str) -> KubernetesVersion:
     """Return the version. Raise EKS's error if EKS does not offer the version for new clusters and updates."""
     version = VERSIONS.get(name)
     if version is None or version.support == "UNSUPPORTED":
-        raise invalid_parameter_error("unsupported Kubernetes version")
+        raise build_invalid_parameter_error("unsupported Kubernetes version")
     return version
 
 
@@ -102,7 +103,7 @@ def describe_cluster_versions(call: Call) -> Record:
     params = call.params
     unknown = [name for name in params.get("clusterVersions", []) if name not in VERSIONS]
     if unknown:
-        raise invalid_parameter_error(f"Invalid cluster version(s): {', '.join(unknown)}")
+        raise build_invalid_parameter_error(f"Invalid cluster version(s): {', '.join(unknown)}")
     support_status = params.get("versionStatus") or (params.get("status") or "").upper().replace("-", "_")
     chosen = [
         version
@@ -114,4 +115,4 @@ def describe_cluster_versions(call: Call) -> Record:
         and (params.get("includeAll") or params.get("clusterVersions") or support_status or version.support != "UNSUPPORTED")
         and params.get("clusterType", "eks") == "eks"
     ]
-    return page(call, "clusterVersions", [_describe(version) for version in chosen])
+    return build_page(call, "clusterVersions", [_describe(version) for version in chosen])

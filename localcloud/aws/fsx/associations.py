@@ -14,12 +14,12 @@ from localcloud.aws.fsx import repository
 from localcloud.aws.fsx.states import (
     Association,
     Record,
-    associations,
-    bad_request_error,
+    build_bad_request_error,
+    build_not_emulated_error,
     check_all_emulated,
     find_file_system,
+    get_associations,
     list_tags,
-    not_emulated_error,
     now,
 )
 from localcloud.aws.patching import operation
@@ -37,7 +37,7 @@ _CHUNK_MIB = 1024
 
 @operation("fsx", "CreateDataRepositoryAssociation")
 def _create_association(call: Call) -> Record:
-    params, by_id = call.params, associations(call.backend)
+    params, by_id = call.params, get_associations(call.backend)
     token = params.get("ClientRequestToken", "")
     for association in by_id.values():
         if token and association.token == token:
@@ -91,10 +91,10 @@ def _make_link_action(created: Association) -> Any:
 @operation("fsx", "DescribeDataRepositoryAssociations")
 def _describe_associations(call: Call) -> Record:
     ids = call.params.get("AssociationIds")
-    selected = [_find_association(call, name) for name in ids] if ids else list(associations(call.backend).values())
+    selected = [_find_association(call, name) for name in ids] if ids else list(get_associations(call.backend).values())
     for item_filter in call.params.get("Filters", ()):
         if item_filter["Name"] != "file-system-id":
-            raise not_emulated_error(f"the filter {item_filter['Name']}")
+            raise build_not_emulated_error(f"the filter {item_filter['Name']}")
         selected = [association for association in selected if association.record["FileSystemId"] in item_filter["Values"]]
     return {"Associations": [association.describe(list_tags(call, association.resource_arn)) for association in selected]}
 
@@ -118,10 +118,10 @@ def _delete_association(call: Call) -> Record:
     deletes_data = bool(call.params.get("DeleteDataInFileSystem"))
 
     def remove_association() -> None:
-        repository.unlink(association)
+        repository.unlink_directory(association)
         if deletes_data:
             repository.delete_directory(association)
-        associations(call.backend).pop(association.association_id, None)
+        get_associations(call.backend).pop(association.association_id, None)
         call.backend.tagger.delete_all_tags_for_resource(association.resource_arn)
 
     failed = durations.make_failure_handler(association, "lifecycle", "FAILED")
@@ -131,34 +131,34 @@ def _delete_association(call: Call) -> Record:
 
 
 def _find_association(call: Call, name: str, *, ready: bool = False) -> Association:
-    association = associations(call.backend).get(name)
+    association = get_associations(call.backend).get(name)
     if association is None:
         raise AwsError("DataRepositoryAssociationNotFound", f"Data repository association '{name}' does not exist.")
     if ready and association.lifecycle != "AVAILABLE":
-        raise bad_request_error(f"Data repository association '{name}' is {association.lifecycle}.")
+        raise build_bad_request_error(f"Data repository association '{name}' is {association.lifecycle}.")
     return association
 
 
 def _check_path(path: str) -> str:
     if not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", path):
-        raise bad_request_error(f"The data repository path '{path}' must have the form s3://bucket/prefix.")
+        raise build_bad_request_error(f"The data repository path '{path}' must have the form s3://bucket/prefix.")
     return path
 
 
 def _check_directory(path: str) -> str:
     if not path.startswith("/") or ".." in path.split("/"):
-        raise bad_request_error(f"The file system path '{path}' must be absolute.")
+        raise build_bad_request_error(f"The file system path '{path}' must be absolute.")
     return path.rstrip("/") or "/"
 
 
 def _check_overlap(what: str, path: str, other: str) -> None:
     first, second = f"{path.rstrip('/')}/", f"{other.rstrip('/')}/"
     if first.startswith(second) or second.startswith(first):
-        raise bad_request_error(f"The {what} '{other}' overlaps with '{path}' of another data repository association.")
+        raise build_bad_request_error(f"The {what} '{other}' overlaps with '{path}' of another data repository association.")
 
 
 def _check_event_policies(policies: Record) -> None:
     for name, policy in policies.items():
         events = policy.get("Events", [])
         if name not in ("AutoImportPolicy", "AutoExportPolicy") or set(events) - _EVENTS or len(events) != len(set(events)):
-            raise bad_request_error(f"{name}.Events must be distinct values from NEW, CHANGED and DELETED.")
+            raise build_bad_request_error(f"{name}.Events must be distinct values from NEW, CHANGED and DELETED.")

@@ -1,4 +1,4 @@
-"""Deployment types, sizes, throughputs and versions that FSx accepts. Pure.
+"""Deployment types, sizes, throughputs and versions that FSx accepts. Performs no I/O.
 
 https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html (StorageCapacity),
 .../API_CreateFileSystemLustreConfiguration.html, .../API_UpdateFileSystem.html
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.aws.errors import AwsError
-from localcloud.aws.fsx.states import bad_request_error, not_emulated_error
+from localcloud.aws.fsx.states import build_bad_request_error, build_not_emulated_error
 
 THROUGHPUTS = (125, 250, 500, 1000)
 _SMALLEST, _STEP = 1200, 2400
@@ -18,24 +18,28 @@ _VERSIONS = ("2.10", "2.12", "2.15")
 def check_new_file_system(size: int | None, lustre: Mapping[str, Any], version: str | None) -> None:
     deployment = lustre.get("DeploymentType", "SCRATCH_1")
     if deployment not in ("SCRATCH_2", "PERSISTENT_2"):
-        raise not_emulated_error(f"the deployment type {deployment}")
+        raise build_not_emulated_error(f"the deployment type {deployment}")
     if size is None:
-        raise bad_request_error("StorageCapacity is required for a Lustre file system.")
+        raise build_bad_request_error("StorageCapacity is required for a Lustre file system.")
     if size != _SMALLEST and (size < _STEP or size % _STEP):
-        raise bad_request_error(f"Storage capacity {size} GiB is not valid: use 1200 GiB, 2400 GiB, or increments of 2400 GiB.")
+        raise build_bad_request_error(
+            f"Storage capacity {size} GiB is not valid: use 1200 GiB, 2400 GiB, or increments of 2400 GiB."
+        )
     _check_throughput(deployment, lustre.get("PerUnitStorageThroughput"))
     _check_version(deployment, version)
     if lustre.get("DataCompressionType", "NONE") not in ("NONE", "LZ4"):
-        raise bad_request_error("DataCompressionType must be NONE or LZ4.")
+        raise build_bad_request_error("DataCompressionType must be NONE or LZ4.")
 
 
 def _check_throughput(deployment: str, throughput: int | None) -> None:
     if deployment == "SCRATCH_2":
         if throughput is not None:
-            raise bad_request_error("PerUnitStorageThroughput is only supported for PERSISTENT_1 and PERSISTENT_2 file systems.")
+            raise build_bad_request_error(
+                "PerUnitStorageThroughput is only supported for PERSISTENT_1 and PERSISTENT_2 file systems."
+            )
         return
     if throughput is None:
-        raise bad_request_error("PerUnitStorageThroughput is required for PERSISTENT_2 file systems.")
+        raise build_bad_request_error("PerUnitStorageThroughput is required for PERSISTENT_2 file systems.")
     check_throughput(throughput)
 
 
@@ -48,26 +52,26 @@ def check_throughput(throughput: int) -> None:
 
 def _check_version(deployment: str, version: str | None) -> None:
     if version is not None and version not in _VERSIONS:
-        raise bad_request_error(f"FileSystemTypeVersion must be one of {', '.join(_VERSIONS)}.")
+        raise build_bad_request_error(f"FileSystemTypeVersion must be one of {', '.join(_VERSIONS)}.")
     if version == "2.10" and deployment == "PERSISTENT_2":
-        raise bad_request_error("FileSystemTypeVersion 2.10 is not supported for PERSISTENT_2 file systems.")
+        raise build_bad_request_error("FileSystemTypeVersion 2.10 is not supported for PERSISTENT_2 file systems.")
 
 
 def check_upgrade(old: str, new: str) -> None:
     if new not in _VERSIONS or new <= old:
-        raise bad_request_error(
+        raise build_bad_request_error(
             f"FileSystemTypeVersion {new} is not valid: the file system has {old}, and FSx only allows newer versions."
         )
 
 
 def check_size_increase(old: int, new: int) -> None:
     if new <= old:
-        raise bad_request_error(f"The new storage capacity {new} GiB must be greater than the current one, {old} GiB.")
+        raise build_bad_request_error(f"The new storage capacity {new} GiB must be greater than the current one, {old} GiB.")
     if new % _STEP:
-        raise bad_request_error(f"The new storage capacity {new} GiB must be a multiple of 2400 GiB.")
+        raise build_bad_request_error(f"The new storage capacity {new} GiB must be a multiple of 2400 GiB.")
 
 
-def default_version(deployment: str) -> str:
+def get_default_version(deployment: str) -> str:
     return "2.12" if deployment == "PERSISTENT_2" else "2.10"
 
 

@@ -13,12 +13,12 @@ from localcloud.aws.fsx import capacity, network, repository
 from localcloud.aws.fsx.states import (
     FileSystem,
     Record,
-    associations,
-    bad_request_error,
+    build_bad_request_error,
+    build_not_emulated_error,
     check_all_emulated,
     find_file_system,
+    get_associations,
     list_tags,
-    not_emulated_error,
     now,
 )
 from localcloud.aws.kms_keys import find_enabled_key_arn
@@ -67,16 +67,16 @@ def _create_file_system(call: Call) -> Record:
 
 def _check_params(params: Mapping[str, Any], lustre: Mapping[str, Any]) -> None:
     if params.get("FileSystemType") != "LUSTRE":
-        raise not_emulated_error(f"the file system type {params.get('FileSystemType')}")
+        raise build_not_emulated_error(f"the file system type {params.get('FileSystemType')}")
     check_all_emulated(params, _CREATE)
     check_all_emulated(lustre, _LUSTRE)
     if params.get("StorageType", "SSD") != "SSD":
-        raise not_emulated_error(f"the storage type {params['StorageType']}")
+        raise build_not_emulated_error(f"the storage type {params['StorageType']}")
     if lustre.get("AutomaticBackupRetentionDays"):
-        raise not_emulated_error("automatic backups")
+        raise build_not_emulated_error("automatic backups")
     capacity.check_new_file_system(params.get("StorageCapacity"), lustre, params.get("FileSystemTypeVersion"))
     if lustre["DeploymentType"] == "SCRATCH_2" and "KmsKeyId" in params:
-        raise bad_request_error("KmsKeyId is only supported for PERSISTENT_1 and PERSISTENT_2 file systems.")
+        raise build_bad_request_error("KmsKeyId is only supported for PERSISTENT_1 and PERSISTENT_2 file systems.")
 
 
 def _build_record(call: Call, created: FileSystem, subnet: Any, interfaces: list[str], key: str | None) -> Record:
@@ -97,7 +97,7 @@ def _build_record(call: Call, created: FileSystem, subnet: Any, interfaces: list
         "CreationTime": now(),
         "FileSystemId": created.file_system_id,
         "FileSystemType": "LUSTRE",
-        "FileSystemTypeVersion": params.get("FileSystemTypeVersion") or capacity.default_version(deployment),
+        "FileSystemTypeVersion": params.get("FileSystemTypeVersion") or capacity.get_default_version(deployment),
         "StorageCapacity": params["StorageCapacity"],
         "StorageType": "SSD",
         "VpcId": subnet.vpc_id,
@@ -126,10 +126,10 @@ def _update_file_system(call: Call) -> Record:
     check_all_emulated(params, _UPDATE)
     check_all_emulated(changes, _LUSTRE - {"DeploymentType", "CopyTagsToBackups"})
     if changes.get("AutomaticBackupRetentionDays"):
-        raise not_emulated_error("automatic backups")
+        raise build_not_emulated_error("automatic backups")
     if (throughput := changes.get("PerUnitStorageThroughput")) is not None:
         if file_system.lustre["DeploymentType"] != "PERSISTENT_2":
-            raise bad_request_error("PerUnitStorageThroughput cannot be updated for scratch file systems.")
+            raise build_bad_request_error("PerUnitStorageThroughput cannot be updated for scratch file systems.")
         capacity.check_throughput(throughput)
     if (size := params.get("StorageCapacity")) is not None:
         _increase_storage(file_system, size)
@@ -146,9 +146,9 @@ def _update_file_system(call: Call) -> Record:
 
 def _increase_storage(file_system: FileSystem, size: int) -> None:
     capacity.check_size_increase(file_system.record["StorageCapacity"], size)
-    moment = durations.current_time()
-    if file_system.grown is not None and moment < file_system.grown + durations.scaled_seconds(_GROWTH_PAUSE_SECONDS):
-        raise bad_request_error("The storage capacity was increased less than 6 hours ago. Increase it again later.")
+    moment = durations.get_current_time()
+    if file_system.grown is not None and moment < file_system.grown + durations.compute_scaled_seconds(_GROWTH_PAUSE_SECONDS):
+        raise build_bad_request_error("The storage capacity was increased less than 6 hours ago. Increase it again later.")
     file_system.grown, file_system.record["StorageCapacity"] = moment, size
 
 
@@ -158,15 +158,15 @@ def _delete_file_system(call: Call) -> Record:
     file_system = find_file_system(call, call.params["FileSystemId"])
     name = file_system.file_system_id
     if file_system.lifecycle == "CREATING":
-        raise bad_request_error(f"File system '{name}' is CREATING and cannot be deleted yet.")
+        raise build_bad_request_error(f"File system '{name}' is CREATING and cannot be deleted yet.")
     skips = call.params.get("LustreConfiguration", {}).get("SkipFinalBackup")
     if file_system.lustre["DeploymentType"] == "PERSISTENT_2" and not skips:
-        raise not_emulated_error("the final backup")
+        raise build_not_emulated_error("the final backup")
 
     def remove_file_system() -> None:
-        linked = associations(call.backend)
+        linked = get_associations(call.backend)
         for association in [candidate for candidate in linked.values() if candidate.file_system is file_system]:
-            repository.unlink(association)
+            repository.unlink_directory(association)
             del linked[association.association_id]
         network.delete_interfaces(call, file_system.record["NetworkInterfaceIds"])
         del call.backend.file_systems[name]
@@ -184,4 +184,4 @@ def _choose_key_arn(call: Call, deployment: str) -> str | None:
     """Return the ARN of the requested encryption key or of FSx's AWS managed key; None for scratch file systems."""
     if deployment == "SCRATCH_2":
         return None
-    return find_enabled_key_arn(call, "alias/aws/fsx", bad_request_error)
+    return find_enabled_key_arn(call, "alias/aws/fsx", build_bad_request_error)

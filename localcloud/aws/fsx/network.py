@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
-from localcloud.aws.fsx.states import bad_request_error
+from localcloud.aws.fsx.states import build_bad_request_error
 
 LUSTRE_PORT = 988
 PORTS = ((988, 988), (1018, 1023))
@@ -21,7 +21,7 @@ _CLOSED = (
 
 def find_subnet(call: Call, ids: Sequence[str]) -> Any:
     if len(ids) != 1:
-        raise bad_request_error("Exactly 1 subnet ID should be provided for a file system of type LUSTRE.")
+        raise build_bad_request_error("Exactly 1 subnet ID should be provided for a file system of type LUSTRE.")
     for zone in call.backend_of("ec2").subnets.values():
         if ids[0] in zone:
             return zone[ids[0]]

@@ -47,15 +47,15 @@ def link(association: Association) -> None:
     """Create the directory, import the objects if the association requests it, and keep the directory and the bucket in
     sync.
     """
-    if contents.root_folder() is None:
+    if contents.get_root_folder() is None:
         return
-    linked_folder(association).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    get_linked_folder(association).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     _linked[association.association_id] = association
     synchronize(association, importing=bool(association.record["BatchImportMetaDataOnCreate"]))
     _start_sync_thread()
 
 
-def unlink(association: Association) -> None:
+def unlink_directory(association: Association) -> None:
     """Synchronize one last time, then stop. Files and objects are kept."""
     if _linked.pop(association.association_id, None) is not None:
         synchronize(association)
@@ -63,12 +63,14 @@ def unlink(association: Association) -> None:
 
 def delete_directory(association: Association) -> None:
     """Delete the files of the linked directory."""
-    if contents.root_folder() is not None:
-        shutil.rmtree(linked_folder(association), ignore_errors=True)
+    if contents.get_root_folder() is not None:
+        shutil.rmtree(get_linked_folder(association), ignore_errors=True)
 
 
-def linked_folder(association: Association) -> Path:
-    return contents.file_system_root(association.record["FileSystemId"]) / str(association.record["FileSystemPath"]).strip("/")
+def get_linked_folder(association: Association) -> Path:
+    return contents.get_file_system_root(association.record["FileSystemId"]) / str(association.record["FileSystemPath"]).strip(
+        "/"
+    )
 
 
 def synchronize(association: Association, *, importing: bool = False) -> None:
@@ -77,7 +79,7 @@ def synchronize(association: Association, *, importing: bool = False) -> None:
     With `importing`, import new objects even if the import policy does not include them.
     """
     bucket = backend_of("s3", association.account, association.region).buckets.get(association.bucket)
-    folder = linked_folder(association)
+    folder = get_linked_folder(association)
     if bucket is None or not folder.is_dir():
         association.lifecycle = "MISCONFIGURED" if bucket is None else association.lifecycle
         return
@@ -99,16 +101,16 @@ def _synchronize_path(
     etag = s3_object.etag if s3_object is not None else None
     changed = etag is not None and (before is None or before[0] != etag)
     if changed and ("NEW" if before is None else "CHANGED") in imports:
-        association.synced[path] = (str(etag), _import(linked_folder(association) / path, s3_object))
+        association.synced[path] = (str(etag), _import_object(get_linked_folder(association) / path, s3_object))
         return
     if etag is None and before is not None and file == before[1] and "DELETED" in imports:
-        _delete(linked_folder(association) / path)
+        _delete_path(get_linked_folder(association) / path)
         del association.synced[path]
         return
     exports = association.events(_EXPORT)
     if file is not None and (before is None or before[1] != file):
         if (before is None and s3_object is None and "NEW" in exports) or (before is not None and "CHANGED" in exports):
-            association.synced[path] = (_export(association, linked_folder(association) / path, path), file)
+            association.synced[path] = (_export_file(association, get_linked_folder(association) / path, path), file)
     elif file is None and before is not None and etag == before[0] and "DELETED" in exports:
         s3 = backend_of("s3", association.account, association.region)
         s3.delete_object(association.bucket, f"{association.prefix}{path}")
@@ -151,7 +153,7 @@ def _list_files(folder: Path) -> Iterator[tuple[str, str]]:
                 yield str(path.relative_to(folder)), f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
 
 
-def _import(path: Path, s3_object: Any) -> str:
+def _import_object(path: Path, s3_object: Any) -> str:
     """Write the object as a file, or create the directory. Return the file's version."""
     metadata = s3_object.metadata
     owner = int(metadata.get(f"{_METADATA}file-owner", 0)), int(metadata.get(f"{_METADATA}file-group", 0))
@@ -172,7 +174,7 @@ def _import(path: Path, s3_object: Any) -> str:
     return version
 
 
-def _export(association: Association, path: Path, name: str) -> str:
+def _export_file(association: Association, path: Path, name: str) -> str:
     """Write the file as an object, and return the object's ETag."""
     s3 = backend_of("s3", association.account, association.region)
     status = path.lstat()
@@ -189,7 +191,7 @@ def _export(association: Association, path: Path, name: str) -> str:
     return str(s3_object.etag)
 
 
-def _delete(path: Path) -> None:
+def _delete_path(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,4 +1,4 @@
-"""Create file systems that, on AWS, users would have created before their stacks."""
+"""Create file systems that users would have created on AWS before they create stacks."""
 
 import secrets
 from typing import Any

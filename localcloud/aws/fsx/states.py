@@ -49,7 +49,8 @@ class Association:
     lifecycle: str = "CREATING"
     failure: str = ""
     synced: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Path below the linked directory -> ETag of the object and version of the file when the two were last in sync."""
+    """Maps a path below the linked directory to the ETag of the object and the version of the file when both were
+    last in sync."""
 
     @property
     def bucket(self) -> str:
@@ -77,30 +78,31 @@ class Associations:
     by_id: dict[str, Association] = field(default_factory=dict)
 
 
-def associations(backend: Any) -> dict[str, Association]:
+def get_associations(backend: Any) -> dict[str, Association]:
     return get_state(backend, Associations).by_id
 
 
-def bad_request_error(message: str) -> AwsError:
+def build_bad_request_error(message: str) -> AwsError:
     return AwsError("BadRequest", message)
 
 
-def not_emulated_error(what: str) -> AwsError:
+def build_not_emulated_error(what: str) -> AwsError:
     return AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {what} of FSx for Lustre.", status=400)
 
 
 def check_all_emulated(parameters: Mapping[str, Any], emulated: frozenset[str]) -> None:
     for name in sorted(parameters.keys() - emulated):
-        raise not_emulated_error(name)
+        raise build_not_emulated_error(name)
 
 
 def find_file_system(call: Call, name: str, *, ready: bool = False) -> FileSystem:
-    """Return the file system with this ID. Raise AwsError if it does not exist or, with `ready`, is not AVAILABLE."""
+    """Return the file system with this ID. Raise AwsError if the file system does not exist or, with `ready`, is not
+    AVAILABLE."""
     file_system = call.backend.file_systems.get(name)
     if not isinstance(file_system, FileSystem):
         raise AwsError("FileSystemNotFound", f"File system '{name}' does not exist.")
     if ready and file_system.lifecycle != "AVAILABLE":
-        raise bad_request_error(f"File system '{name}' is {file_system.lifecycle}.")
+        raise build_bad_request_error(f"File system '{name}' is {file_system.lifecycle}.")
     return file_system
 
 

@@ -33,11 +33,11 @@ class Leftover:
 
 
 _accepted: dict[tuple[str, str, str], State] = {}
-"""Service, account and region -> state when `accept` was called."""
+"""Maps a service, account and region to the state when `accept` was called."""
 
 
-def leftovers() -> list[Leftover]:
-    """Return every resource that a client created and did not delete. A fresh account has none."""
+def list_leftovers() -> list[Leftover]:
+    """Return every resource that a client created and did not delete. In a fresh account, there are none."""
     return [
         _build_leftover(service, account, region, *item)
         for service, account, region, backend in _list_backends()
@@ -144,7 +144,7 @@ def _describe_resource(thing: Any) -> str:
 def _read_text_member(thing: Any, member: str) -> str:
     try:
         value = getattr(thing, member, None)
-    except Exception:  # a property that raises an error on incomplete state
+    except Exception:  # a property that raises an error while the state is incomplete
         return ""
     return value if isinstance(value, str) else ""
 

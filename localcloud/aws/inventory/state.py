@@ -39,9 +39,10 @@ class State:
 
     def __init__(self) -> None:
         self.leaves: dict[Path, str] = {}
-        """Path of a scalar -> its value as text; path of an object -> its class. None and empty values are omitted."""
+        """Maps the path of a scalar to its value as text, and the path of an object to its class. None and empty
+        values are omitted."""
         self.things: dict[Path, Any] = {}
-        """Path -> object, dict or list at that path."""
+        """Maps a path to the object, dict or list at that path."""
 
     def list_prefixes(self) -> set[Path]:
         """Return the paths of all values, and their prefixes."""

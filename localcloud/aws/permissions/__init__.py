@@ -33,7 +33,7 @@ def check(call: Call) -> None:
             except UnknownPolicyElement as error:  # be at least as strict as AWS: an unsupported element never allows a request
                 reason = f"because a policy contains an element that the local cloud does not support: {error}"
             if reason:
-                raise denials.denial_error(call, request, need, reason)
+                raise denials.build_denial_error(call, request, need, reason)
     for need in needed:
         if need.action == "iam:CreateServiceLinkedRole" and call.operation != "CreateServiceLinkedRole":
             service = str(need.keys["iam:AWSServiceName"])

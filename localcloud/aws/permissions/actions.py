@@ -23,7 +23,7 @@ _PREFIXES = {
     "resourcegroupstaggingapi": "tag",
     "resource-groups": "resource-groups",
 }
-"""Service name in boto3 -> prefix of the service's actions, where they differ."""
+"""Maps a service name in boto3 to the prefix of the service's actions, where the two differ."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """PyYAML's C parser if PyYAML was built with it: it is ten times as fast as the Python parser."""
@@ -32,20 +32,20 @@ _RENAMED = {
     ("kms", "ReEncrypt"): "ReEncryptFrom",
     ("ecr", "PutAccountSetting"): "PutRegistryScanningConfiguration",
 }
-"""Operation -> name of its action, where they differ. S3's names are in localcloud/aws/s3/actions.py."""
+"""Maps an operation to the name of its action, where the two differ. S3's names are in localcloud/aws/s3/actions.py."""
 
 
-def action_prefix(service: str) -> str:
+def get_action_prefix(service: str) -> str:
     return _PREFIXES.get(service, service)
 
 
 def action_name(call: Call) -> str:
     """Return the action of a call, such as `elasticfilesystem:CreateFileSystem`."""
-    return f"{action_prefix(call.service)}:{_RENAMED.get((call.service, call.operation), call.operation)}"
+    return f"{get_action_prefix(call.service)}:{_RENAMED.get((call.service, call.operation), call.operation)}"
 
 
 @cache
-def resource_types() -> Mapping[str, tuple[str, ...]]:
+def load_resource_types() -> Mapping[str, tuple[str, ...]]:
     """Return each action's resource types. A `+` marks a type that every request for the action includes."""
     by_service: dict[str, dict[str, str | None]] = yaml.load(RESOURCE_TYPES.read_text(), _LOADER)
     return {

@@ -11,9 +11,9 @@ from typing import Any
 from localcloud.aws import identity
 from localcloud.aws.call import Call
 from localcloud.aws.permissions import organization
-from localcloud.aws.permissions.actions import action_prefix
+from localcloud.aws.permissions.actions import get_action_prefix
 from localcloud.aws.permissions.resource_policies import ResourcePolicy
-from localcloud.aws.policy_evaluation import Decision, Policy, Request, decide, parse_document
+from localcloud.aws.policy_evaluation import Decision, Policy, Request, evaluate_request, parse_document
 
 
 def find_denial_reason(call: Call, request: Request, of_resource: ResourcePolicy) -> str | None:
@@ -23,14 +23,16 @@ def find_denial_reason(call: Call, request: Request, of_resource: ResourcePolicy
     """
     policies = identity.find_caller_policies(call)
     by_kind: dict[str, tuple[Policy, ...]] = {
-        organization.KIND: organization.policies() if call.access_key else (),
+        organization.KIND: organization.list_policies() if call.access_key else (),
         "identity-based policy": policies.identity,
         "permissions boundary": policies.boundary,
         "session policy": policies.session,
         "resource-based policy": (of_resource.policy,) if of_resource.policy else (),
-        "VPC endpoint policy": tuple(_find_endpoint_policies(call)) if request.action.startswith(_action_prefix(call)) else (),
+        "VPC endpoint policy": tuple(_find_endpoint_policies(call))
+        if request.action.startswith(_get_action_prefix(call))
+        else (),
     }
-    decisions = {kind: decide(request, *policies) for kind, policies in by_kind.items() if policies}
+    decisions = {kind: evaluate_request(request, *policies) for kind, policies in by_kind.items() if policies}
     for kind, decision in decisions.items():
         if decision == "explicit deny":
             return f"with an explicit deny in {_add_article(kind)}"
@@ -40,15 +42,17 @@ def find_denial_reason(call: Call, request: Request, of_resource: ResourcePolicy
 def _find_implicit_denial_reason(
     request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool
 ) -> str | None:
-    """Return the reason why the request is implicitly denied: no policy of a required kind allows it. None if it is
-    allowed.
+    """Return the reason why the request is implicitly denied: no policy of a required kind allows it. None if the
+    request is allowed.
 
     A resource policy is sufficient if its principal is the caller. If its principal is the account, an identity policy
     must also allow the request. On AWS, a resource policy with a role session as principal also overrides boundaries.
     Here, boundaries always apply.
     """
     allowed = {kind for kind, decision in decisions.items() if decision == "allow"}
-    directly = bool(of_resource.policy) and decide(replace(request, via_account=False), of_resource.policy or {}) == "allow"
+    directly = (
+        bool(of_resource.policy) and evaluate_request(replace(request, via_account=False), of_resource.policy or {}) == "allow"
+    )
     if of_resource.must_allow and "resource-based policy" not in allowed:
         return _explain_missing_allow("resource-based policy", request)
     for kind in ("VPC endpoint policy", "permissions boundary", "session policy"):
@@ -59,12 +63,12 @@ def _find_implicit_denial_reason(
     return _explain_missing_allow("identity-based policy" if signed else "resource-based policy", request)
 
 
-def _action_prefix(call: Call) -> str:
+def _get_action_prefix(call: Call) -> str:
     """Return the prefix of the actions to which VPC endpoint policies apply.
 
     Other actions belong to requests between services, which do not pass through VPC endpoints.
     """
-    return f"{action_prefix(call.service)}:"
+    return f"{get_action_prefix(call.service)}:"
 
 
 def _explain_missing_allow(kind: str, request: Request) -> str:

@@ -1,4 +1,4 @@
-"""AWS's errors for requests without permission. They depend on the service's protocol."""
+"""AWS's errors for requests without permission. The errors depend on the service's protocol."""
 
 import base64
 import json
@@ -18,13 +18,13 @@ https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html
 """
 
 
-def denial_error(call: Call, request: Request, need: Need, reason: str) -> AwsError:
+def build_denial_error(call: Call, request: Request, need: Need, reason: str) -> AwsError:
     """Return the error, in the wording of
     https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html.
     """
     where = f" on resource: {request.resource}" if request.resource else ""
     if call.service == "s3":
-        return _s3_denial_error(call, request, reason)
+        return _build_s3_denial_error(call, request, reason)
     sentence = f"User: {_format_caller(call)} is not authorized to perform: {request.action}{where} {reason}"
     if need.error is not None:
         code, message = need.error
@@ -77,7 +77,7 @@ def decode_details(text: str) -> str:
         raise AwsError("InvalidAuthorizationMessageException", "The encoded authorization message is not valid.", 400) from None
 
 
-def _s3_denial_error(call: Call, request: Request, reason: str) -> AwsError:
+def _build_s3_denial_error(call: Call, request: Request, reason: str) -> AwsError:
     if call.request.method == "HEAD":
         return AwsError("403", "Forbidden", 403)
     sentence = (

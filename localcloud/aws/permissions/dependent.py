@@ -1,7 +1,7 @@
 """Dependent actions: additional actions for which AWS requires the caller of an operation to have permission.
 
 https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
-lists most of them per action. Sources for the others are given below. A request that needs a service-linked role
+lists most of them per action. Sources for the other actions are given below. A request that needs a service-linked role
 requires permission to create the role, even if the role exists: policies must also work in a new account.
 """
 
@@ -15,7 +15,7 @@ from localcloud.aws.permissions import actions, resources
 from localcloud.aws.permissions.need import Need
 
 _TAGGING: Mapping[str, tuple[str, str]] = {
-    # Operation that accepts tags -> action required for tagging, and the ARN of the created resource.
+    # Maps an operation that accepts tags to the action required for tagging, and to the ARN of the created resource.
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags_roles.html, .../id_tags_instance-profiles.html
     "iam.CreateRole": ("iam:TagRole", ""),
     "iam.CreateInstanceProfile": ("iam:TagInstanceProfile", ""),
@@ -29,7 +29,8 @@ _TAGGING: Mapping[str, tuple[str, str]] = {
     "kms.CreateKey": ("kms:TagResource", "key/*"),
     # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html
     "logs.CreateLogGroup": ("logs:TagResource", ""),
-    # Not verified: EKS documents eks:TagResource only for existing resources (2026-11-23), but other services check it here.
+    # Not verified: EKS documents eks:TagResource only for existing resources (2026-11-23), but other services also
+    # check such an action at creation.
     "eks.CreateCluster": ("eks:TagResource", "cluster/{name}"),
     "eks.CreateNodegroup": ("eks:TagResource", "nodegroup/{clusterName}/{nodegroupName}/*"),
     "eks.CreateAddon": ("eks:TagResource", "addon/{clusterName}/{addonName}/*"),
@@ -93,7 +94,7 @@ def _find_pass_profile_permission(call: Call, data: Mapping[str, Any]) -> Iterat
 
 def _build_linked_role_permission(call: Call, service: str, error: tuple[str, str] | None = None) -> Need:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html"""
-    role = f"arn:aws:iam::{call.account}:role{service_linked_roles.role_path(service)}{service_linked_roles.NAMES[service]}"
+    role = f"arn:aws:iam::{call.account}:role{service_linked_roles.build_role_path(service)}{service_linked_roles.NAMES[service]}"
     return Need("iam:CreateServiceLinkedRole", (role,), {"iam:AWSServiceName": service}, error)
 
 

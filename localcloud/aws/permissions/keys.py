@@ -1,7 +1,7 @@
 """Condition keys of requests.
 
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. A condition key that the local
-AWS does not set counts as missing.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. A condition key that the
+local AWS does not set counts as missing.
 """
 
 from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ _ACTION = re.compile(r"[a-z0-9-]+:[A-Za-z0-9*?]+")
 _denied: dict[str, None] = {}
 
 
-def policies() -> tuple[Policy, ...]:
+def list_policies() -> tuple[Policy, ...]:
     """Return the organization's policies, which allow everything except the denied actions."""
     if not _denied:
         return ()
@@ -22,7 +22,7 @@ def policies() -> tuple[Policy, ...]:
     return ({"Version": "2012-10-17", "Statement": [everything, {"Effect": "Deny", "Action": [*_denied], "Resource": "*"}]},)
 
 
-def deny(action: str) -> None:
+def deny_action(action: str) -> None:
     """Deny an action, such as `ec2:CreateVpc` or `eks:*`, until the next reset."""
     if not _ACTION.fullmatch(action):
         raise ValueError(f"{action} is not an action. Use a form such as ec2:CreateVpc or eks:*")
@@ -36,7 +36,7 @@ def _list_denied(_: object) -> list[str]:
 
 @control_actions.action("POST", "denials")
 def _deny(body: dict[str, str]) -> list[str]:
-    deny(body["action"])
+    deny_action(body["action"])
     return list(_denied)
 
 

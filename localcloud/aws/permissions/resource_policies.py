@@ -16,7 +16,7 @@ class ResourcePolicy:
 
 
 def find_resource_policy(call: Call, request: Request) -> ResourcePolicy:
-    """Return the policy of the resource that a request acts on."""
+    """Return the policy of the resource on which a request acts."""
     prefix, name = request.action.split(":")
     find = _FINDERS.get(prefix)
     if prefix == "sts" and request.resource is None:  # not a valid role ARN, so no trust policy allows the request

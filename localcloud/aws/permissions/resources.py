@@ -1,4 +1,4 @@
-"""ARNs of the resources that a request refers to.
+"""ARNs of the resources to which a request refers.
 
 `resource_types.yaml` lists the resource types. Before a resource exists, AWS checks an ARN that contains the resource's
 name, or `*` in place of its ID.
@@ -28,14 +28,14 @@ _EC2_TYPES = {
     **{"igw": "internet-gateway", "nat": "natgateway", "eipalloc": "elastic-ip", "vpce": "vpc-endpoint", "fl": "vpc-flow-log"},
     **{"acl": "network-acl", "cr": "capacity-reservation", "dopt": "dhcp-options", "key": "key-pair", "pg": "placement-group"},
 }
-"""ID prefix -> resource type: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
+"""Maps each ID prefix to the resource type: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
 
 
 def find_arns(call: Call, action: str) -> tuple[str | None, ...]:
     """Return the ARNs of the resources in a call: None for an unknown ARN, `*` if the action has no resource types."""
     if action == "ec2:RunInstances":
         return find_launch_arns(call, merge_launch_data(call, call.params))
-    types = actions.resource_types().get(action)
+    types = actions.load_resource_types().get(action)
     if types is None:
         return (None,)
     if not types:
@@ -122,9 +122,9 @@ def merge_launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_launch_arns(call: Call, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the ARNs that ec2:RunInstances acts on, given launch data merged with its template."""
+    """Return the ARNs on which ec2:RunInstances acts, given launch data merged with its template."""
     launch_arns: list[str] = []
-    for name in actions.resource_types()["ec2:RunInstances"]:
+    for name in actions.load_resource_types()["ec2:RunInstances"]:
         kind, always = name.removesuffix("+"), name.endswith("+")
         arns = sorted(set(find_ec2_arns(call, data, kind)))
         launch_arns.extend(arns or ([_build_ec2_arn(call, kind, "*")] if always or kind == "volume" else []))
@@ -177,7 +177,7 @@ def _find_eks_arns(call: Call, kind: str) -> Iterator[str]:
 
 def _find_iam_arns(call: Call, kind: str) -> Iterator[str]:
     backend, params = call.backend_of("iam"), call.params
-    if source := params.get("PolicySourceArn"):  # parameter of the policy simulator
+    if source := params.get("PolicySourceArn"):  # this is a parameter of the policy simulator
         yield source if f":{kind}/" in source else ""
     elif kind == "role" and (name := params.get("RoleName")):
         yield build_role_arn(call, name)

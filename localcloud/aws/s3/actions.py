@@ -46,7 +46,7 @@ ACTIONS = {
     "UploadPart": "PutObject",
     "UploadPartCopy": "PutObject",
 }
-"""Operation -> name of its action, where they differ."""
+"""Maps an operation to the name of its action, where the two differ."""
 _PARAMETERS = {"s3:prefix": "Prefix", "s3:delimiter": "Delimiter", "s3:x-amz-acl": "ACL", "s3:VersionId": "VersionId"}
 _OF_NO_BUCKET = ("ListBuckets",)
 

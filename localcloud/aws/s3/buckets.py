@@ -31,12 +31,12 @@ def extend_moto() -> None:
         original(self, *args, **kwargs)
         self.public_access_block = PublicAccessBlock(True, True, True, True)
         self.ownership_rule = "BucketOwnerEnforced"
-        self.encryption = default_encryption()
+        self.encryption = build_default_encryption()
 
     FakeBucket.__init__ = init_bucket  # type: ignore[method-assign]
 
 
-def default_encryption() -> dict[str, Any]:
+def build_default_encryption() -> dict[str, Any]:
     """Return the default encryption configuration as parsed XML, the format that moto stores."""
     return {"Rule": {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": "false"}}
 
@@ -79,7 +79,7 @@ def is_valid_name(name: str) -> bool:
 def _delete_bucket_encryption(call: Call) -> dict[str, Any]:
     """Reset the encryption to the default, because S3 encrypts every bucket."""
     answer = call.moto()
-    call.backend.get_bucket(call.params["Bucket"]).encryption = default_encryption()
+    call.backend.get_bucket(call.params["Bucket"]).encryption = build_default_encryption()
     return answer
 
 

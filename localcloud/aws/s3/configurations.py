@@ -9,7 +9,7 @@ from localcloud.aws.patching import operation
 _MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
 
 
-def malformed_xml_error() -> AwsError:
+def build_malformed_xml_error() -> AwsError:
     return AwsError("MalformedXML", _MALFORMED, 400)
 
 
@@ -18,7 +18,7 @@ def _put_bucket_ownership_controls(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketOwnershipControls.html"""
     rules = call.params["OwnershipControls"]["Rules"]
     if len(rules) != 1 or rules[0]["ObjectOwnership"] not in ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"):
-        raise malformed_xml_error()
+        raise build_malformed_xml_error()
     return call.moto()
 
 
@@ -28,7 +28,7 @@ def _put_bucket_encryption(call: Call) -> dict[str, Any]:
     for rule in call.params["ServerSideEncryptionConfiguration"]["Rules"]:
         default = rule.get("ApplyServerSideEncryptionByDefault", {"SSEAlgorithm": "AES256"})
         if default.get("SSEAlgorithm") not in ("AES256", "aws:kms", "aws:kms:dsse"):
-            raise malformed_xml_error()
+            raise build_malformed_xml_error()
         if default["SSEAlgorithm"] == "AES256" and default.get("KMSMasterKeyID"):
             raise AwsError(
                 "InvalidArgument", "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms", 400

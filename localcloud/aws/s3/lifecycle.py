@@ -1,4 +1,4 @@
-"""Lifecycle configurations of buckets, stored as they were put: moto drops several members.
+"""Lifecycle configurations of buckets, stored as clients sent them: moto drops several members.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html
 """
@@ -11,7 +11,7 @@ from moto.s3.exceptions import NoSuchLifecycleConfiguration
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
-from localcloud.aws.s3.configurations import malformed_xml_error
+from localcloud.aws.s3.configurations import build_malformed_xml_error
 
 MINIMUM_SIZE = "TransitionDefaultMinimumObjectSize"
 _SIZES = ("all_storage_classes_128K", "varies_by_storage_class")
@@ -29,7 +29,7 @@ def _put_bucket_lifecycle_configuration(call: Call) -> dict[str, Any]:
     bucket, rules = _find_bucket(call), call.params.get("LifecycleConfiguration", {}).get("Rules", [])
     size = call.params.get(MINIMUM_SIZE, _SIZES[0])
     if not rules or size not in _SIZES:
-        raise malformed_xml_error()
+        raise build_malformed_xml_error()
     for rule in rules:
         _check_rule(rule)
     names = [rule["ID"] for rule in rules if rule.get("ID")]
@@ -61,9 +61,9 @@ def _find_bucket(call: Call) -> Any:
 
 def _check_rule(rule: dict[str, Any]) -> None:
     if rule.get("Status") not in ("Enabled", "Disabled") or ("Filter" in rule) == ("Prefix" in rule):
-        raise malformed_xml_error()
+        raise build_malformed_xml_error()
     if len(rule.get("Filter", {})) > 1 or len(rule.get("Filter", {}).get("And", {"Prefix": ""})) < 1:
-        raise malformed_xml_error()
+        raise build_malformed_xml_error()
     if len(rule.get("ID", "")) > 255:
         raise AwsError("InvalidArgument", "ID length should not exceed allowed limit of 255", 400)
     if not any(rule.get(action) for action in _ACTIONS):
@@ -74,13 +74,13 @@ def _check_rule(rule: dict[str, Any]) -> None:
 def _check_actions(rule: dict[str, Any]) -> None:
     expiration = rule.get("Expiration", {})
     if "ExpiredObjectDeleteMarker" in expiration and len(expiration) > 1:
-        raise malformed_xml_error()
+        raise build_malformed_xml_error()
     noncurrent = [*rule.get("NoncurrentVersionTransitions", ())]
     if "NoncurrentVersionExpiration" in rule:
         noncurrent.append(rule["NoncurrentVersionExpiration"])
     for action in noncurrent:
         if "NoncurrentDays" not in action:
-            raise malformed_xml_error()
+            raise build_malformed_xml_error()
         if action.get("NewerNoncurrentVersions", 1) not in range(1, 101):
             raise AwsError("InvalidArgument", "'NewerNoncurrentVersions' must be an integer between 1 and 100", 400)
     if expiration.get("Days", 1) <= 0:
@@ -89,7 +89,7 @@ def _check_actions(rule: dict[str, Any]) -> None:
         return
     days = rule["AbortIncompleteMultipartUpload"].get("DaysAfterInitiation")
     if days is None:
-        raise malformed_xml_error()
+        raise build_malformed_xml_error()
     if days <= 0:
         raise AwsError(
             "InvalidArgument", "'DaysAfterInitiation' for AbortIncompleteMultipartUpload must be a positive integer", 400

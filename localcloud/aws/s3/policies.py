@@ -40,8 +40,8 @@ def _put_bucket_policy(call: Call) -> dict[str, Any]:
     if len(text.encode()) > _MOST_BYTES:
         raise AwsError("PolicyTooLarge", "Policy exceeds the maximum allowed document size.", 400)
     try:
-        document = policy_documents.parse(text)
-        for statement in policy_documents.statements(document):
+        document = policy_documents.parse_policy(text)
+        for statement in policy_documents.list_statements(document):
             _check_statement(call, statement, name)
     except InvalidPolicy as error:
         is_json = "invalid Json" not in str(error)
@@ -59,15 +59,15 @@ def _put_bucket_policy(call: Call) -> dict[str, Any]:
 
 
 def _check_statement(call: Call, statement: dict[str, Any], name: str) -> None:
-    if not list(policy_documents.principals(statement)):
+    if not list(policy_documents.list_principals(statement)):
         raise InvalidPolicy("Missing required field Principal")
-    resources = policy_documents.resources(statement)
+    resources = policy_documents.list_resources(statement)
     if not resources:
         raise InvalidPolicy("Missing required field Resource")
     arn = f"arn:aws:s3:::{name}"
     if not all(resource in ("*", "arn:aws:s3:::*", arn, f"{arn}*") or resource.startswith(f"{arn}/") for resource in resources):
         raise InvalidPolicy("Policy has invalid resource")
-    for action in policy_documents.actions(statement):
+    for action in policy_documents.list_actions(statement):
         if action != "*" and not action.startswith("s3:"):
             raise InvalidPolicy("Policy has invalid action")
         if "*" not in action and "?" not in action and not any(_can_action_match(action, resource) for resource in resources):
@@ -88,9 +88,9 @@ def is_public(document: dict[str, Any]) -> bool:
     """Return whether any statement allows public access without a condition that restricts the principal or source."""
     return any(
         statement["Effect"] == "Allow"
-        and any(name == "*" for _, name in policy_documents.principals(statement))
+        and any(name == "*" for _, name in policy_documents.list_principals(statement))
         and not _restricts_access(statement.get("Condition", {}))
-        for statement in policy_documents.statements(document)
+        for statement in policy_documents.list_statements(document)
     )
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 
 from localcloud.engine import process
-from localcloud.engine.aws.server import endpoint, start
+from localcloud.engine.aws.server import get_endpoint, start
 
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
 """Variables inherited from the user's environment. The emulator ignores them: the local AWS has a single user."""
@@ -14,7 +14,7 @@ def main() -> int:
     options = process.parse_options("localcloud.engine.aws", __doc__)
     for name in PROFILES:
         os.environ.pop(name, None)
-    return process.serve_until_terminated(options, lambda port: start(port, endpoint()))
+    return process.serve_until_terminated(options, lambda port: start(port, get_endpoint()))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Stack:
     project: str
 
     @classmethod
-    def of(cls, urn: str) -> "Stack":
+    def from_urn(cls, urn: str) -> "Stack":
         parts = urn.split("::")
         return cls(parts[0].removeprefix("urn:pulumi:"), parts[1] if len(parts) > 1 else "")
 
@@ -68,7 +68,7 @@ class Configurations:
             self._by_peer.pop(peer, None)
 
     def remember(self, peer: str, provider_urn: str, aws: Aws) -> None:
-        stack = Stack.of(provider_urn)
+        stack = Stack.from_urn(provider_urn)
         with self._lock:
             self._by_peer[peer] = aws
             self._by_stack.setdefault(stack, {})[provider_urn] = aws
@@ -82,7 +82,7 @@ class Configurations:
     def find(self, peer: str, urn: str) -> Aws:
         with self._lock:
             aws = self._by_peer.get(peer)
-            candidates = list(self._by_stack.get(Stack.of(urn), {}).values())
+            candidates = list(self._by_stack.get(Stack.from_urn(urn), {}).values())
         if aws is not None:
             return aws
         if len({candidate.region for candidate in candidates}) != 1:

@@ -152,7 +152,7 @@ def _is_blank(value: object) -> bool:
 
 
 def _is_zero_value(value: object) -> bool:
-    """Return whether the value is equivalent to a missing value, i.e. empty, false or zero."""
+    """Return whether the value is equivalent to a missing value, that is, empty, false or zero."""
     return not has_unknowns(value) and not value
 
 

@@ -9,7 +9,7 @@ EXPECTED = (ClientError, BotoCoreError, Cancelled, Failed, Gone, Partial)
 """Expected exceptions. Any other exception is a bug in this provider."""
 
 
-def explain(doing: str, cause: Exception) -> str:
+def format_failure(doing: str, cause: Exception) -> str:
     """Return the full error message.
 
     Example: `creating EC2 VPC (net): operation error EC2: CreateVpc, ..., api error VpcLimitExceeded: ...`.

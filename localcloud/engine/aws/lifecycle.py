@@ -11,7 +11,7 @@ from typing import Any
 
 from localcloud.engine.aws.autonaming import NameTooLong, Wish, generate_name
 from localcloud.engine.aws.diff import Difference, compare, is_same
-from localcloud.engine.aws.failures import EXPECTED, explain
+from localcloud.engine.aws.failures import EXPECTED, format_failure
 from localcloud.engine.aws.resource import Args, Aws, Gone, Partial, Prop, Resource, State
 from localcloud.engine.codec import UNKNOWN
 from localcloud.engine.paths import Path, format_path, parse, restore_values
@@ -138,16 +138,16 @@ def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
     except Partial as error:
         partial = _read_after_failure(resource, aws, error.id, args)
         state = _complete_state(resource, error.id, {**partial, **args}, args)
-        raise InitializationFailed(error.id, state, explain(doing, error)) from error
+        raise InitializationFailed(error.id, state, format_failure(doing, error)) from error
     except Exception as error:
         _log_unexpected(doing, error)
-        raise OperationFailed(explain(doing, error)) from error
+        raise OperationFailed(format_failure(doing, error)) from error
     doing = f"reading {resource.title} ({id})"
     try:
         current = resource.read(aws, id, args)
     except Exception as error:
         _log_unexpected(doing, error)
-        raise InitializationFailed(id, _complete_state(resource, id, args, args), explain(doing, error)) from error
+        raise InitializationFailed(id, _complete_state(resource, id, args, args), format_failure(doing, error)) from error
     if current is None:
         raise OperationFailed(f"{doing}: couldn't find resource")
     return Made(id, _complete_state(resource, id, current, args))
@@ -162,7 +162,7 @@ def read(resource: Resource, aws: Aws, id: str, recorded: State) -> State | None
         return None
     except Exception as error:
         _log_unexpected(doing, error)
-        raise OperationFailed(explain(doing, error)) from error
+        raise OperationFailed(format_failure(doing, error)) from error
     return None if state is None else _complete_state(resource, id, state, recorded)
 
 
@@ -202,7 +202,7 @@ def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ig
         except Exception as error:
             _log_unexpected(doing, error)
             partial = _read_after_failure(resource, aws, id, state) or state
-            raise InitializationFailed(id, _complete_state(resource, id, partial, state), explain(doing, error)) from error
+            raise InitializationFailed(id, _complete_state(resource, id, partial, state), format_failure(doing, error)) from error
     dropped = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
     current = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in dropped}, **args})
     if current is None:
@@ -219,7 +219,7 @@ def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
         return
     except Exception as error:
         _log_unexpected(doing, error)
-        raise OperationFailed(explain(doing, error)) from error
+        raise OperationFailed(format_failure(doing, error)) from error
 
 
 def remove_internal_inputs(inputs: Mapping[str, Any]) -> Args:

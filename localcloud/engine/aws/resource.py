@@ -96,7 +96,7 @@ class Failed(Exception):
     """AWS accepted the request, but the resource failed to become ready. The message is worded as in the official
     provider.
 
-    `create` raises this exception only if no resource exists. If the resource exists, e.g. a node group in
+    `create` raises this exception only if no resource exists. If the resource exists, such as a node group in
     CREATE_FAILED, `create` raises `Partial`.
     """
 
@@ -111,7 +111,7 @@ class Resource(ABC):
     token: ClassVar[str]
     """Pulumi's type token, e.g. `aws:ec2/vpc:Vpc`."""
     title: ClassVar[str]
-    """Resource type in error messages, e.g. `EC2 VPC`."""
+    """Resource type in error messages, such as `EC2 VPC`."""
     props: ClassVar[Mapping[str, Prop]]
     """All supported inputs. The provider rejects any other input."""
     auto_name: ClassVar[AutoName | None] = None
@@ -158,12 +158,12 @@ class Resource(ABC):
 class Partial(Exception):
     """The resource was created but not fully configured. The engine records the resource's id and the failure.
 
-    The behavior matches the official provider (Terraform's `SetId` before the wait, then the bridge's initialization
-    error). The update fails, and the state contains the resource with the requested inputs. The next `up` runs an
-    update without changes. This update sends no request to AWS and clears the error. So a node group in CREATE_FAILED
-    stays in that state, and a missing attribute stays unset until a refresh detects it. With
-    `replace_on_changes=["#initerror"]` (or `"*"`), the engine replaces such a resource instead, even after a failed
-    update. https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/provider.go (Create, Update)
+    The behavior matches the official provider (Terraform's `SetId` before the wait, then the bridge's initialization error).
+    The update fails, and the state contains the resource with the requested inputs. The next `up` runs an update without
+    changes. This update sends no request to AWS and clears the error. Therefore a node group in CREATE_FAILED stays in that
+    state, and a missing attribute stays unset until a refresh detects it. With `replace_on_changes=["#initerror"]` (or
+    `"*"`), the engine replaces such a resource instead, even after a failed update.
+    https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/provider.go (Create, Update)
     https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
     https://github.com/pulumi/pulumi/pull/7226
     """
@@ -175,7 +175,7 @@ class Partial(Exception):
 
 
 RESOURCES: dict[str, Resource] = {}
-"""Type token -> handler, filled by `register`."""
+"""Maps a type token to its handler; `register` fills this mapping."""
 
 
 def register(cls: type[Resource]) -> type[Resource]:

@@ -10,11 +10,11 @@ from localcloud.engine.aws.provider import Provider
 from localcloud.engine.process import NoEndpoint
 
 
-def plugin_version() -> str:
+def read_plugin_version() -> str:
     return process.read_package_version("pulumi_aws")
 
 
-def endpoint() -> str:
+def get_endpoint() -> str:
     """Return the endpoint of the local AWS, never of real AWS. Raises NoEndpoint."""
     url = os.environ.get("AWS_ENDPOINT_URL")
     if not url:
@@ -24,4 +24,4 @@ def endpoint() -> str:
 
 def start(port: int, url: str) -> tuple[grpc.Server, int]:
     """Start the gRPC server. Return the server and its port."""
-    return process.start(Provider(plugin_version(), url), "provider", port)
+    return process.start(Provider(read_plugin_version(), url), "provider", port)

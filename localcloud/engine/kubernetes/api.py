@@ -132,7 +132,7 @@ class Api:
         read_seconds: float | None = None,
     ) -> Any:
         headers = {"Accept": JSON, "User-Agent": "local-kubernetes-provider"}
-        if authorization := self._credentials.header():
+        if authorization := self._credentials.build_header():
             headers["Authorization"] = authorization
         if body is not None:
             headers["Content-Type"] = content_type

@@ -38,9 +38,9 @@ def create_object(
 
 
 def _create_once(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -> Object:
-    if not cluster.discovery.find(Kind.of(inputs)).namespaced:
+    if not cluster.discovery.find(Kind.from_manifest(inputs)).namespaced:
         # `check` may have set a namespace because the CRD did not exist yet.
-        inputs = objects.with_metadata(inputs, namespace=None)
+        inputs = objects.copy_with_metadata(inputs, namespace=None)
     if not cluster.settings.upsert:
         return cluster.create(inputs, managed_fields.CREATOR, dry_run=dry_run)
     forced = dry_run or must_force_apply(cluster, inputs)
@@ -51,10 +51,10 @@ def update_object(
     cluster: Cluster, inputs: Object, live: Object, manager: str, ignored: Iterable[Path], *, dry_run: bool
 ) -> Object:
     """Update the live object to match the inputs. Raises the same errors as `create_object`."""
-    if Kind.of(inputs) == DEFINITION:
+    if Kind.from_manifest(inputs) == DEFINITION:
         # As with `kubectl replace`, replace the whole CRD at once; its custom resources are kept.
         version = get_nested(live, "metadata", "resourceVersion")
-        return cluster.replace(objects.with_metadata(inputs, resourceVersion=version), manager, dry_run=dry_run)
+        return cluster.replace(objects.copy_with_metadata(inputs, resourceVersion=version), manager, dry_run=dry_run)
     forced = must_force_apply(cluster, inputs) or not managed_fields.get_entries(live)
     if dry_run:
         forced = forced or managed_fields.has_earlier_manager(live)

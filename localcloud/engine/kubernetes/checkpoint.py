@@ -17,9 +17,7 @@ Masks = dict[str, Secrets]
 
 
 def choose_field_manager(state: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
-    """Return the name of the resource's field manager: from the annotation, else from the state, else a new random
-    name.
-    """
+    """Return the name of the resource's field manager: from the annotation, or else from the state, or else a new random name."""
     named = objects.get_annotation(inputs, objects.PATCH_FIELD_MANAGER) or state.get(FIELD_MANAGER)
     return str(named) if named else f"pulumi-kubernetes-{randomness.token_hex(SUFFIX_BYTES)}"
 
@@ -45,7 +43,7 @@ def split_state(state: Mapping[str, Any]) -> tuple[Object, Object]:
 
 def find_secret_parts(obj: Mapping[str, Any], input_secrets: Masks) -> Masks:
     """Return the secret parts of an object, derived from the secret parts of its inputs."""
-    secret_parts = {name: _limit_to_existing(obj[name], secret) for name, secret in input_secrets.items() if name in obj}
+    secret_parts = {name: _drop_missing_members(obj[name], secret) for name, secret in input_secrets.items() if name in obj}
     if obj.get("kind") == "Secret":
         secret_parts = merge_secrets(secret_parts, {name: True for name in ("data", "stringData") if name in obj})
         if input_secrets.get("stringData") and "data" in obj:
@@ -55,10 +53,10 @@ def find_secret_parts(obj: Mapping[str, Any], input_secrets: Masks) -> Masks:
     return secret_parts
 
 
-def _limit_to_existing(value: Any, secret: Secrets) -> Secrets:
+def _drop_missing_members(value: Any, secret: Secrets) -> Secrets:
     """Limit the secret parts to existing members. If the value is no longer an object, all of it is secret."""
     if not isinstance(secret, dict):
         return secret
     if not isinstance(value, Mapping):
         return any(secret.values())
-    return {name: _limit_to_existing(value[name], inner) for name, inner in secret.items() if name in value}
+    return {name: _drop_missing_members(value[name], inner) for name, inner in secret.items() if name in value}

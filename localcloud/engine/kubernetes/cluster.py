@@ -31,7 +31,7 @@ class Cluster:
         self.cancellation = Cancellation()
         self._api: Api | None = None
         try:
-            access = _load_kubeconfig(settings, environment).access(settings.context or None, settings.cluster or None)
+            access = _load_kubeconfig(settings, environment).read_access(settings.context or None, settings.cluster or None)
             self.default_namespace = settings.namespace or access.namespace
             options = {"read_seconds": settings.timeout_seconds} if settings.timeout_seconds else {}
             self._api = Api(access, Credentials(access, environment), **options)
@@ -68,11 +68,11 @@ class Cluster:
         return self.api.get(self._build_object_path(obj))
 
     def items(self, kind: Kind, where: str, **query: str) -> list[Object]:
-        answer = self.api.get(self.discovery.find(kind).collection_path(where), **query)
+        answer = self.api.get(self.discovery.find(kind).build_collection_path(where), **query)
         return answer.get("items") or []
 
     def create(self, obj: Object, manager: str, *, dry_run: bool) -> Object:
-        path = self._find_kind_paths(obj).collection_path(get_namespace(obj))
+        path = self._find_kind_paths(obj).build_collection_path(get_namespace(obj))
         return self._send_change("POST", path, self._build_query(manager, dry_run), obj)
 
     def apply(self, obj: Object, manager: str, *, force: bool, dry_run: bool) -> Object:
@@ -89,8 +89,8 @@ class Cluster:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         self._send_change("DELETE", self._build_object_path(obj), None, options)
 
-    def collection_path(self, obj: Mapping[str, Any]) -> str:
-        return self._find_kind_paths(obj).collection_path(get_namespace(obj))
+    def build_collection_path(self, obj: Mapping[str, Any]) -> str:
+        return self._find_kind_paths(obj).build_collection_path(get_namespace(obj))
 
     def _send_change(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str = JSON
@@ -104,17 +104,17 @@ class Cluster:
             raise Unreachable(f'{method.capitalize()} "{self.server}{path}": {error}') from error
 
     def _find_kind_paths(self, obj: Mapping[str, Any]) -> KindPaths:
-        return self.discovery.find(Kind.of(obj))
+        return self.discovery.find(Kind.from_manifest(obj))
 
     def _build_object_path(self, obj: Mapping[str, Any]) -> str:
-        return self._find_kind_paths(obj).object(get_namespace(obj), get_name(obj))
+        return self._find_kind_paths(obj).build_object_path(get_namespace(obj), get_name(obj))
 
     def _build_query(self, manager: str, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": manager, **STRICT, **({"dryRun": "All"} if dry_run else {})}
 
 
 def _load_kubeconfig(settings: Settings, environment: Mapping[str, str]) -> Kubeconfig:
-    """Return the kubeconfig from the settings, else from the engine's $KUBECONFIG, else from ~/.kube/config."""
+    """Return the kubeconfig from the settings, or else from the engine's $KUBECONFIG, or else from ~/.kube/config."""
     if settings.kubeconfig:
         return Kubeconfig.load(settings.kubeconfig)
     named = environment.get("KUBECONFIG", "").split(os.pathsep)[0]

@@ -40,7 +40,7 @@ class Clusters:
                     clusters.popitem(last=False)
 
     def find(self, peer: str, urn: str) -> Cluster:
-        """Return the cluster that belongs to a connection, else the cluster that the URN's stack uses. Raises
+        """Return the cluster that belongs to a connection, or else the cluster that the URN's stack uses. Raises
         NotConfigured."""
         with self._lock:
             cluster = self._by_peer.get(peer)

@@ -16,11 +16,11 @@ PATIENCE_SECONDS = 60.0
 EARLY_SECONDS = 30.0
 """Tokens are renewed this long before they expire, so they do not expire during a request."""
 OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
-"""Prefixes of environment variables that a credential may depend on. These variables are part of the cache key."""
+"""Prefixes of environment variables on which a credential may depend. These variables are part of the cache key."""
 
 
 class NoCredential(Exception):
-    """The credential plugin failed. The message contains its output."""
+    """The credential plugin failed. The message contains the output of the credential plugin."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Credentials:
         self._access = access
         self._environment = environment
 
-    def header(self) -> str | None:
+    def build_header(self) -> str | None:
         """Return the Authorization header, or None if only a client certificate is used."""
         if self._access.basic:
             return "Basic " + base64.b64encode(":".join(self._access.basic).encode()).decode()

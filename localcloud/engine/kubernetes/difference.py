@@ -40,7 +40,7 @@ def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterabl
     ]
 
 
-def confirm(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
+def select_effective_changes(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
     """Return the changes that affect the stored object. `query` returns the object that the server would store, or None
     if the server rejects the inputs."""
     answer = query()

@@ -52,7 +52,7 @@ OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy", "extensions", "event
 
 
 class NoSuchKind(Exception):
-    """The API server does not serve the kind, e.g. because its CRD does not exist yet."""
+    """The API server does not serve the kind, for example because its CRD does not exist yet."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(f'no matches for kind "{kind.kind}" in version "{kind.api_version}"')
@@ -64,17 +64,17 @@ class KindPaths:
     """URL paths of a kind's objects."""
 
     root: str
-    """Path of the group and version, e.g. /api/v1 or /apis/apps/v1."""
+    """Path of the group and version, such as /api/v1 or /apis/apps/v1."""
     plural: str
     namespaced: bool
 
-    def collection_path(self, namespace: str) -> str:
+    def build_collection_path(self, namespace: str) -> str:
         if self.namespaced and namespace:
             return f"{self.root}/namespaces/{namespace}/{self.plural}"
         return f"{self.root}/{self.plural}"
 
-    def object(self, namespace: str, name: str) -> str:
-        return f"{self.collection_path(namespace)}/{name}"
+    def build_object_path(self, namespace: str, name: str) -> str:
+        return f"{self.build_collection_path(namespace)}/{name}"
 
 
 class Discovery:

@@ -29,8 +29,8 @@ def read_engine_environment(peer: str) -> Mapping[str, str]:
 
 
 def _find_engine_process(peer: str) -> psutil.Process | None:
-    """Return the process at the other end of a connection to this process. `peer` is its address, such as
-    `ipv4:127.0.0.1:51234` or `ipv6:%5B::1%5D:51234`.
+    """Return the process at the other end of a connection to this process. `peer` is the address of the connection's
+    other end, such as `ipv4:127.0.0.1:51234` or `ipv6:%5B::1%5D:51234`.
 
     The client port alone does not identify the process: Linux lets connections to different servers share a client
     port."""
@@ -71,7 +71,7 @@ class EngineLogs:
                 gone, _ = self._stubs.popitem(last=False)
                 self._addresses.pop(gone, None)
 
-    def of(self, peer: str, urn: str) -> "ResourceLog":
+    def open_resource_log(self, peer: str, urn: str) -> "ResourceLog":
         with self._lock:
             return ResourceLog(self._stubs.get(peer), urn)
 

@@ -62,7 +62,7 @@ TABLE: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 def list_immutable_paths(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secrets: bool) -> list[Path]:
     """Return the paths of an object's immutable fields."""
-    kind = Kind.of(obj)
+    kind = Kind.from_manifest(obj)
     immutable = list(IDENTITY)
     if kind == SECRET:
         frozen = ("type", "stringData", "data") if not mutable_secrets or obj.get("immutable") is True else ("type",)

@@ -104,7 +104,7 @@ class Kubeconfig:
         chosen = self.contexts.get(context or self.current)
         return None if chosen is None else self.clusters.get(cluster or str(chosen.get("cluster")))
 
-    def access(self, context: str | None = None, cluster: str | None = None) -> Access:
+    def read_access(self, context: str | None = None, cluster: str | None = None) -> Access:
         """Return the cluster address and credentials of a context. Raises BadKubeconfig."""
         called = context or self.current
         if not called and not self.contexts:

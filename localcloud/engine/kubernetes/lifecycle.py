@@ -12,7 +12,7 @@ from localcloud.engine.kubernetes import applying, checkpoint, immutable, manage
 from localcloud.engine.kubernetes.api import ApiError, Unreachable
 from localcloud.engine.kubernetes.checkpoint import Masks
 from localcloud.engine.kubernetes.cluster import Cluster
-from localcloud.engine.kubernetes.difference import Change, compare, confirm
+from localcloud.engine.kubernetes.difference import Change, compare, select_effective_changes
 from localcloud.engine.kubernetes.discovery import NoSuchKind
 from localcloud.engine.kubernetes.engines import ResourceLog
 from localcloud.engine.kubernetes.failures import REMOVAL_HELP, InitializationFailed, OperationFailed, format_server_error
@@ -92,7 +92,7 @@ def check(
     if isinstance(obj["metadata"], Unknown):
         return obj
     if cluster.default_namespace and not obj["metadata"].get("namespace") and cluster.discovery.is_namespaced(kind):
-        obj = objects.with_metadata(obj, namespace=cluster.default_namespace)
+        obj = objects.copy_with_metadata(obj, namespace=cluster.default_namespace)
     if kind == DEFINITION:
         cluster.discovery.record_crd(obj)
     return obj
@@ -104,8 +104,8 @@ def compute_difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str
     old_inputs, live = checkpoint.split_state(state)
     new = _set_namespace(task, objects.normalize(objects.from_pulumi(inputs)))
     old = _set_namespace(task, prune(live, objects.normalize(old_inputs)))
-    if objects.get_name(new):
-        old = objects.with_metadata(old, name=objects.get_name(live))  # setting the generated name explicitly is no change
+    if objects.get_name(new):  # setting the generated name explicitly is not a change
+        old = objects.copy_with_metadata(old, name=objects.get_name(live))
     patterns = immutable.list_immutable_paths(
         new,
         mutable_config_maps=cluster.settings.mutable_config_maps,
@@ -119,7 +119,7 @@ def compute_difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str
         and objects.format_pulumi_id(new) == objects.format_pulumi_id(live)
     ):
         manager = checkpoint.choose_field_manager(state, new)
-        changes = confirm(changes, live, lambda: applying.dry_run_object(cluster, new, manager))
+        changes = select_effective_changes(changes, live, lambda: applying.dry_run_object(cluster, new, manager))
     reasons = (UNREADY_PATH,) if _is_unready_job(task, new, live) else ()
     replaced = bool(reasons) or any(change.replace for change in changes)
     same_place = (objects.get_name(new), objects.get_namespace(new)) == (objects.get_name(live), objects.get_namespace(live))
@@ -245,7 +245,7 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
         raise OperationFailed(f"configured Kubernetes cluster is unreachable. If the cluster was deleted, {REMOVAL_HELP}")
     where, called = objects.parse_pulumi_id(id)
     target = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, **live}
-    target = _set_namespace(task, objects.with_metadata(target, name=called, namespace=where or None))
+    target = _set_namespace(task, objects.copy_with_metadata(target, name=called, namespace=where or None))
     policy = objects.get_annotation(inputs, objects.DELETION_PROPAGATION).lower()
     try:
         cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
@@ -311,7 +311,7 @@ def _build_refreshed_inputs(live: Object, old: Object) -> Object:
     annotations = dict(objects.get_nested(inputs, "metadata", "annotations") or {})
     for name in ("deployment.kubernetes.io/revision", managed_fields.LAST_APPLIED):
         annotations.pop(name, None)
-    return objects.with_metadata(inputs, annotations=annotations or None)
+    return objects.copy_with_metadata(inputs, annotations=annotations or None)
 
 
 def _is_unready_job(task: Task, new: Object, live: Object) -> bool:
@@ -337,7 +337,7 @@ def _set_namespace(task: Task, obj: Object) -> Object:
         if task.cluster.discovery.is_namespaced(task.kind)
         else None
     )
-    return objects.with_metadata(obj, namespace=where)
+    return objects.copy_with_metadata(obj, namespace=where)
 
 
 def _require_reachable(task: Task) -> None:

@@ -28,7 +28,7 @@ class Recorder:
         self._discovery = Discovery(None)
         self._made: set[tuple[Kind, str]] = set()
 
-    def make(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
+    def record_object(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
         """Record an object, and return its id and state. Raises ObjectRefused."""
         try:
             kind = parse_served_kind(token, inputs)
@@ -47,7 +47,7 @@ class Recorder:
     def _assign_namespace(self, obj: Object, kind: Kind, title: str) -> Object:
         """Set the namespace of a namespaced object, and reject a second object with the same name."""
         where = (objects.get_namespace(obj) or NAMESPACE) if self._discovery.is_namespaced(kind) else None
-        obj = objects.with_metadata(obj, namespace=where)
+        obj = objects.copy_with_metadata(obj, namespace=where)
         key = (kind, objects.format_pulumi_id(obj))
         if key in self._made:
             raise ObjectRefused(f"{title}: {kind.kind} {objects.format_pulumi_id(obj)} already exists")

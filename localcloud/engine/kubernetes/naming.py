@@ -23,7 +23,7 @@ class Unnamed(Exception):
 
 
 def assign_name(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
-    """Return the object with a name: the name set by the program, else the previous name, else a new name. Raises
+    """Return the object with a name: the name set by the program, or else the previous name, or else a new name. Raises
     Unnamed."""
     if is_named(obj):
         return obj
@@ -40,7 +40,7 @@ def assign_name(obj: Object, previous: Mapping[str, Any], logical: str, *, seed:
         name = proposed or f"{logical}-" + "".join(random.choice(DIGITS) for _ in range(SUFFIX_LENGTH))
     if isinstance(obj.get("metadata"), Unknown):
         return obj
-    return objects.with_annotation(objects.with_metadata(obj, name=name), objects.AUTONAMED, "true")
+    return objects.copy_with_annotation(objects.copy_with_metadata(obj, name=name), objects.AUTONAMED, "true")
 
 
 def is_named(obj: Mapping[str, Any]) -> bool:

@@ -46,8 +46,8 @@ UNDERSCORED = {
         "x-kubernetes-validations",
     )
 }
-"""SDK property name -> field name. The SDK's typed classes use underscores because property names cannot contain
-dashes."""
+"""Maps each property name in the SDK to the name of the field. The SDK's typed classes use underscores because property
+names cannot contain dashes."""
 DASHED = {name: underscored for underscored, name in UNDERSCORED.items()}
 
 
@@ -80,17 +80,17 @@ def has_true_annotation(obj: Mapping[str, Any], key: str) -> bool:
     return get_annotation(obj, key) == "true"
 
 
-def with_metadata(obj: Object, **values: Any) -> Object:
+def copy_with_metadata(obj: Object, **values: Any) -> Object:
     """Return a copy of the object with these metadata fields. A value of None removes the field."""
     metadata = {**_get_metadata(obj), **values}
     return {**obj, "metadata": {key: value for key, value in metadata.items() if value is not None}}
 
 
-def with_annotation(obj: Object, key: str, value: str) -> Object:
+def copy_with_annotation(obj: Object, key: str, value: str) -> Object:
     annotations = _get_metadata(obj).get("annotations", {})
     if isinstance(annotations, Unknown):
         return obj
-    return with_metadata(obj, annotations={**annotations, key: value})
+    return copy_with_metadata(obj, annotations={**annotations, key: value})
 
 
 def from_pulumi(inputs: Mapping[str, Any]) -> Object:
@@ -108,7 +108,7 @@ def normalize(obj: Object) -> Object:
     """Return the manifest as the API server stores it, without server-set fields. `stringData` becomes `data`."""
     metadata = {key: value for key, value in _get_metadata(obj).items() if key not in SET_BY_SERVER}
     obj = {**obj, "metadata": metadata} if isinstance(obj.get("metadata"), Mapping) else obj
-    kind = Kind.of(obj)
+    kind = Kind.from_manifest(obj)
     if has_unknowns(obj):
         return obj
     if kind == SECRET:

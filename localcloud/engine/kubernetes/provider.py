@@ -78,7 +78,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         if wrong := find_unsupported_settings(config):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "; ".join(reason for _, reason in wrong))
         environment = read_engine_environment(context.peer())
-        cluster = Cluster(Settings.of(config, environment), environment)
+        cluster = Cluster(Settings.from_config(config, environment), environment)
         if cluster.unreachable:
             log.info("%s: %s", request.urn, cluster.unreachable)
         self.clusters.remember(context.peer(), request.urn, cluster)
@@ -90,7 +90,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         def check_inputs(cluster: Cluster, urn: str) -> Any:
             if cluster.unreachable and cluster.settings.skip_update_unreachable:
                 text = "Cluster is unreachable but skipUpdateUnreachable flag is set to true, skipping..."
-                self.logs.of(context.peer(), urn).warning(text)
+                self.logs.open_resource_log(context.peer(), urn).warning(text)
                 return provider_pb2.CheckResponse(inputs=request.olds)
             inputs, secrets = decode(request.news)
             previous = objects.from_pulumi(decode(request.olds)[0])
@@ -185,7 +185,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     def _build_task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
         gone = watch_for_disconnect(context)
-        resource_log = self.logs.of(context.peer(), urn)
+        resource_log = self.logs.open_resource_log(context.peer(), urn)
         return Task(
             cluster,
             parse(get_urn_token(urn)),

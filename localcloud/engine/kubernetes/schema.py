@@ -33,7 +33,7 @@ QUANTITIES = frozenset(
 
 def find_schema_errors(obj: Mapping[str, Any]) -> list[str]:
     """Return the paths of unknown fields and of values with the wrong type. Custom kinds are not validated."""
-    model = _find_model(Kind.of(obj))
+    model = _find_model(Kind.from_manifest(obj))
     return [] if model is None else [f"{format_path(path)}: {text}" for path, text in _check_object(obj, model, ())]
 
 

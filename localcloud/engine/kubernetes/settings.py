@@ -17,7 +17,7 @@ FLAGS = {
     "enableSecretMutable": "PULUMI_K8S_ENABLE_SECRET_MUTABLE",
     "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
 }
-"""Boolean setting -> environment variable of the engine that provides the value if the setting is missing."""
+"""Maps a boolean setting to the environment variable of the engine that provides the value if the setting is missing."""
 TEXTS = ("kubeconfig", "context", "cluster", "namespace", "clusterIdentifier")
 WITHOUT_EFFECT = frozenset({"version", "pluginDownloadURL", "suppressDeprecationWarnings", "suppressHelmHookWarnings"})
 """Ignored settings. Two of them suppress warnings that this provider never shows."""
@@ -42,7 +42,7 @@ class Settings:
     mutable_secrets: bool = False
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], environment: Mapping[str, str]) -> "Settings":
+    def from_config(cls, config: Mapping[str, Any], environment: Mapping[str, str]) -> "Settings":
         def is_flag_set(name: str) -> bool:
             value = config.get(name)
             return _is_true(environment.get(FLAGS[name]) if value is None else value)
@@ -93,7 +93,7 @@ def find_changed_settings(olds: Mapping[str, Any], news: Mapping[str, Any]) -> t
         return changed, []
     if unknown := [name for name in PLACE if news.get(name) is UNKNOWN]:
         return unknown[:1], unknown[:1]
-    before, after = _active_cluster(olds), _active_cluster(news)
+    before, after = _find_active_cluster(olds), _find_active_cluster(news)
     moved = before is not None and after is not None and before != after
     return changed, [name for name in PLACE if name in changed] if moved else []
 
@@ -103,7 +103,7 @@ def format_kubeconfig(value: Any) -> str:
     return json.dumps(value) if isinstance(value, Mapping) else str(value or "")
 
 
-def _active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     text = format_kubeconfig(config.get("kubeconfig"))
     if not text:
         return None

@@ -28,7 +28,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> "Kind":
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> "Kind":
         group, _, version = str(manifest.get("apiVersion", "")).rpartition("/")
         return cls(group, version, str(manifest.get("kind", "")))
 
@@ -37,7 +37,7 @@ class Kind:
 
 
 def parse(token: str) -> Kind:
-    """Return the kind that a type token stands for. Raises NotServed."""
+    """Return the kind for which a type token stands. Raises NotServed."""
     module, _, kind = token.removeprefix(PACKAGE).rpartition(":")
     if not token.startswith(PACKAGE) or not module or not kind:
         raise NotServed(f"the local Kubernetes provider does not support the resource type {token}")
@@ -60,8 +60,8 @@ def get_urn_name(urn: str) -> str:
 
 
 def parse_served_kind(token: str, inputs: Mapping[str, Any]) -> Kind:
-    """Return the kind of a resource with these inputs. Raises NotServed for unsupported types, e.g. lists and Patch
-    resources."""
+    """Return the kind of a resource with these inputs. Raises NotServed for unsupported types, such as lists and
+    Patch resources."""
     kind = parse(token)
     stated = inputs.get("kind")
     if kind.kind.endswith("List") and "items" in inputs:

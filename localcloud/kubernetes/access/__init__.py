@@ -1,4 +1,4 @@
-"""Authentication and authorization for a local cluster's API server: EKS access entries and access policies.
+"""Authentication and authorization for a local cluster's API server, with EKS access entries and access policies.
 
 token.py      tokens of `aws eks get-token`: an STS request signed for one cluster
 entries.py    STS identity -> access entry of the cluster -> Kubernetes user name and groups

@@ -17,7 +17,7 @@ _ARN = re.compile(
 
 @dataclass(frozen=True)
 class Principal:
-    """An IAM user or role. Its IAM path is left out: names are unique, and the ARN of an assumed role has no path."""
+    """An IAM user or role. The principal's IAM path is left out: names are unique, and the ARN of an assumed role has no path."""
 
     partition: str
     account: str
@@ -43,7 +43,7 @@ class Identity:
 
 
 def parse_principal(arn: str) -> Principal | None:
-    """Return the IAM user or role that an ARN identifies; None for other ARNs, e.g. the root user's."""
+    """Return the IAM user or role that an ARN identifies; None for other ARNs, such as the root user's."""
     matched = _ARN.fullmatch(arn)
     if matched is None:
         return None

@@ -10,13 +10,13 @@ from localcloud.kubernetes.part import Part
 
 
 class Access(Part):
-    def options(self) -> Sequence[str]:
+    def list_api_server_flags(self) -> Sequence[str]:
         folder = self.cluster.folder / "access"
         folder.mkdir(exist_ok=True)
         cluster = self.cluster
         return api_server.prepare_webhook_flags(folder, cluster.control, cluster.region, cluster.name)
 
-    def ready(self) -> None:
+    def on_api_server_ready(self) -> None:
         """Make the API server query the token webhook once, so that the first user does not have to wait for it."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "k8s-aws-v1.none"}}
         with suppress(OSError, ApiError):  # the request is only a warm-up; if the webhook fails, users see the error themselves

@@ -22,7 +22,7 @@ class Rule:
     non_resource_urls: bool = False
 
     def allows(self, verb: str, group: str, resource: str) -> bool:
-        """True if the rule allows the verb on the resource, e.g. `pods` or, with a subresource, `pods/log`."""
+        """True if the rule allows the verb on the resource, such as `pods` or, with a subresource, `pods/log`."""
         return self.group in ("*", group) and bool(self.resources & {"*", resource}) and bool(self.verbs & {"*", verb})
 
 

@@ -98,7 +98,7 @@ def _verify_signature(cluster: Cluster, request: IdentityRequest) -> None:
 
 def _query_sts_identity(request: IdentityRequest, cluster: str) -> Identity:
     sent = Request.from_primitives("GET", request.url, {"host": request.host, CLUSTER_HEADER: cluster})
-    status, _, body = gateway.handle("sts", sent, lambda: transport.forward_by_path("sts", sent))
+    status, _, body = gateway.handle_request("sts", sent, lambda: transport.forward_by_path("sts", sent))
     elements = {element.tag.rsplit("}", 1)[-1]: element.text or "" for element in ElementTree.fromstring(body).iter()}
     if status != 200:
         raise InvalidToken(f"STS returned {status}: {elements.get('Message', '')}")

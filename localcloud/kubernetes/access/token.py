@@ -1,5 +1,5 @@
-"""Parse and check tokens of `aws eks get-token`. Each contains a presigned STS request, which the cluster sends to get
-the caller's identity.
+"""Parse and check tokens of `aws eks get-token`. Each token contains a presigned STS request, which the cluster sends
+to get the caller's identity.
 
 Token format and validation: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
 """
@@ -19,7 +19,7 @@ from localcloud.aws import signatures
 PREFIX = "k8s-aws-v1."
 CLUSTER_HEADER = "x-k8s-aws-id"
 LIFETIME = timedelta(minutes=15)
-"""Lifetime of a token after signing. X-Amz-Expires, which the AWS CLI sets to 60 seconds, does not shorten it."""
+"""Lifetime of a token after signing. X-Amz-Expires, which the AWS CLI sets to 60 seconds, does not shorten this lifetime."""
 CLOCK_SKEW = timedelta(minutes=5)
 """Maximum time by which the signer's clock may be ahead."""
 _LONGEST = 1024 * 16
@@ -89,7 +89,7 @@ class IdentityRequest:
         )
         query = "&".join(f"{name}={value}" for name, value in pairs)
         request = "\n".join(("GET", "/", query, headers, ";".join(names), _EMPTY_BODY))
-        return signatures.sign(secret_key, self._scope, self.parameters["x-amz-date"], request)
+        return signatures.compute_signature(secret_key, self._scope, self.parameters["x-amz-date"], request)
 
 
 def parse(token: str) -> IdentityRequest:

@@ -1,8 +1,8 @@
 """Emulator of cluster-autoscaler: `python -m localcloud.kubernetes.autoscaler`.
 
-The real program is not in any package registry. The emulator runs as a pod with the image
-registry.k8s.io/autoscaling/cluster-autoscaler and the flags of the real program. From the cluster, it reads only nodes,
-pods and DaemonSets. From AWS, it reads only Auto Scaling groups, their tags and their instance types.
+The real cluster autoscaler is not in any package registry. The emulator runs as a pod with the image
+registry.k8s.io/autoscaling/cluster-autoscaler and the flags of the real program. From the cluster, the emulator reads only
+nodes, pods and DaemonSets. From AWS, the emulator reads only Auto Scaling groups, their tags and their instance types.
 https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler
 
     flags.py       command line of the real program

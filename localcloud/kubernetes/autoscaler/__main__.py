@@ -37,8 +37,8 @@ def main() -> int:
     while not ending.is_set():
         try:
             loop.run_once()
-            alive.note()
-        except Exception as error:  # may be transient, e.g. a restart of the API server or expired credentials
+            alive.record_activity()
+        except Exception as error:  # the error may be transient, such as a restart of the API server or expired credentials
             log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, AwsRefused, kube.ApiError)))
         ending.wait(options.scan_interval)
     return 0
@@ -50,7 +50,7 @@ class Alive:
     def __init__(self) -> None:
         self._last = time.monotonic()
 
-    def note(self) -> None:
+    def record_activity(self) -> None:
         self._last = time.monotonic()
 
     def serve(self, port: int) -> None:

@@ -20,7 +20,7 @@ class Cloud(Protocol):
 
     def terminate(self, instance_id: str) -> None: ...
 
-    def failure(self, group: Group, since: float) -> str: ...
+    def find_launch_failure(self, group: Group, since: float) -> str: ...
 
 
 class AwsCloud:
@@ -65,7 +65,7 @@ class AwsCloud:
             ShouldDecrementDesiredCapacity=True,
         )
 
-    def failure(self, group: Group, since: float) -> str:
+    def find_launch_failure(self, group: Group, since: float) -> str:
         """Return the error of the group's last scaling activity; empty if the activity did not fail or started before
         `since`."""
         description = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)

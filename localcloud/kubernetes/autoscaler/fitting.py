@@ -30,7 +30,7 @@ class FilledNode:
             if name in self.free:
                 self.free[name] -= amount
 
-    def refusals(self, pod: Pod) -> list[str]:
+    def list_refusals(self, pod: Pod) -> list[str]:
         """Return the reasons why the pod does not fit on the node; empty if it fits."""
         return [
             *([f"{self.node.name} is cordoned"] if self.node.is_cordoned else []),

@@ -29,7 +29,7 @@ class InstanceType:
 
     @property
     def resource_amounts(self) -> Amounts:
-        """Resources that EC2 reports: CPUs, memory, GPUs. Other resources must be set in the group's tags."""
+        """Resources that EC2 reports: CPUs, memory, GPUs. Other resources must be declared in the group's tags."""
         gpus = {GPU: self.gpus * 1000} if self.gpus else {}
         return {"cpu": self.cpus * 1000, "memory": self.memory_mib * 1024**2 * 1000, "pods": _MOST_PODS * 1000, **gpus}
 

@@ -38,7 +38,7 @@ class Loop:
         self._unneeded: dict[str, float] = {}
         self._unready: dict[str, float] = {}
         self._ending: dict[str, float] = {}
-        """Name of a node that has our taint and is being drained -> time at which the drain started."""
+        """Maps the name of a node that has our taint and is being drained to the time at which the drain started."""
         self._logged: dict[str, str] = {}
         self._last_add = self._last_delete = self._last_failure = NEVER
         self._is_first = True
@@ -79,7 +79,7 @@ class Loop:
     def _must_wait_for_more_pods(self, view: View, plan: Plan) -> bool:
         """Return whether the pods that need new nodes are so recent that more pods are likely to follow.
 
-        Same rule as `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
+        This is the same rule as `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
         """
         pods = [pod for helped in plan.helped.values() for pod in helped] + [pod for pod, _ in plan.hopeless]
         with_gpus = [pod.created for pod in pods if GPU in pod.requests]
@@ -122,7 +122,7 @@ class Loop:
                 self._grown.pop(group.name, None)
                 continue
             is_late = view.now - since > self._options.max_node_provision_time
-            failure = self._cloud.failure(group, since) if group.desired > len(group.instances) else ""
+            failure = self._cloud.find_launch_failure(group, since) if group.desired > len(group.instances) else ""
             if failure:
                 self._pause(view, group, f"the last launch of an instance failed: {failure}")
                 self._lower_desired_size(group, max(group.minimum, len(group.instances)))
@@ -191,7 +191,7 @@ class Loop:
         """Taint the nodes, then evict their pods. Keep a node if a new pod was scheduled on it before it was
         tainted."""
         for verdict in verdicts:
-            self._kube.taint(verdict.node.name, scale_down.deletion_taint(now))
+            self._kube.taint(verdict.node.name, scale_down.build_deletion_taint(now))
         current = self._kube.pods() if verdicts else []
         for verdict in verdicts:
             name = verdict.node.name
@@ -270,7 +270,7 @@ class Loop:
             del self._logged[subject]
 
     def _log_once(self, subject: str, text: str) -> bool:
-        """Log the text unless it repeats the last text logged for this subject. Return whether it was logged."""
+        """Log the text unless it repeats the last text that was logged for this subject. Return whether the text was logged."""
         if self._logged.get(subject) == text:
             return False
         self._logged[subject] = text
@@ -280,7 +280,7 @@ class Loop:
     def _record_event(self, pod: Pod, reason: str, message: str) -> None:
         try:
             self._kube.record_event(pod, reason, message)
-        except ApiError as error:  # e.g. the namespace is terminating, or the role does not allow creating events
+        except ApiError as error:  # for example, the namespace is terminating, or the role does not allow creating events
             log.warning("could not create an event for pod %s: %s", pod.full_name, error)
 
 

@@ -132,7 +132,8 @@ def build_daemon_pod(raw: Json) -> Pod:
 
 
 def compute_requests(spec: Json) -> dict[str, int]:
-    """Effective requests: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers"""
+    """Effective requests:
+    https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers"""
     containers = [_get_container_requests(container) for container in spec["containers"]]
     initial, sidecars = [], []
     for container in spec.get("initContainers") or ():

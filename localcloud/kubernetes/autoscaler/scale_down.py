@@ -1,4 +1,4 @@
-"""Finds unneeded nodes. Pure.
+"""Finds unneeded nodes. Performs no I/O.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#how-does-scale-down-work
 """
@@ -12,7 +12,7 @@ from localcloud.kubernetes.autoscaler.objects import SAFE_TO_EVICT, SCALE_DOWN_D
 from localcloud.kubernetes.autoscaler.scale_up import find_group
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
-"""Taint on a node that is being removed. It keeps new pods off the node."""
+"""Taint on a node that is being removed. The taint keeps new pods away from the node."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _judge_node(place: FilledNode, group: Group, other_places: Sequence[FilledNo
     if not own:
         return Verdict(node, group)
     threshold = rules.gpu_utilization_threshold if node.allocatable.get(GPU) else rules.utilization_threshold
-    if (share := utilization(place)) >= threshold:
+    if (share := compute_utilization(place)) >= threshold:
         return Verdict(node, group, f"its utilization is {share:.0%}")
     for pod in own:
         if reason := find_eviction_obstacle(pod, rules):
@@ -75,7 +75,7 @@ def _plan_pod_moves(node: Node, group: Group, own: Sequence[Pod], other_places: 
     moves: list[tuple[FilledNode, Pod]] = []
     for pod in own:
         moving = replace(pod, node=None)
-        destination = next(((real, copy) for real, copy in trial if not copy.refusals(moving)), None)
+        destination = next(((real, copy) for real, copy in trial if not copy.list_refusals(moving)), None)
         if destination is None:
             return Verdict(node, group, f"pod {pod.full_name} does not fit on another node")
         destination[1].put(moving)
@@ -85,7 +85,7 @@ def _plan_pod_moves(node: Node, group: Group, own: Sequence[Pod], other_places: 
     return Verdict(node, group, to_move=tuple(own))
 
 
-def utilization(place: FilledNode) -> float:
+def compute_utilization(place: FilledNode) -> float:
     """Return the share of GPUs in use or, for a node without GPUs, the larger of the CPU and memory shares in use."""
     names = (GPU,) if place.node.allocatable.get(GPU) else ("cpu", "memory")
     shares = [1 - place.free[name] / place.node.allocatable[name] for name in names if place.node.allocatable.get(name)]
@@ -110,7 +110,7 @@ def find_eviction_obstacle(pod: Pod, rules: Rules) -> str:
     return ""
 
 
-def deletion_taint(now: float) -> Taint:
+def build_deletion_taint(now: float) -> Taint:
     return Taint(TO_BE_DELETED, str(int(now)), "NoSchedule")
 
 

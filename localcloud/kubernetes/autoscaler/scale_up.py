@@ -1,4 +1,4 @@
-"""Plans how many nodes each group adds for unschedulable pods, and explains why a pod stays pending. Pure."""
+"""Plans how many nodes each group adds for unschedulable pods, and explains why a pod stays pending. Performs no I/O."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ class Plan:
     hopeless: Sequence[tuple[Pod, str]] = ()
     """Pods that no scale-up can make schedulable at the moment, each with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Name of a pod -> name of the existing or future node on which the pod fits. The scheduler should place the pod
-    there soon."""
+    """Maps the name of each pod to the name of the existing or future node on which the pod fits. The scheduler should
+    place the pod there soon."""
     is_held: bool = False
     """Whether the scale-up waits for more pods, because the unschedulable pods are very new."""
 
@@ -144,7 +144,7 @@ def explain_pending_pod(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod
         return f"no group has {' and '.join(missing)}"
     reasons = []
     for group in groups:
-        refusals = build_future_node(group, daemons).refusals(pod)
+        refusals = build_future_node(group, daemons).list_refusals(pod)
         if not refusals:
             refusals = [paused.get(group.name) or f"already at its maximum size of {group.maximum}"]
         reasons.append(f"{group.name}: {', '.join(refusals)}")
@@ -159,7 +159,7 @@ def _build_option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], roo
             helped.append(pod)
         elif len(places) < room:
             fresh = build_future_node(group, daemons)
-            if not fresh.refusals(pod):
+            if not fresh.list_refusals(pod):
                 fresh.put(pod)
                 places.append(fresh)
                 helped.append(pod)
@@ -169,7 +169,7 @@ def _build_option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], roo
 def _place_pod(pod: Pod, places: Iterable[FilledNode]) -> FilledNode | None:
     """Place the pod on the first node with room for it and return that node; None if no node has room."""
     for place in places:
-        if not place.refusals(pod):
+        if not place.list_refusals(pod):
             place.put(pod)
             return place
     return None

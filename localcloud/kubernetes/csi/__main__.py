@@ -1,7 +1,7 @@
 """`python -m localcloud.kubernetes.csi --driver D --instance i-... --region R --aws URL --pid PID`: run a driver on a node.
 
-The environment contains the token of the control API.
-The driver starts in the machine's mount namespace, where Python is installed. It then enters PID's mount namespace.
+The environment contains the token of the control API. The driver starts in the machine's mount namespace, where Python is
+installed. The driver then enters PID's mount namespace.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--instance", required=True, help="ID of the node's EC2 instance")
     parser.add_argument("--region", required=True)
     parser.add_argument("--aws", required=True, help="URL of the control API")
-    parser.add_argument("--pid", type=int, required=True, help="pid of any process on the node")
+    parser.add_argument("--pid", type=int, required=True, help="PID of any process on the node")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     mounts.enter_mount_namespace(arguments.pid)
@@ -45,7 +45,7 @@ def main() -> int:
     endpoint = KUBELET / "plugins" / arguments.driver / "csi.sock"
     registration = KUBELET / "plugins_registry" / f"{arguments.driver}-reg.sock"
     aws = MountClient(Control(arguments.aws, os.environ[TOKEN_VARIABLE]), arguments.region, arguments.instance)
-    volumes: Volumes = EfsVolumes(aws.efs) if arguments.driver == EfsVolumes.driver else LustreVolumes(aws.lustre)
+    volumes: Volumes = EfsVolumes(aws.mount_efs) if arguments.driver == EfsVolumes.driver else LustreVolumes(aws.mount_lustre)
     server = serve_driver(Driver(arguments.instance, endpoint, registration, volumes, mounts))
     ending.wait()
     # the kubelet unregisters a driver when its registration socket is deleted
@@ -61,12 +61,12 @@ class MountClient:
     def __init__(self, control: Control, region: str, instance: str) -> None:
         self._control, self._region, self._instance = control, region, instance
 
-    def efs(self, handle: Handle, encrypted: bool) -> Source:
+    def mount_efs(self, handle: Handle, encrypted: bool) -> Source:
         return self._request_mount(
             "efs", fileSystem=handle.file_system, accessPoint=handle.access_point, path=handle.path, encrypted=encrypted
         )
 
-    def lustre(self, source: str) -> Source:
+    def mount_lustre(self, source: str) -> Source:
         return self._request_mount("fsx", source=source)
 
     def _request_mount(self, service: str, **volume: object) -> Source:

@@ -27,7 +27,7 @@ class InvalidVolume(Exception):
 
 
 class MountRefused(Exception):
-    """The local AWS refused the mount. The message contains the reason."""
+    """The local AWS rejected the mount. The message contains the reason."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Driver:
         self.sockets = endpoint, registration
         self._node_id, self._volumes, self._mounter = node_id, volumes, mounter
 
-    def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
+    def list_calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
         """Return the request class and the handler of each gRPC call, keyed by the call's full name."""
         nothing = get_csi_class("Nothing")
         return {
@@ -81,8 +81,8 @@ class Driver:
             "csi.v1.Identity/Probe": (nothing, lambda _: get_csi_class("ProbeResponse")(ready=get_csi_class("Bool")(value=True))),
             "csi.v1.Node/NodeGetInfo": (nothing, lambda _: get_csi_class("NodeGetInfoResponse")(node_id=self._node_id)),
             "csi.v1.Node/NodeGetCapabilities": (nothing, self._get_capabilities),
-            "csi.v1.Node/NodePublishVolume": (get_csi_class("NodePublishVolumeRequest"), self._publish),
-            "csi.v1.Node/NodeUnpublishVolume": (get_csi_class("NodeUnpublishVolumeRequest"), self._unpublish),
+            "csi.v1.Node/NodePublishVolume": (get_csi_class("NodePublishVolumeRequest"), self._publish_volume),
+            "csi.v1.Node/NodeUnpublishVolume": (get_csi_class("NodeUnpublishVolumeRequest"), self._unpublish_volume),
             "csi.v1.Node/NodeGetVolumeStats": (get_csi_class("NodeGetVolumeStatsRequest"), self._get_volume_stats),
             "pluginregistration.Registration/GetInfo": (get_registration_class("InfoRequest"), self._get_plugin_info),
             "pluginregistration.Registration/NotifyRegistrationStatus": (
@@ -95,7 +95,7 @@ class Driver:
         able = get_csi_class("NodeServiceCapability")(rpc=get_csi_class("RPC")(type=_GET_VOLUME_STATS))
         return get_csi_class("NodeGetCapabilitiesResponse")(capabilities=[able] if self._volumes.statistics else [])
 
-    def _publish(self, request: Any) -> Any:
+    def _publish_volume(self, request: Any) -> Any:
         if not request.target_path:
             raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "Target path not provided")
         if request.volume_capability.HasField("block"):
@@ -115,7 +115,7 @@ class Driver:
         log.info("mounted %s at %s", volume, request.target_path)
         return get_csi_class("Nothing")()
 
-    def _unpublish(self, request: Any) -> Any:
+    def _unpublish_volume(self, request: Any) -> Any:
         try:
             self._mounter.unmount(Path(request.target_path))
         except OSError as error:
@@ -189,7 +189,7 @@ def _create_handler(name: str, request_class: Any, answer: Callable[[Any], Any])
 
 def serve_driver(driver: Driver) -> grpc.Server:
     """Serve on the driver's Unix sockets. Replace stale sockets left by an earlier process."""
-    server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
+    server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.list_calls())])
     for path in driver.sockets:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)

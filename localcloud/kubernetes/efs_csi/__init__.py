@@ -1,4 +1,4 @@
-"""Emulator of the EKS add-on aws-efs-csi-driver: mounts EFS file systems in pods. It uses the real driver's name.
+"""Emulator of the EKS add-on aws-efs-csi-driver: mounts EFS file systems in pods. The emulator uses the real driver's name.
 
     volumes.py       volume of a request -> the local AWS's answer: where its files are
     handles.py       volume handle -> file system, access point and path (pure)

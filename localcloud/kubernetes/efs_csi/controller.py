@@ -74,7 +74,9 @@ class Controller:
             if error.status == 409:  # an earlier event for this claim already created the volume
                 return
             raise
-        self._record_event(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
+        self._record_event(
+            claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.build_volume_name(claim)}"
+        )
 
     def _create_access_point(self, storage_class: Json, claim: Json) -> Handle:
         efs = self._create_efs_client()
@@ -84,7 +86,7 @@ class Controller:
             for page in efs.get_paginator("describe_access_points").paginate(FileSystemId=file_system)
             for point in page["AccessPoints"]
         ]
-        token = provisioning.volume_name(claim)
+        token = provisioning.build_volume_name(claim)
         existing = next((point for point in points if point["ClientToken"] == token), None)
         if existing is not None:
             return Handle(file_system, existing["AccessPointId"])
@@ -125,7 +127,7 @@ class Controller:
             aws_session_token=keys["Token"],
             region_name=cluster.region,
         )
-        return session.client("efs", endpoint_url=listening.url())
+        return session.client("efs", endpoint_url=listening.get_url())
 
     def _record_event(self, about: Mapping[str, Any], reason: str, message: str, kind: str = "Normal") -> None:
         """Record an event, which `kubectl describe` shows. If the event already exists, increment its count."""

@@ -1,4 +1,4 @@
-"""Dynamic provisioning (provisioningMode efs-ap): defines an access point and a volume for each claim. Pure.
+"""Dynamic provisioning (provisioningMode efs-ap): defines an access point and a volume for each claim. Performs no I/O.
 
 https://github.com/kubernetes-sigs/aws-efs-csi-driver/blob/master/docs/README.md: storage class parameters
 """
@@ -92,11 +92,11 @@ def plan_access_point(storage_class: Mapping[str, Any], claim: Mapping[str, Any]
     if gid is None:
         gid = _find_free_gid(parameters, taken_groups)
     uid = _parse_number(parameters, "uid")
-    name = volume_name(claim)
+    name = build_volume_name(claim)
     return Wanted(file_system, gid if uid is None else uid, gid, _build_path(parameters, claim, name), permissions, name)
 
 
-def volume_name(claim: Mapping[str, Any]) -> str:
+def build_volume_name(claim: Mapping[str, Any]) -> str:
     return f"pvc-{claim['metadata']['uid']}"
 
 
@@ -106,7 +106,7 @@ def build_volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], han
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": volume_name(claim), "annotations": {PROVISIONED_BY: DRIVER}},
+        "metadata": {"name": build_volume_name(claim), "annotations": {PROVISIONED_BY: DRIVER}},
         "spec": {
             "capacity": {"storage": spec["resources"]["requests"]["storage"]},
             "accessModes": spec["accessModes"],

@@ -1,6 +1,6 @@
 """Emulator of the EKS add-on aws-fsx-csi-driver: mounts FSx for Lustre file systems in pods.
 
-It registers under the name of the real driver.
+The emulator registers under the name of the real driver.
 
     volumes.py  volume of a request -> the local AWS's answer: where its files are
     part.py     runs the driver while the add-on is installed

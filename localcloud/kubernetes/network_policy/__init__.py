@@ -9,9 +9,9 @@
 EKS compiles policies to eBPF programs at the pods' interfaces. The local cloud uses nftables in each node's network
 namespace instead. The semantics are the same: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html
 
-- Without a policy, a pod may open any connection. In the standard enforcing mode, this also applies to a new pod
-  until the agent has applied the pod's policies.
-- Egress rules apply to the address that the pod connects to, which may be the address of a service. A `podSelector`
+- Without a policy, a pod may open any connection. In the standard enforcing mode, this also applies to a new pod until
+  the agent has applied the pod's policies.
+- Egress rules apply to the address to which the pod connects, which may be the address of a service. A `podSelector`
   allows the addresses of the pods and of the services that select them; an `ipBlock` with only pod addresses does not
   allow services.
 - Named ports match only with a `podSelector` or `namespaceSelector`.

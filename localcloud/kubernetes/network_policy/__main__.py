@@ -1,7 +1,7 @@
 """Network policy agent of one cluster; runs until SIGTERM: `python -m localcloud.kubernetes.network_policy --help`.
 
-It runs in the cluster's network namespace and enters the namespaces of the nodes to replace their rules. On SIGTERM it
-removes all rules, as the agent on EKS does when network policies are disabled.
+The agent runs in the cluster's network namespace and enters the namespaces of the nodes to replace their rules. On
+SIGTERM, the agent removes all rules, as the agent on EKS does when network policies are disabled.
 """
 
 import argparse
@@ -68,8 +68,8 @@ class Agent:
         self._namespaces: Cache[Any] = Cache(api, "/api/v1/namespaces", parse_labels, self._changed)
         self._policies: Cache[Any] = Cache(api, "/apis/networking.k8s.io/v1/networkpolicies", parse_policy, self._changed)
         self._applied: dict[str, tuple[int, str]] = {}
-        """Name of a node's network namespace -> the namespace's inode and rules. The inode shows whether the namespace
-        was recreated."""
+        """Maps the name of each node's network namespace to the namespace's inode and rules. The inode shows whether
+        the namespace was recreated."""
 
     def end(self) -> None:
         self._ending = True

@@ -1,4 +1,4 @@
-"""Local copy of all objects of one kind. It lists the objects, then watches the API server for changes."""
+"""Local copy of all objects of one kind. The cache lists the objects, then watches the API server for changes."""
 
 import logging
 import threading

@@ -22,7 +22,7 @@ class NftError(Exception):
 
 def apply_rules(nft: Path, namespace: str, commands: str) -> None:
     """Run the commands in one transaction in a network namespace. Do nothing if the namespace does not exist, or is
-    removed or recreated meanwhile. Raises NftError.
+    removed or recreated in the meantime. Raises NftError.
     """
     inode = network.read_namespace_inode(namespace)
     if inode is None:
@@ -35,7 +35,7 @@ def apply_rules(nft: Path, namespace: str, commands: str) -> None:
 
 
 def find_obstacle(nft: Path) -> str:
-    """Check in a temporary network namespace that the kernel accepts our rules. Return the reason if it does not."""
+    """Check in a temporary network namespace that the kernel accepts our rules. Return the reason if it rejects them."""
     try:
         _run_nft([*_IN_NEW_NAMESPACE, str(nft)], rules.render_rules({_OWN: _SAMPLE}))
     except NftError as error:

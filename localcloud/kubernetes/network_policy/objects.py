@@ -1,4 +1,4 @@
-"""The objects that network policies refer to, reduced to the fields that the agent needs. Pure."""
+"""The objects to which network policies refer, reduced to the fields that the agent needs. Performs no I/O."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

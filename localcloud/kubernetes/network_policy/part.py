@@ -34,7 +34,7 @@ class NetworkPolicies(Part):
     @property
     def status(self) -> str:
         """Whether network policies are enforced, and the reason if they are not."""
-        has_crashed = any(crash.name == NAME for crash in self.cluster.supervisor.crashes())
+        has_crashed = any(crash.name == NAME for crash in self.cluster.supervisor.list_crashes())
         return f"not enforced: {NAME} has ended" if has_crashed else self._status
 
     def on_event(self, event: Event) -> None:
@@ -56,7 +56,7 @@ class NetworkPolicies(Part):
         if self.status == ENFORCED:
             return ENFORCED
         try:
-            program = debian.ensure(debian.NFTABLES, log.info) / "nft"
+            program = debian.ensure_package(debian.NFTABLES, log.info) / "nft"
         except BuildError as error:
             return f"not enforced: {error}"
         if reason := nft.find_obstacle(program):

@@ -1,6 +1,6 @@
-"""Resolves network policies into the connections that each isolated pod may open or accept. Pure.
+"""Resolves network policies into the connections that each isolated pod may open or accept. Performs no I/O.
 
-It resolves peers as EKS's controller does:
+Peers are resolved as EKS's controller does it:
 https://github.com/aws/amazon-network-policy-controller-k8s/blob/03e22b5/pkg/resolvers/endpoints.go
 """
 
@@ -26,8 +26,8 @@ class Ports:
 
 @dataclass(frozen=True, order=True)
 class Allow:
-    """Allows connections between the pod and the addresses of a network. For egress, `ports` are the ports that the pod
-    connects to; for ingress, `ports` are the pod's own ports."""
+    """Allows connections between the pod and the addresses of a network. For egress, `ports` are the ports to which
+    the pod connects; for ingress, `ports` are the pod's own ports."""
 
     network: str
     excluded: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Isolation:
 
 @dataclass(frozen=True)
 class World:
-    """Network policies of a cluster, and the objects that they refer to."""
+    """Network policies of a cluster, and the objects to which they refer."""
 
     policies: Sequence[Json]
     pods: Sequence[Pod]

@@ -1,4 +1,4 @@
-"""nftables rules of one node, which limit isolated pods to the connections that policies allow. Pure.
+"""nftables rules of one node, which limit isolated pods to the connections that policies allow. Performs no I/O.
 
 https://wiki.nftables.org/wiki-nftables/index.php/Main_Page
 

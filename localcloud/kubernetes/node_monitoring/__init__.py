@@ -1,4 +1,4 @@
-"""Emulator of EKS's node monitoring agent. It runs on local GPU nodes while the add-on eks-node-monitoring-agent is
+"""Emulator of EKS's node monitoring agent. The emulator runs on local GPU nodes while the add-on eks-node-monitoring-agent is
 installed.
 
     part.py     runs node-problem-detector (localcloud/tools/node-problem-detector) on each real node with GPUs

@@ -7,7 +7,7 @@ from infra.naming import NODE_MONITORING_AGENT
 from localcloud.kubernetes.node_addon import NAMESPACE, NodeAddon
 from localcloud.kubernetes.node_monitoring import rules
 from localcloud.kubernetes.nodes.node import Node
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 from localcloud.tools.catalogue import NODE_PROBLEM_DETECTOR
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class NodeMonitoring(NodeAddon):
         cluster.supervisor.start(
             name,
             [
-                ensure(NODE_PROBLEM_DETECTOR, log.info),
+                ensure_tool(NODE_PROBLEM_DETECTOR, log.info),
                 f"--config.system-log-monitor={file}",
                 f"--hostname-override={node.machine.name}",
                 f"--apiserver-override=?inClusterConfig=false&auth={kubeconfig}",

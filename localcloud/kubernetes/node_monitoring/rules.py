@@ -53,7 +53,7 @@ def _build_rule(xid: int) -> dict[str, str]:
 
 def _build_double_bit_rule() -> dict[str, str]:
     """Return the rule for double-bit errors. DCGM reports such an error twice: as an Xid and through the error counter.
-    The later reason replaces the earlier reason.
+    The later reason replaces the earlier one.
     """
     pattern = _build_pattern(DOUBLE_BIT)
     return {"type": "permanent", "condition": GPU_CONDITION, "reason": "NvidiaDoubleBitError", "pattern": pattern}

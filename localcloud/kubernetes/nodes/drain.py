@@ -23,7 +23,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 def get_drain_timeout() -> float:
     """Return the time limit of a drain in seconds."""
-    return max(LEAST_SECONDS, durations.scaled_seconds("eks-pod-eviction"))
+    return max(LEAST_SECONDS, durations.compute_scaled_seconds("eks-pod-eviction"))
 
 
 def drain(api: Api, node: str, is_over: Callable[[], bool], seconds: float) -> list[str]:

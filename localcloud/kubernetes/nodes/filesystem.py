@@ -48,7 +48,7 @@ class Root:
 
     folders: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
-    """Path and target of each symlink, e.g. `bin` and `usr/bin`."""
+    """Path and target of each symlink, such as `bin` and `usr/bin`."""
 
 
 def read_machine_root() -> Root:

@@ -36,7 +36,7 @@ from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine.supervisor import Ended
 from localcloud.processes import StartError
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 
 log = logging.getLogger(__name__)
 
@@ -92,14 +92,14 @@ class Fleet(Part):
 
     def _find_lost_daemons(self, node_group: str) -> list[str]:
         """Return one crash for each ready node of the group that has lost a daemon."""
-        crashes = {crash.name: str(crash) for crash in self.cluster.supervisor.crashes()}
+        crashes = {crash.name: str(crash) for crash in self.cluster.supervisor.list_crashes()}
         daemons = [member.node.daemons.values() if member.node else (KWOK,) for member in self._roster.ready(node_group)]
         return [next(crashes[name] for name in names if name in crashes) for names in daemons if {*names} & crashes.keys()]
 
     def restart_crashed(self) -> None:
         """Restart real nodes whose PID 1 has exited: the kernel then killed all processes of the node. Raises
         StartError."""
-        crashed = {crash.name for crash in self.cluster.supervisor.crashes()}
+        crashed = {crash.name for crash in self.cluster.supervisor.list_crashes()}
         for member in self._roster.list_all_members():
             with member.turn:
                 if member.node is not None and member.node.daemons["machine"] in crashed:
@@ -142,7 +142,7 @@ class Fleet(Part):
         if node_group is None:
             return
         try:
-            instance = instance_calls.find(backend_of("ec2", event.account, event.region), [event.name])[0]
+            instance = instance_calls.find_instances(backend_of("ec2", event.account, event.region), [event.name])[0]
             reason = bootstrap.explain_join_failure(self.cluster.name, instance)
             candidate = self._build_machine(event, bootstrap.read_user_data(instance)) if not reason else None
         except Exception as error:
@@ -205,19 +205,19 @@ class Fleet(Part):
             self.cluster,
             member.machine,
             member.number,
-            programs=replace(self._programs, kubelet=ensure(kubelets.select_kubelet(member.machine.version), log.info)),
+            programs=replace(self._programs, kubelet=ensure_tool(kubelets.select_kubelet(member.machine.version), log.info)),
             wiring=self._wiring,
             is_over=self._ending.is_set,
         )
         node.start()
         for addon in NODE_ADDONS:
-            self.cluster.part(addon).on_node_up(node)
+            self.cluster.get_part(addon).on_node_up(node)
         node.await_ready()
         self._set_labels(member)
 
     def _set_labels(self, member: Member) -> None:
         """Add the labels that EKS and the cloud controller set. NodeRestriction does not allow the kubelet to set
-        them."""
+        these labels."""
         node_labels = labels.build_controller_labels(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": node_labels}})
 
@@ -285,14 +285,14 @@ class Fleet(Part):
             return
         node, member.node = member.node, None
         for addon in NODE_ADDONS:
-            self._run_step(member, partial(self.cluster.part(addon).on_node_down, node))
+            self._run_step(member, partial(self.cluster.get_part(addon).on_node_down, node))
         self._run_step(member, node.stop)
 
     def _remove_member(self, member: Member) -> None:
         self._roster.remove(member)
         if not member.has_real_node:
             return
-        self.cluster.publish()  # now another node can be a real node
+        self.cluster.publish()  # now another node can become a real node
         if not self._ending.is_set():
             self._promote(member.machine.kind)
 
@@ -330,7 +330,7 @@ class Fleet(Part):
         change = labels.compute_change(before, after) if before is not None else None
         if change is None:
             return
-        for member in self._roster.members(name):
+        for member in self._roster.list_members(name):
             self._run_in_thread(member, lambda member: self._apply_change(member, change))
 
     def _apply_change(self, member: Member, change: labels.Change) -> None:

@@ -27,11 +27,11 @@ CAPABILITIES: Final = {
     **{"H100": "9.0", "H200": "9.0"},
     **{"B200": "10.0", "B300": "10.3"},
 }
-"""EC2's name for a GPU -> CUDA compute capability: https://developer.nvidia.com/cuda-gpus"""
+"""Maps EC2's name for a GPU to its CUDA compute capability: https://developer.nvidia.com/cuda-gpus"""
 UNKNOWN_CAPABILITY: Final = "0.0"
 
 
-def uuids(machine: Machine) -> list[str]:
+def list_gpu_uuids(machine: Machine) -> list[str]:
     """Return the UUIDs of the node's NVIDIA GPUs. A GPU keeps its UUID as long as its instance exists."""
     gpus = machine.type.gpus if machine.type.has_nvidia_gpus else 0
     return [f"GPU-{uuid5(NAMESPACE_URL, f'{machine.id}/{index}')}" for index in range(gpus)]
@@ -41,7 +41,7 @@ def format_gpus_file(machine: Machine) -> str:
     """Return the contents of GPUS_FILE. localcloud/tools/nvml/nvml.c documents its format."""
     name = machine.type.gpu_name or ""
     rest = f"{machine.type.gpu_memory_mib} {CAPABILITIES.get(name, UNKNOWN_CAPABILITY)} NVIDIA {name}"
-    return "".join(f"{uuid} 00000000:{0x10 + index:02x}:00.0 {rest}\n" for index, uuid in enumerate(uuids(machine)))
+    return "".join(f"{uuid} 00000000:{0x10 + index:02x}:00.0 {rest}\n" for index, uuid in enumerate(list_gpu_uuids(machine)))
 
 
 def write_gpu_files(machine: Machine, folder: Path) -> None:

@@ -21,7 +21,7 @@ class Bind:
 
 
 def write_fake_files(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
-    """Write the fake files and return their bind mounts. `cpus` is the list of CPUs, e.g. `0-1`."""
+    """Write the fake files and return their bind mounts. `cpus` is the list of CPUs, such as `0-1`."""
     folder.mkdir(parents=True)
     meminfo, numa, pages = folder / "meminfo", folder / "node", folder / "hugepages"
     meminfo.write_text(format_meminfo(machine))
@@ -46,7 +46,7 @@ def format_meminfo(machine: Machine) -> str:
 
 
 def _write_numa_node(folder: Path, machine: Machine, cpus: str) -> None:
-    """Write a single NUMA node with all CPUs and memory. Splitting fake memory would gain nothing."""
+    """Write a single NUMA node with all CPUs and memory. Splitting fake memory into several nodes would gain nothing."""
     node = folder / "node0"
     node.mkdir(parents=True)
     for name in ("online", "possible", "has_cpu", "has_memory"):

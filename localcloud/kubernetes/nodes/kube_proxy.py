@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 
-def config(name: str, kubeconfig: Path, pods: IPv4Network) -> dict[str, Any]:
+def build_config(name: str, kubeconfig: Path, pods: IPv4Network) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",

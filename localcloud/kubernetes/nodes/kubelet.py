@@ -1,4 +1,4 @@
-"""The kubelet configuration of a node. It matches nodeadm's configuration as far as this machine allows.
+"""The kubelet configuration of a node. The configuration matches nodeadm's as far as this machine allows.
 
 https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
@@ -48,9 +48,9 @@ def config(
         "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
         "maxPods": machine.maximum_pods,
         "kubeReserved": compute_reservations(cpus, machine.maximum_pods),
-        "systemReserved": {"memory": f"{EVICTION_MEMORY_MIB}Mi"},  # same amount as EKS's eviction threshold
+        "systemReserved": {"memory": f"{EVICTION_MEMORY_MIB}Mi"},  # the same amount as EKS's eviction threshold
         "serializeImagePulls": False,
-        # Half the default, so that the node reports a device plugin's resources sooner.
+        # Half of the default, so that the node reports a device plugin's resources sooner.
         "nodeStatusUpdateFrequency": "5s",
         # The values that nodeadm sets since Kubernetes 1.34: https://github.com/awslabs/amazon-eks-ami/pull/2390
         "shutdownGracePeriod": f"{logind.DELAY_SECONDS}s",

@@ -8,7 +8,7 @@ from localcloud.tools.catalogue import KUBELET, KUBELET_BEFORE, Tool
 
 VARIABLE: Final = "GPUMPI_LOCAL_KUBELETS"
 OLDER: Final[Mapping[str, Tool]] = {"1.34": KUBELET_BEFORE}
-"""Kubernetes version of an AMI -> kubelet of this version. Compiling a kubelet takes minutes, so nodes run an older
+"""Maps each Kubernetes version of an AMI to the kubelet of this version. Compiling a kubelet takes minutes, so nodes run an older
 kubelet only if GPUMPI_LOCAL_KUBELETS lists its version."""
 
 

@@ -53,7 +53,7 @@ def build_registration_labels(machine: Machine) -> dict[str, str]:
     Another label marks nodes with devices, which are always emulated.
 
     On EKS, the cloud controller adds the location labels shortly after registration. In the local cloud, the kubelet
-    sets them, which NodeRestriction allows.
+    sets the location labels, which NodeRestriction allows.
     """
     return {
         **machine.user_data.labels,

@@ -21,7 +21,7 @@ class Limits:
     cpu: int = 1
     gpu: int = 2
 
-    def of(self, kind: Kind) -> int:
+    def get_limit(self, kind: Kind) -> int:
         return self.gpu if kind == "gpu" else self.cpu
 
     def __str__(self) -> str:

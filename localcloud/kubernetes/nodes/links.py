@@ -61,7 +61,7 @@ class Wiring:
                 self._places.remove(place)
             for namespace in (self._cluster, *(other.namespace for other in self._places)):
                 _remove_route(namespace, place)
-            # The kernel removes a namespace's links only some time later, but a new link may need the name at once.
+            # The kernel removes a namespace's links only some time later, but a new link may need the same name immediately.
             network.run_in_namespace(self._cluster, lambda: _remove_link(place))
             network.remove_namespace(place.namespace)
 
@@ -70,7 +70,7 @@ def _set_link(place: NodeNetwork, state: str) -> None:
     from pyroute2 import IPRoute  # slow to import
 
     with IPRoute() as route:
-        for index in route.link_lookup(ifname=_link_name(place)):
+        for index in route.link_lookup(ifname=_build_link_name(place)):
             route.link("set", index=index, state=state)
 
 
@@ -78,7 +78,7 @@ def _make_link(place: NodeNetwork) -> None:
     """Create the veth pair and attach its outer end to the bridge."""
     from pyroute2 import IPRoute
 
-    name = _link_name(place)
+    name = _build_link_name(place)
     target = os.open(network.build_namespace_path(place.namespace), os.O_RDONLY)
     try:
         with IPRoute() as route:
@@ -93,11 +93,11 @@ def _remove_link(place: NodeNetwork) -> None:
     from pyroute2 import IPRoute
 
     with IPRoute() as route:
-        for index in route.link_lookup(ifname=_link_name(place)):
+        for index in route.link_lookup(ifname=_build_link_name(place)):
             route.link("del", index=index)
 
 
-def _link_name(place: NodeNetwork) -> str:
+def _build_link_name(place: NodeNetwork) -> str:
     """Return the name of the veth end on the bridge. Interface names are limited to 15 characters."""
     return "n" + hashlib.sha256(str(place.address).encode()).hexdigest()[:12]
 

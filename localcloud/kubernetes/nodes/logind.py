@@ -1,8 +1,8 @@
-"""Emulator of the part of systemd-logind that a node's kubelet uses: inhibitors that delay a shutdown, and the
-announcement of a shutdown.
+"""Emulator of the parts of systemd-logind that a node's kubelet uses: inhibitors that delay a shutdown, and the
+signal that announces a shutdown.
 
-On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet terminates pods gracefully before the instance shuts down. It
-immediately reports its node as NotReady, and gives pods their grace period.
+On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet terminates pods gracefully before the instance shuts down.
+The kubelet immediately reports its node as NotReady, and gives pods their grace period.
 https://github.com/awslabs/amazon-eks-ami/pull/2390
 https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/
 """
@@ -48,7 +48,7 @@ class Logind:
         self._listener.bind(str(path))
         self._listener.listen()
         self._clients: dict[socket.socket, list[int]] = {}
-        """Client connection -> one pipe per inhibitor of the client. Once the client closes its end of a pipe, that
+        """Maps each client connection to one pipe per inhibitor of the client. Once the client closes its end of a pipe, that
         inhibitor no longer delays the shutdown."""
         self._lock = threading.Lock()
         threading.Thread(target=self._accept_connections, name=f"logind {path}", daemon=True).start()
@@ -73,7 +73,7 @@ class Logind:
                 client.shutdown(socket.SHUT_RDWR)
 
     def _wait_for_release(self) -> bool:
-        """Wait briefly, and return whether an inhibitor is left."""
+        """Wait briefly, and return whether an inhibitor remains."""
         with self._lock:
             for inhibitors in self._clients.values():
                 for file in [inhibitor for inhibitor in inhibitors if _is_released(inhibitor)]:

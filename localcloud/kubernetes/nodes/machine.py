@@ -13,7 +13,7 @@ from localcloud.kubernetes.nodes.user_data import UserData
 
 EFA_INTERFACES = ("efa", "efa-only")
 MEMORY_SHARE = 0.97
-"""Share of the instance type's memory that Linux reports (p4d.24xlarge: 97.4 %). Firmware and kernel use the rest."""
+"""Share of the instance type's memory that Linux reports (p4d.24xlarge: 97.4%). The firmware and the kernel use the rest."""
 HUGE_PAGE_KIB = 2048
 
 Kind = Literal["cpu", "gpu"]
@@ -68,7 +68,7 @@ class Machine:
 def parse_instance(
     described: Mapping[str, Any], encoded_user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
 ) -> Machine | None:
-    """Convert an instance from DescribeInstances. Return None if it does not belong to an EKS node group."""
+    """Convert an instance from DescribeInstances. Return None if the instance does not belong to an EKS node group."""
     tags = get_tags(described)
     if CLUSTER_TAG not in tags or NODE_GROUP_TAG not in tags:
         return None
@@ -83,10 +83,10 @@ def parse_instance(
         zone=described["Placement"]["AvailabilityZone"],
         zone_id=zone_id,
         image=described["ImageId"],
-        version=images.kubernetes_version(region, described["ImageId"]),
+        version=images.find_kubernetes_version(region, described["ImageId"]),
         type=InstanceType.from_ec2(instance_type),
         efa_interfaces=sum(interface.get("InterfaceType") in EFA_INTERFACES for interface in interfaces),
-        maximum_pods=maximum_pods(instance_type),
+        maximum_pods=compute_maximum_pods(instance_type),
         user_data=user_data.parse_user_data(encoded_user_data),
     )
 
@@ -95,7 +95,7 @@ def get_tags(described: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
 
 
-def maximum_pods(instance_type: Mapping[str, Any]) -> int:
+def compute_maximum_pods(instance_type: Mapping[str, Any]) -> int:
     """Return max-pods as EKS calculates it for the VPC CNI plugin, up to EKS's recommended maximum.
 
     https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html#determine-max-pods

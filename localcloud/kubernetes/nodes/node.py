@@ -39,7 +39,7 @@ DEVICES_FILE = gpus.FOLDER / "devices.json"
 
 
 class Node:
-    """A real node. It can be started only once. `start` and `stop` each take several seconds."""
+    """A real node. A node can be started only once. `start` and `stop` each take several seconds."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Node:
         self._cgroup = f"{cluster.namespace}-{machine.id}"
         self._cgroups = Cgroups()
         self._logind: Logind | None = None
-        namespace, pods = build_node_namespace_name(cluster.namespace, number), cluster.addresses.node_pod_cidr(number)
+        namespace, pods = build_node_namespace_name(cluster.namespace, number), cluster.addresses.get_node_pod_cidr(number)
         self.place = NodeNetwork(namespace, IPv4Address(machine.address), pods)
 
     @property
@@ -101,17 +101,17 @@ class Node:
     def shut_down(self, is_over: Callable[[], bool]) -> None:
         """Let the kubelet terminate the node's pods, as when EC2 terminates an instance. The caller must then call
         `stop`."""
-        if self._logind is not None and self.process("kubelet") is not None:
+        if self._logind is not None and self.find_process("kubelet") is not None:
             self._logind.shut_down(is_over)
 
     def stop(self) -> None:
         """Stop the node's processes and remove its resources, as far as they exist."""
         supervisor = self._cluster.supervisor
-        first = self.process("machine")
+        first = self.find_process("machine")
         if self._logind is not None:
             self._logind.stop()
         for name in self.daemons.values():
-            supervisor.release(name)
+            supervisor.stop_supervising(name)
         if first is not None:
             with suppress(psutil.NoSuchProcess):
                 first.kill()  # the kernel then kills all processes in its PID namespace
@@ -120,7 +120,7 @@ class Node:
         self._wiring.disconnect(self.place)
         self._cluster.ledger.remove("namespace", self.place.namespace)
         self._cgroups.remove(self._cgroup)
-        for folder in self._cgroups.folders(self._cgroup):
+        for folder in self._cgroups.list_folders(self._cgroup):
             self._cluster.ledger.remove("cgroup", folder)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -130,27 +130,27 @@ class Node:
         self._cluster.supervisor.stop(self.daemons["kubelet"])
 
     def start_kubelet(self) -> None:
-        """Start a stopped kubelet. Do nothing if it is running."""
-        if self.process("kubelet") is None:
+        """Start a stopped kubelet. Do nothing if the kubelet is running."""
+        if self.find_process("kubelet") is None:
             self._cluster.supervisor.restart(self.daemons["kubelet"])
 
     def set_link(self, *, up: bool) -> None:
-        """Plug in or unplug the node's network link."""
+        """Connect or disconnect the node's network link."""
         self._wiring.set_link(self.place, up=up)
 
-    def process(self, kind: str) -> psutil.Process | None:
+    def find_process(self, kind: str) -> psutil.Process | None:
         """Return the running process of one of the node's daemons."""
         name = self.daemons[kind]
-        server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
+        server = next((server for server in self._cluster.supervisor.list_running_servers() if server.name == name), None)
         try:
-            entered = server.process() if server is not None else None
-            # The supervisor starts nsenter or unshare. The daemon is the child of that process, in the node's PID namespace.
+            entered = server.find_process() if server is not None else None
+            # The supervisor starts nsenter or unshare,. and the daemon is the child of that process, in the node's PID namespace.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None
 
     def _make_cgroup(self) -> None:
-        for folder in self._cgroups.folders(self._cgroup):
+        for folder in self._cgroups.list_folders(self._cgroup):
             self._cluster.ledger.add("cgroup", folder)
         self._cgroups.create(self._cgroup)
 
@@ -201,7 +201,7 @@ class Node:
         name, cluster = self.daemons["kube-proxy"], self._cluster
         kubeconfig = cluster.write_kubeconfig(cluster.pki.issue("system:kube-proxy", file=name), name)
         file = self._folder / "kube-proxy.yaml"
-        settings = kube_proxy.config(self.machine.name, kubeconfig, cluster.addresses.pods)
+        settings = kube_proxy.build_config(self.machine.name, kubeconfig, cluster.addresses.pods)
         file.write_text(yaml.safe_dump(settings, sort_keys=False))
         return file
 
@@ -230,7 +230,7 @@ class Node:
         return self._get_init_process()
 
     def _get_init_process(self) -> psutil.Process:
-        first = self.process("machine")
+        first = self.find_process("machine")
         if first is None:
             raise ProcessLookupError(f"PID 1 of node {self.machine.name} is not running")
         return first
@@ -262,7 +262,7 @@ class Node:
             raise StartError(f"node {self.machine.name} is no longer needed")
 
     def _has_containerd_socket(self) -> bool:
-        first = self.process("machine")
+        first = self.find_process("machine")
         return first is not None and Path(f"/proc/{first.pid}/root{containerd.SOCKET}").exists()
 
     def _is_answering(self, port: int) -> bool:

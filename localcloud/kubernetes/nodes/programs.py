@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcloud.tools import debian
-from localcloud.tools.build import Report, ensure
+from localcloud.tools.build import Report, ensure_tool
 from localcloud.tools.catalogue import KUBE_PROXY, KUBELET
 
 
@@ -28,13 +28,13 @@ class Programs:
     def ensure(cls, report: Report) -> "Programs":
         """Build or fetch missing programs and return all paths."""
         return cls(
-            kubelet=ensure(KUBELET, report),
-            kube_proxy=ensure(KUBE_PROXY, report),
-            containerd=debian.ensure(debian.CONTAINERD, report) / "containerd",
-            runc=debian.ensure(debian.RUNC, report) / "runc",
-            network_plugins=debian.ensure(debian.CNI_PLUGINS, report),
-            tables=debian.ensure(debian.IPTABLES, report),
-            conntrack=debian.ensure(debian.CONNTRACK, report),
+            kubelet=ensure_tool(KUBELET, report),
+            kube_proxy=ensure_tool(KUBE_PROXY, report),
+            containerd=debian.ensure_package(debian.CONTAINERD, report) / "containerd",
+            runc=debian.ensure_package(debian.RUNC, report) / "runc",
+            network_plugins=debian.ensure_package(debian.CNI_PLUGINS, report),
+            tables=debian.ensure_package(debian.IPTABLES, report),
+            conntrack=debian.ensure_package(debian.CONNTRACK, report),
         )
 
     @property
@@ -46,7 +46,8 @@ class Programs:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders of the programs and of the files that their symlinks point to. All must be visible on the node."""
+        """Folders of the programs, and of the files to which their symlinks point. All of these folders must be
+        visible on the node."""
         files = (self.kubelet, self.kube_proxy, self.containerd, self.runc)
         folders = [file.parent for file in files] + [file.resolve().parent for file in files]
         folders += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]

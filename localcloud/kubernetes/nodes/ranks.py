@@ -57,17 +57,17 @@ class BrokenRanks:
     def __init__(self) -> None:
         self._slow: dict[str, threading.Event] = {}
 
-    def hang(self, ranks: Ranks, job: str, rank: int) -> None:
+    def suspend_rank(self, ranks: Ranks, job: str, rank: int) -> None:
         """Stop a rank. Raises NoSuchRank."""
         _send_signal(_find_processes(ranks, job, rank), signal.SIGSTOP)
 
-    def slow(self, ranks: Ranks, job: str, rank: int) -> None:
-        """Pause a rank for a share of each period, until it ends or is restored. Raises NoSuchRank."""
+    def slow_down_rank(self, ranks: Ranks, job: str, rank: int) -> None:
+        """Pause a rank for a share of each period, until the rank ends or is restored. Raises NoSuchRank."""
         processes = _find_processes(ranks, job, rank)
         over = self._slow.setdefault(job, threading.Event())
         threading.Thread(target=_pause_periodically, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
 
-    def restore(self, ranks: Ranks, job: str) -> None:
+    def resume_ranks(self, ranks: Ranks, job: str) -> None:
         """Resume all ranks of a job."""
         over = self._slow.pop(job, None)
         if over is not None:

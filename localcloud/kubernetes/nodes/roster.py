@@ -39,7 +39,7 @@ class Roster:
         self._limits = limits
         self._members: dict[str, Member] = {}
         self._refused: dict[str, tuple[str, str]] = {}
-        """Instance ID -> node group, and reason why the instance cannot become a node."""
+        """Maps an instance ID to its node group, and to the reason why the instance cannot become a node."""
         self._lock = threading.Lock()
 
     def admit(self, machine: Machine) -> Member | None:
@@ -75,7 +75,7 @@ class Roster:
                 member.phase, member.problem = phase, problem
 
     def ready(self, node_group: str) -> list[Member]:
-        return [member for member in self.members(node_group) if member.phase == "ready"]
+        return [member for member in self.list_members(node_group) if member.phase == "ready"]
 
     def remove(self, member: Member) -> None:
         """Remove a member and free its number."""
@@ -97,7 +97,7 @@ class Roster:
         with self._lock:
             return self._members.get(instance_id)
 
-    def members(self, node_group: str) -> list[Member]:
+    def list_members(self, node_group: str) -> list[Member]:
         return self._select_members(lambda member: member.machine.node_group == node_group)
 
     def has_room(self, kind: Kind) -> bool:
@@ -115,7 +115,7 @@ class Roster:
     def progress(self, node_group: str) -> Progress:
         """Return WAIT while a node is starting or leaving. After that, return the first start error and the number
         of ready nodes."""
-        members = self.members(node_group)
+        members = self.list_members(node_group)
         if any(member.phase in ("starting", "leaving") for member in members):
             return WAIT
         with self._lock:
@@ -129,7 +129,7 @@ class Roster:
 
     def _has_room_unlocked(self, kind: Kind) -> bool:
         real = [member for member in self._members.values() if member.has_real_node and member.machine.kind == kind]
-        return len(real) < self._limits.of(kind)
+        return len(real) < self._limits.get_limit(kind)
 
     def _find_free_number(self) -> int:
         taken = {member.number for member in self._members.values()}

@@ -14,7 +14,7 @@ from localcloud.kubernetes.nodes import kubelet, labels
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.running import RunningCluster
 from localcloud.tools import catalogue
-from localcloud.tools.build import ensure
+from localcloud.tools.build import ensure_tool
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Simulator:
             f"--cidr={POD_NETWORK}",
             f"--node-lease-duration-seconds={LEASE_SECONDS}",
         ]
-        self._cluster.supervisor.start(KWOK, [ensure(catalogue.KWOK, log.info), *options])
+        self._cluster.supervisor.start(KWOK, [ensure_tool(catalogue.KWOK, log.info), *options])
 
 
 def build_node_object(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:

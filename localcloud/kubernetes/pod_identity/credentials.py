@@ -18,7 +18,7 @@ TARGET_ROLE_TIME = timedelta(hours=1)
 
 
 class CredentialsRefused(Exception):
-    """EKS refuses to issue credentials. The message contains EKS's error code and the reason."""
+    """EKS rejects the request for credentials. The message contains EKS's error code and the reason."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"({code}): {message}")
@@ -27,7 +27,7 @@ class CredentialsRefused(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """The pod that a service account token is bound to."""
+    """The pod to which a service account token is bound."""
 
     namespace: str
     service_account: str
@@ -60,7 +60,11 @@ def assume_pod_role(account: str, region: str, cluster: str, pod: Pod) -> dict[s
     if node is not None and (problem := joining.find_credentials_problem(eks_cluster, node)):
         raise CredentialsRefused(500, "InternalServerException", problem)
     tags = {} if record.get("disableSessionTags") else _build_session_tags(eks_cluster, pod)
-    role, name, subnets = record["roleArn"], _session_name(cluster, pod), eks_cluster.record["resourcesVpcConfig"]["subnetIds"]
+    role, name, subnets = (
+        record["roleArn"],
+        _build_session_name(cluster, pod),
+        eks_cluster.record["resourcesVpcConfig"]["subnetIds"],
+    )
     # AWS does not document aws:SourceArn for Pod Identity, so a condition on it never holds.
     source = {"aws:sourceaccount": account}
     try:
@@ -105,7 +109,7 @@ def _build_session_tags(cluster: Cluster, pod: Pod) -> dict[str, str]:
     }
 
 
-def _session_name(cluster: str, pod: Pod) -> str:
+def _build_session_name(cluster: str, pod: Pod) -> str:
     """Return a session name of at most 64 characters."""
     return f"eks-{cluster[:12]}-{pod.name[:10]}-{uuid.uuid4()}"[:64]
 

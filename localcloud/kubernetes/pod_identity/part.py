@@ -30,7 +30,7 @@ class PodIdentity(Part):
     _stop_webhook: Callable[[], None] | None = None
     _stop_agent: Callable[[], None] | None = None
 
-    def network(self) -> None:
+    def on_network_created(self) -> None:
         listener = self.cluster.listen(WEBHOOK_ADDRESS, WEBHOOK_PORT)
         address, port = listener.getsockname()
         certificate = self.cluster.pki.issue(NAME, addresses=(address,))
@@ -39,7 +39,7 @@ class PodIdentity(Part):
         self._url = f"https://{address}:{port}{servers.MUTATE_PATH}"
         self._stop_webhook = servers.serve_webhook(listener, context, self._mutate_pod)
 
-    def ready(self) -> None:
+    def on_api_server_ready(self) -> None:
         authority = self.cluster.pki.certificate.file.read_bytes()
         self.cluster.api.apply(build_webhook_config(self._url, authority))
 
@@ -77,7 +77,7 @@ class PodIdentity(Part):
     def _look_up_pod(self, token: str) -> Pod:
         """Look up the token's pod with a TokenReview.
 
-        The caller must not hold the local AWS's lock, because the API server may need it.
+        The caller must not hold the local AWS's lock, because the API server may need this lock.
         """
         review = {
             "apiVersion": "authentication.k8s.io/v1",

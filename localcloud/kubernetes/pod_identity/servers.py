@@ -22,15 +22,15 @@ Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
 """Function that returns the JSON patch for a pod. The pod's metadata must include its namespace."""
 Assume = Callable[[str], dict[str, str]]
-"""Function that returns credentials for the pod that a token is bound to. Raises CredentialsRefused."""
+"""Function that returns credentials for the pod to which a token is bound. Raises CredentialsRefused."""
 
 
 class _Handler(Guarded):
-    """Base class of handlers that respond with JSON. It logs requests at debug level instead of to stderr."""
+    """Base class of handlers that respond with JSON. The handlers log requests at debug level instead of to stderr."""
 
     timeout = _TIMEOUT_SECONDS
 
-    def answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
+    def send_answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -42,7 +42,7 @@ class _Handler(Guarded):
 
 
 def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Mutate) -> Callable[[], None]:
-    """Serve AdmissionReview requests over TLS. Call the returned function to stop the server."""
+    """Serve AdmissionReview requests over TLS. Call the function that this returns to stop the server."""
 
     class Handler(_Handler):
         def do_POST(self) -> None:
@@ -55,26 +55,26 @@ def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Muta
                 text = json.dumps(operations).encode()
                 response |= {"patchType": "JSONPatch", "patch": base64.b64encode(text).decode()}
             answer = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
-            self.answer(200, json.dumps(answer).encode())
+            self.send_answer(200, json.dumps(answer).encode())
 
     # Each handler thread does its own TLS handshake, so a silent client cannot block other clients.
     return _start_server(context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False), Handler)
 
 
 def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
-    """Serve credentials to AWS SDKs. Call the returned function to stop the server."""
+    """Serve credentials to AWS SDKs. Call the function that this returns to stop the server."""
 
     class Handler(_Handler):
         def do_GET(self) -> None:
             if self.path != CREDENTIALS_PATH:
-                self.answer(404, b"404 page not found\n", "text/plain")
+                self.send_answer(404, b"404 page not found\n", "text/plain")
                 return
             try:
                 answer = assume(self.headers.get("Authorization", ""))
             except CredentialsRefused as refused:
-                self.answer(refused.status, f"{refused}\n".encode(), "text/plain")
+                self.send_answer(refused.status, f"{refused}\n".encode(), "text/plain")
             else:
-                self.answer(200, json.dumps(answer).encode())
+                self.send_answer(200, json.dumps(answer).encode())
 
     return _start_server(listener, Handler)
 

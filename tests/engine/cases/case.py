@@ -8,7 +8,7 @@ from localcloud.engine.aws.resource import RESOURCES, Args, Resource
 from tests.engine.world import World
 
 Values = Mapping[str, Callable[[World], Any]]
-"""Property -> a new value for it."""
+"""Maps a property to a new value for it."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,6 @@ def property_names(*each: str) -> frozenset[str]:
     return frozenset(each)
 
 
-def constant(fixed: Any) -> Callable[[World], Any]:
+def make_constant(fixed: Any) -> Callable[[World], Any]:
     """Return a function that returns a constant, for a value that needs no other resource."""
     return lambda world: fixed

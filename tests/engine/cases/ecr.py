@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 from tests.engine.world import World
 
 
@@ -37,15 +37,15 @@ CASES = [
         },
         needed=property_names(),
         updates={
-            "imageTagMutability": constant("MUTABLE"),
-            "imageScanningConfiguration": constant({"scanOnPush": False}),
-            "forceDelete": constant(True),
-            "tags": constant({"Name": "other"}),
+            "imageTagMutability": make_constant("MUTABLE"),
+            "imageScanningConfiguration": make_constant({"scanOnPush": False}),
+            "forceDelete": make_constant(True),
+            "tags": make_constant({"Name": "other"}),
         },
         removals=property_names("imageTagMutability", "tags"),
         replaces={
             "name": lambda world: world.name("team/other"),
-            "encryptionConfigurations": constant([{"encryptionType": "AES256"}]),
+            "encryptionConfigurations": make_constant([{"encryptionType": "AES256"}]),
         },
         drift=lambda world, id: world.client("ecr").put_image_tag_mutability(repositoryName=id, imageTagMutability="MUTABLE"),
         drifted=property_names("imageTagMutability"),
@@ -54,6 +54,6 @@ CASES = [
         "aws:ecr/lifecyclePolicy:LifecyclePolicy",
         make_inputs=lambda world: {"repository": ensure_repository(world), "policy": build_lifecycle_policy(14)},
         needed=property_names("repository", "policy"),
-        replaces={"repository": create_other_repository, "policy": constant(build_lifecycle_policy(7))},
+        replaces={"repository": create_other_repository, "policy": make_constant(build_lifecycle_policy(7))},
     ),
 ]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 from tests.engine.world import World
 
 
@@ -18,7 +18,7 @@ def _build_policy(sid: str) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def _file_system_inputs(world: World) -> dict[str, Any]:
+def _build_file_system_inputs(world: World) -> dict[str, Any]:
     zone = world.client("ec2").describe_availability_zones()["AvailabilityZones"][0]["ZoneName"]
     return {
         "creationToken": world.name("home"),
@@ -34,7 +34,7 @@ def _file_system_inputs(world: World) -> dict[str, Any]:
     }
 
 
-def _archive_inputs(world: World) -> dict[str, Any]:
+def _build_archive_inputs(world: World) -> dict[str, Any]:
     days = [{"transitionToIa": "AFTER_7_DAYS"}, {"transitionToArchive": "AFTER_90_DAYS"}]
     return {"creationToken": world.name("archive"), "throughputMode": "elastic", "lifecyclePolicies": days}
 
@@ -42,22 +42,22 @@ def _archive_inputs(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:efs/fileSystem:FileSystem",
-        make_inputs=_file_system_inputs,
+        make_inputs=_build_file_system_inputs,
         needed=property_names(),
-        instead=(_archive_inputs,),
+        instead=(_build_archive_inputs,),
         updates={
-            "lifecyclePolicies": constant([{"transitionToIa": "AFTER_7_DAYS"}]),
-            "protection": constant({"replicationOverwrite": "DISABLED"}),
-            "provisionedThroughputInMibps": constant(128),
-            "tags": constant({"Name": "other"}),
+            "lifecyclePolicies": make_constant([{"transitionToIa": "AFTER_7_DAYS"}]),
+            "protection": make_constant({"replicationOverwrite": "DISABLED"}),
+            "provisionedThroughputInMibps": make_constant(128),
+            "tags": make_constant({"Name": "other"}),
         },
         removals=property_names("lifecyclePolicies", "tags"),
         replaces={
-            "creationToken": constant("other"),
-            "availabilityZoneName": constant("us-west-2c"),
-            "encrypted": constant(False),
+            "creationToken": make_constant("other"),
+            "availabilityZoneName": make_constant("us-west-2c"),
+            "encrypted": make_constant(False),
             "kmsKeyId": lambda world: world.second_key,
-            "performanceMode": constant("maxIO"),
+            "performanceMode": make_constant("maxIO"),
         },
         drift=lambda world, id: world.client("efs").put_lifecycle_configuration(FileSystemId=id, LifecyclePolicies=[]),
         drifted=property_names("lifecyclePolicies"),
@@ -70,7 +70,7 @@ CASES = [
             "bypassPolicyLockoutSafetyCheck": True,
         },
         needed=property_names("fileSystemId", "policy"),
-        updates={"policy": constant(_build_policy("two")), "bypassPolicyLockoutSafetyCheck": constant(False)},
+        updates={"policy": make_constant(_build_policy("two")), "bypassPolicyLockoutSafetyCheck": make_constant(False)},
         replaces={"fileSystemId": lambda world: world.create_file_system("other")},
         drift=lambda world, id: world.client("efs").put_file_system_policy(FileSystemId=id, Policy=_build_policy("theirs")),
         drifted=property_names("policy"),
@@ -79,7 +79,7 @@ CASES = [
         "aws:efs/backupPolicy:BackupPolicy",
         make_inputs=lambda world: {"fileSystemId": world.file_system, "backupPolicy": {"status": "ENABLED"}},
         needed=property_names("fileSystemId", "backupPolicy"),
-        updates={"backupPolicy": constant({"status": "DISABLED"})},
+        updates={"backupPolicy": make_constant({"status": "DISABLED"})},
         replaces={"fileSystemId": lambda world: world.create_file_system("other")},
         drift=lambda world, id: world.client("efs").put_backup_policy(FileSystemId=id, BackupPolicy={"Status": "DISABLED"}),
         drifted=property_names("backupPolicy"),
@@ -98,7 +98,7 @@ CASES = [
         replaces={
             "fileSystemId": lambda world: world.create_file_system("other"),
             "subnetId": lambda world: world.subnets[1],
-            "ipAddress": constant("10.0.0.11"),
+            "ipAddress": make_constant("10.0.0.11"),
         },
         drift=lambda world, id: world.client("efs").modify_mount_target_security_groups(
             MountTargetId=id, SecurityGroups=world.groups[1:]
@@ -114,12 +114,12 @@ CASES = [
             "tags": {"Name": "home"},
         },
         needed=property_names("fileSystemId"),
-        updates={"tags": constant({"Name": "other"})},
+        updates={"tags": make_constant({"Name": "other"})},
         removals=property_names("tags"),
         replaces={
             "fileSystemId": lambda world: world.create_file_system("other"),
-            "posixUser": constant({"uid": 1001, "gid": 1000, "secondaryGids": [1001, 1002]}),
-            "rootDirectory": constant({"path": "/other"}),
+            "posixUser": make_constant({"uid": 1001, "gid": 1000, "secondaryGids": [1001, 1002]}),
+            "rootDirectory": make_constant({"path": "/other"}),
         },
         drift=lambda world, id: world.client("efs").untag_resource(ResourceId=id, TagKeys=["Name"]),
         drifted=property_names("tags"),

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 from tests.engine.world import World
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -16,7 +16,7 @@ OVERRIDE = {
 }
 
 
-def _vpc_config(world: World, **changed: Any) -> dict[str, Any]:
+def _build_vpc_config(world: World, **changed: Any) -> dict[str, Any]:
     return {
         "subnetIds": world.subnets[:2],
         "securityGroupIds": world.groups[:1],
@@ -27,7 +27,7 @@ def _vpc_config(world: World, **changed: Any) -> dict[str, Any]:
     }
 
 
-def _cluster_inputs(world: World) -> dict[str, Any]:
+def _build_cluster_inputs(world: World) -> dict[str, Any]:
     return {
         "name": world.name("it"),
         "roleArn": world.cluster_role,
@@ -40,7 +40,7 @@ def _cluster_inputs(world: World) -> dict[str, Any]:
         "encryptionConfig": {"provider": {"keyArn": world.key}, "resources": ["secrets"]},
         "kubernetesNetworkConfig": {"ipFamily": "ipv4", "serviceIpv4Cidr": "172.20.0.0/16"},
         "upgradePolicy": {"supportType": "STANDARD"},
-        "vpcConfig": _vpc_config(world),
+        "vpcConfig": _build_vpc_config(world),
         "tags": {"gpumpi:stack": "local"},
     }
 
@@ -49,13 +49,13 @@ def _create_second_role(world: World) -> str:
     return world.ensure_role("second", "eks.amazonaws.com", "ec2.amazonaws.com", "pods.eks.amazonaws.com")
 
 
-def _association_inputs(world: World) -> dict[str, Any]:
+def _build_association_inputs(world: World) -> dict[str, Any]:
     world.ensure_access_entry(world.pod_role)
     scope = {"type": "namespace", "namespaces": ["jobs", "default"]}
     return {"clusterName": world.cluster, "principalArn": world.pod_role, "policyArn": VIEW, "accessScope": scope}
 
 
-def _node_group_inputs(world: World) -> dict[str, Any]:
+def _build_node_group_inputs(world: World) -> dict[str, Any]:
     return {
         "clusterName": world.cluster,
         "nodeGroupName": world.name("train"),
@@ -84,7 +84,7 @@ def _node_group_inputs(world: World) -> dict[str, Any]:
     }
 
 
-def _plain_node_group_inputs(world: World) -> dict[str, Any]:
+def _build_plain_node_group_inputs(world: World) -> dict[str, Any]:
     """Inputs of a node group without a launch template, with limits for updates and repairs in percent."""
     return {
         "clusterName": world.cluster,
@@ -99,11 +99,11 @@ def _plain_node_group_inputs(world: World) -> dict[str, Any]:
     }
 
 
-def _named_template_inputs(world: World) -> dict[str, Any]:
-    return {**_node_group_inputs(world), "launchTemplate": {"name": world.launch_template_name, "version": "1"}}
+def _build_named_template_inputs(world: World) -> dict[str, Any]:
+    return {**_build_node_group_inputs(world), "launchTemplate": {"name": world.launch_template_name, "version": "1"}}
 
 
-def _addon_inputs(world: World) -> dict[str, Any]:
+def _build_addon_inputs(world: World) -> dict[str, Any]:
     return {
         "clusterName": world.cluster,
         "addonName": "vpc-cni",
@@ -120,31 +120,31 @@ def _addon_inputs(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:eks/cluster:Cluster",
-        make_inputs=_cluster_inputs,
+        make_inputs=_build_cluster_inputs,
         needed=property_names("roleArn", "vpcConfig"),
         updates={
-            "version": constant("1.35"),
-            "forceUpdateVersion": constant(True),
-            "accessConfig": constant({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}),
-            "deletionProtection": constant(True),
-            "enabledClusterLogTypes": constant(["api", "authenticator"]),
-            "upgradePolicy": constant({"supportType": "EXTENDED"}),
-            "vpcConfig": lambda world: _vpc_config(
+            "version": make_constant("1.35"),
+            "forceUpdateVersion": make_constant(True),
+            "accessConfig": make_constant({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}),
+            "deletionProtection": make_constant(True),
+            "enabledClusterLogTypes": make_constant(["api", "authenticator"]),
+            "upgradePolicy": make_constant({"supportType": "EXTENDED"}),
+            "vpcConfig": lambda world: _build_vpc_config(
                 world,
                 subnetIds=[*world.subnets[:2], world.second_subnet],
                 securityGroupIds=world.groups,
                 endpointPrivateAccess=False,
                 publicAccessCidrs=["198.51.100.0/24"],
             ),
-            "tags": constant({"gpumpi:stack": "other"}),
+            "tags": make_constant({"gpumpi:stack": "other"}),
         },
         removals=property_names("enabledClusterLogTypes", "tags"),
         replaces={
-            "name": constant("other"),
+            "name": make_constant("other"),
             "roleArn": _create_second_role,
-            "accessConfig": constant({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": True}),
-            "bootstrapSelfManagedAddons": constant(True),
-            "kubernetesNetworkConfig": constant({"ipFamily": "ipv4", "serviceIpv4Cidr": "192.168.0.0/20"}),
+            "accessConfig": make_constant({"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": True}),
+            "bootstrapSelfManagedAddons": make_constant(True),
+            "kubernetesNetworkConfig": make_constant({"ipFamily": "ipv4", "serviceIpv4Cidr": "192.168.0.0/20"}),
         },
         drift=lambda world, id: world.client("eks").update_cluster_config(
             name=id, resourcesVpcConfig={"publicAccessCidrs": ["0.0.0.0/0"]}
@@ -163,12 +163,12 @@ CASES = [
         },
         needed=property_names("clusterName", "principalArn"),
         updates={
-            "kubernetesGroups": constant(["jobs"]),
-            "userName": constant("bob"),
-            "tags": constant({"Name": "other"}),
+            "kubernetesGroups": make_constant(["jobs"]),
+            "userName": make_constant("bob"),
+            "tags": make_constant({"Name": "other"}),
         },
         removals=property_names("tags"),
-        replaces={"clusterName": constant("other"), "principalArn": _create_second_role, "type": constant("EC2_LINUX")},
+        replaces={"clusterName": make_constant("other"), "principalArn": _create_second_role, "type": make_constant("EC2_LINUX")},
         drift=lambda world, id: world.client("eks").update_access_entry(
             clusterName=world.cluster, principalArn=world.pod_role, kubernetesGroups=["intruders"]
         ),
@@ -176,13 +176,13 @@ CASES = [
     ),
     Case(
         "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
-        make_inputs=_association_inputs,
+        make_inputs=_build_association_inputs,
         needed=property_names("clusterName", "principalArn", "policyArn", "accessScope"),
         replaces={
-            "clusterName": constant("other"),
+            "clusterName": make_constant("other"),
             "principalArn": _create_second_role,
-            "policyArn": constant(ADMIN),
-            "accessScope": constant({"type": "cluster"}),
+            "policyArn": make_constant(ADMIN),
+            "accessScope": make_constant({"type": "cluster"}),
         },
     ),
     Case(
@@ -199,12 +199,16 @@ CASES = [
         needed=property_names("clusterName", "namespace", "serviceAccount", "roleArn"),
         updates={
             "roleArn": _create_second_role,
-            "targetRoleArn": constant("arn:aws:iam::210987654321:role/elsewhere"),
-            "disableSessionTags": constant(False),
-            "tags": constant({"Name": "other"}),
+            "targetRoleArn": make_constant("arn:aws:iam::210987654321:role/elsewhere"),
+            "disableSessionTags": make_constant(False),
+            "tags": make_constant({"Name": "other"}),
         },
         removals=property_names("targetRoleArn", "disableSessionTags", "tags"),
-        replaces={"clusterName": constant("other"), "namespace": constant("other"), "serviceAccount": constant("other")},
+        replaces={
+            "clusterName": make_constant("other"),
+            "namespace": make_constant("other"),
+            "serviceAccount": make_constant("other"),
+        },
         drift=lambda world, id: world.client("eks").update_pod_identity_association(
             clusterName=world.cluster, associationId=id, roleArn=_create_second_role(world)
         ),
@@ -212,30 +216,30 @@ CASES = [
     ),
     Case(
         "aws:eks/nodeGroup:NodeGroup",
-        make_inputs=_node_group_inputs,
+        make_inputs=_build_node_group_inputs,
         needed=property_names("clusterName", "nodeRoleArn", "subnetIds", "scalingConfig"),
-        instead=(_plain_node_group_inputs, _named_template_inputs),
+        instead=(_build_plain_node_group_inputs, _build_named_template_inputs),
         updates={
-            "labels": constant({"gpumpi.dev/pool": "other", "more": "1"}),
-            "taints": constant([{"key": "nvidia.com/gpu", "value": "false", "effect": "NO_SCHEDULE"}]),
+            "labels": make_constant({"gpumpi.dev/pool": "other", "more": "1"}),
+            "taints": make_constant([{"key": "nvidia.com/gpu", "value": "false", "effect": "NO_SCHEDULE"}]),
             "launchTemplate": lambda world: {"id": world.launch_template, "version": "2"},
             "version": lambda world: world.upgraded_version,
-            "forceUpdateVersion": constant(False),
-            "scalingConfig": constant({"desiredSize": 2, "maxSize": 8, "minSize": 1}),
-            "updateConfig": constant({"maxUnavailablePercentage": 50, "updateStrategy": "DEFAULT"}),
-            "nodeRepairConfig": constant({"enabled": True, "maxParallelNodesRepairedPercentage": 10}),
-            "tags": constant({"gpumpi:pool": "other"}),
+            "forceUpdateVersion": make_constant(False),
+            "scalingConfig": make_constant({"desiredSize": 2, "maxSize": 8, "minSize": 1}),
+            "updateConfig": make_constant({"maxUnavailablePercentage": 50, "updateStrategy": "DEFAULT"}),
+            "nodeRepairConfig": make_constant({"enabled": True, "maxParallelNodesRepairedPercentage": 10}),
+            "tags": make_constant({"gpumpi:pool": "other"}),
         },
         removals=property_names("labels", "taints", "tags"),
         replaces={
-            "clusterName": constant("other"),
-            "nodeGroupName": constant("other"),
+            "clusterName": make_constant("other"),
+            "nodeGroupName": make_constant("other"),
             "nodeRoleArn": _create_second_role,
             "subnetIds": lambda world: world.subnets[1:],
-            "amiType": constant("AL2023_x86_64_NVIDIA"),
-            "capacityType": constant("SPOT"),
-            "instanceTypes": constant(["m6i.large", "m7i.large"]),
-            "launchTemplate": constant({"id": "lt-0123456789abcdef0", "version": "1"}),
+            "amiType": make_constant("AL2023_x86_64_NVIDIA"),
+            "capacityType": make_constant("SPOT"),
+            "instanceTypes": make_constant(["m6i.large", "m7i.large"]),
+            "launchTemplate": make_constant({"id": "lt-0123456789abcdef0", "version": "1"}),
         },
         drift=lambda world, id: world.client("eks").update_nodegroup_config(
             clusterName=world.cluster, nodegroupName=world.name("train"), scalingConfig={"desiredSize": 3}
@@ -244,21 +248,23 @@ CASES = [
     ),
     Case(
         "aws:eks/addon:Addon",
-        make_inputs=_addon_inputs,
+        make_inputs=_build_addon_inputs,
         needed=property_names("clusterName", "addonName"),
-        instead=(lambda world: {**_addon_inputs(world), "podIdentityAssociations": [], "serviceAccountRoleArn": world.pod_role},),
+        instead=(
+            lambda world: {**_build_addon_inputs(world), "podIdentityAssociations": [], "serviceAccountRoleArn": world.pod_role},
+        ),
         updates={
-            "addonVersion": constant("v1.23.2-eksbuild.1"),
-            "configurationValues": constant(json.dumps({"enableNetworkPolicy": "false"})),
+            "addonVersion": make_constant("v1.23.2-eksbuild.1"),
+            "configurationValues": make_constant(json.dumps({"enableNetworkPolicy": "false"})),
             "podIdentityAssociations": lambda world: [{"roleArn": _create_second_role(world), "serviceAccount": "aws-node"}],
             "serviceAccountRoleArn": lambda world: world.pod_role,
-            "resolveConflictsOnCreate": constant("NONE"),
-            "resolveConflictsOnUpdate": constant("OVERWRITE"),
-            "preserve": constant(False),
-            "tags": constant({"gpumpi:stack": "other"}),
+            "resolveConflictsOnCreate": make_constant("NONE"),
+            "resolveConflictsOnUpdate": make_constant("OVERWRITE"),
+            "preserve": make_constant(False),
+            "tags": make_constant({"gpumpi:stack": "other"}),
         },
         removals=property_names("podIdentityAssociations", "tags"),
-        replaces={"clusterName": constant("other"), "addonName": constant("kube-proxy")},
+        replaces={"clusterName": make_constant("other"), "addonName": make_constant("kube-proxy")},
         drift=lambda world, id: world.client("eks").update_addon(
             clusterName=world.cluster, addonName="vpc-cni", configurationValues="{}"
         ),

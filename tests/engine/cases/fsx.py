@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 from tests.engine.world import World
 
 
-def _persistent_inputs(world: World) -> dict[str, Any]:
+def _build_persistent_inputs(world: World) -> dict[str, Any]:
     return {
         "subnetIds": world.subnets[0],
         "securityGroupIds": [world.lustre_group],
@@ -25,7 +25,7 @@ def _persistent_inputs(world: World) -> dict[str, Any]:
     }
 
 
-def _association_inputs(world: World) -> dict[str, Any]:
+def _build_association_inputs(world: World) -> dict[str, Any]:
     return {
         "fileSystemId": world.lustre_file_system,
         "fileSystemPath": "/data",
@@ -41,24 +41,24 @@ def _association_inputs(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:fsx/lustreFileSystem:LustreFileSystem",
-        make_inputs=_persistent_inputs,
+        make_inputs=_build_persistent_inputs,
         needed=property_names("subnetIds", "securityGroupIds", "deploymentType", "perUnitStorageThroughput", "storageCapacity"),
         updates={
-            "dataCompressionType": constant("NONE"),
-            "fileSystemTypeVersion": constant("2.15"),
-            "perUnitStorageThroughput": constant(250),
-            "storageCapacity": constant(4800),
-            "weeklyMaintenanceStartTime": constant("2:03:00"),
-            "tags": constant({"Name": "other"}),
+            "dataCompressionType": make_constant("NONE"),
+            "fileSystemTypeVersion": make_constant("2.15"),
+            "perUnitStorageThroughput": make_constant(250),
+            "storageCapacity": make_constant(4800),
+            "weeklyMaintenanceStartTime": make_constant("2:03:00"),
+            "tags": make_constant({"Name": "other"}),
         },
         removals=property_names("dataCompressionType", "tags"),
         replaces={
-            "copyTagsToBackups": constant(True),
-            "deploymentType": constant("SCRATCH_2"),
+            "copyTagsToBackups": make_constant(True),
+            "deploymentType": make_constant("SCRATCH_2"),
             "kmsKeyId": lambda world: world.second_key,
-            "securityGroupIds": constant(["sg-0123456789abcdef0"]),
-            "storageType": constant("HDD"),
-            "subnetIds": constant("subnet-0123456789abcdef0"),
+            "securityGroupIds": make_constant(["sg-0123456789abcdef0"]),
+            "storageType": make_constant("HDD"),
+            "subnetIds": make_constant("subnet-0123456789abcdef0"),
         },
         drift=lambda world, id: world.client("fsx").update_file_system(
             FileSystemId=id, LustreConfiguration={"DataCompressionType": "NONE"}
@@ -67,19 +67,19 @@ CASES = [
     ),
     Case(
         "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
-        make_inputs=_association_inputs,
+        make_inputs=_build_association_inputs,
         needed=property_names("fileSystemId", "fileSystemPath", "dataRepositoryPath"),
         updates={
-            "importedFileChunkSize": constant(2048),
-            "s3": constant({"autoExportPolicy": {"events": ["DELETED"]}}),
-            "tags": constant({"Name": "other"}),
+            "importedFileChunkSize": make_constant(2048),
+            "s3": make_constant({"autoExportPolicy": {"events": ["DELETED"]}}),
+            "tags": make_constant({"Name": "other"}),
         },
         removals=property_names("tags"),
         replaces={
-            "batchImportMetaDataOnCreate": constant(False),
-            "dataRepositoryPath": constant("s3://another-bucket"),
-            "fileSystemId": constant("fs-0123456789abcdef0"),
-            "fileSystemPath": constant("/other"),
+            "batchImportMetaDataOnCreate": make_constant(False),
+            "dataRepositoryPath": make_constant("s3://another-bucket"),
+            "fileSystemId": make_constant("fs-0123456789abcdef0"),
+            "fileSystemPath": make_constant("/other"),
         },
         drift=lambda world, id: world.client("fsx").update_data_repository_association(
             AssociationId=id, S3={"AutoExportPolicy": {"Events": ["CHANGED"]}}

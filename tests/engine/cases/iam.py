@@ -1,6 +1,6 @@
 """IAM."""
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 from tests.engine.world import World, make_allow_policy, make_trust_policy
 
 READ_ONLY = "arn:aws:iam::aws:policy/ReadOnlyAccess"
@@ -11,11 +11,11 @@ def _create_owner_role(world: World) -> str:
     return world.ensure_role("owner", "ec2.amazonaws.com").rpartition("/")[2]
 
 
-def _role_policy_inputs(world: World) -> dict[str, str]:
+def _build_role_policy_inputs(world: World) -> dict[str, str]:
     return {"role": _create_owner_role(world), "name": "inline", "policy": make_allow_policy("s3:GetObject")}
 
 
-def _attachment_inputs(world: World) -> dict[str, str]:
+def _build_attachment_inputs(world: World) -> dict[str, str]:
     return {"role": _create_owner_role(world), "policyArn": READ_ONLY}
 
 
@@ -35,26 +35,28 @@ CASES = [
         needed=property_names("assumeRolePolicy"),
         instead=(lambda world: {"namePrefix": world.name("nodes-"), "assumeRolePolicy": make_trust_policy("ec2.amazonaws.com")},),
         updates={
-            "assumeRolePolicy": constant(make_trust_policy("ec2.amazonaws.com", "ssm.amazonaws.com")),
-            "description": constant("other"),
-            "maxSessionDuration": constant(3600),
-            "permissionsBoundary": constant(READ_ONLY),
-            "forceDetachPolicies": constant(False),
-            "tags": constant({"gpumpi:stack": "other"}),
+            "assumeRolePolicy": make_constant(make_trust_policy("ec2.amazonaws.com", "ssm.amazonaws.com")),
+            "description": make_constant("other"),
+            "maxSessionDuration": make_constant(3600),
+            "permissionsBoundary": make_constant(READ_ONLY),
+            "forceDetachPolicies": make_constant(False),
+            "tags": make_constant({"gpumpi:stack": "other"}),
         },
         removals=property_names("description", "maxSessionDuration", "permissionsBoundary", "forceDetachPolicies", "tags"),
-        replaces={"name": constant("others"), "path": constant("/")},
+        replaces={"name": make_constant("others"), "path": make_constant("/")},
         drift=lambda world, id: world.client("iam").tag_role(RoleName=id, Tags=[{"Key": "Name", "Value": "theirs"}]),
         drifted=property_names("tags"),
     ),
     Case(
         "aws:iam/rolePolicy:RolePolicy",
-        make_inputs=_role_policy_inputs,
+        make_inputs=_build_role_policy_inputs,
         needed=property_names("role", "policy"),
-        instead=(lambda world: {"namePrefix": "p-", **{name: _role_policy_inputs(world)[name] for name in ("role", "policy")}},),
-        updates={"policy": constant(make_allow_policy("s3:PutObject"))},
+        instead=(
+            lambda world: {"namePrefix": "p-", **{name: _build_role_policy_inputs(world)[name] for name in ("role", "policy")}},
+        ),
+        updates={"policy": make_constant(make_allow_policy("s3:PutObject"))},
         replaces={
-            "name": constant("other"),
+            "name": make_constant("other"),
             "role": lambda world: world.ensure_role("second", "ec2.amazonaws.com").rpartition("/")[2],
         },
         drift=lambda world, id: world.client("iam").put_role_policy(
@@ -64,9 +66,9 @@ CASES = [
     ),
     Case(
         "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
-        make_inputs=_attachment_inputs,
+        make_inputs=_build_attachment_inputs,
         needed=property_names("role", "policyArn"),
-        replaces={"policyArn": constant(BOUNDARY), "role": constant("second")},
+        replaces={"policyArn": make_constant(BOUNDARY), "role": make_constant("second")},
     ),
     Case(
         "aws:iam/instanceProfile:InstanceProfile",
@@ -80,10 +82,10 @@ CASES = [
         instead=(lambda world: {"namePrefix": world.name("hosts-"), "role": _create_owner_role(world)},),
         updates={
             "role": lambda world: world.ensure_role("second", "ec2.amazonaws.com").rpartition("/")[2],
-            "tags": constant({"gpumpi:stack": "other"}),
+            "tags": make_constant({"gpumpi:stack": "other"}),
         },
         removals=property_names("role", "tags"),
-        replaces={"name": constant("others"), "path": constant("/")},
+        replaces={"name": make_constant("others"), "path": make_constant("/")},
         drift=lambda world, id: world.client("iam").tag_instance_profile(
             InstanceProfileName=id, Tags=[{"Key": "Name", "Value": "theirs"}]
         ),

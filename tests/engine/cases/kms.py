@@ -2,7 +2,7 @@
 
 import json
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 
 
 def _build_policy(sid: str) -> str:
@@ -29,19 +29,19 @@ CASES = [
         },
         needed=property_names(),
         updates={
-            "description": constant("other"),
-            "policy": constant(_build_policy("two")),
-            "bypassPolicyLockoutSafetyCheck": constant(True),
-            "deletionWindowInDays": constant(30),
-            "rotationPeriodInDays": constant(365),
-            "isEnabled": constant(False),
-            "tags": constant({"Name": "other", "more": "1"}),
+            "description": make_constant("other"),
+            "policy": make_constant(_build_policy("two")),
+            "bypassPolicyLockoutSafetyCheck": make_constant(True),
+            "deletionWindowInDays": make_constant(30),
+            "rotationPeriodInDays": make_constant(365),
+            "isEnabled": make_constant(False),
+            "tags": make_constant({"Name": "other", "more": "1"}),
         },
         removals=property_names("tags"),
         replaces={
-            "keyUsage": constant("SIGN_VERIFY"),
-            "customerMasterKeySpec": constant("RSA_2048"),
-            "multiRegion": constant(True),
+            "keyUsage": make_constant("SIGN_VERIFY"),
+            "customerMasterKeySpec": make_constant("RSA_2048"),
+            "multiRegion": make_constant(True),
         },
         drift=lambda world, id: world.client("kms").disable_key_rotation(KeyId=id),
         drifted=property_names("enableKeyRotation", "rotationPeriodInDays"),
@@ -52,7 +52,7 @@ CASES = [
         needed=property_names("name", "targetKeyId"),
         instead=(lambda world: {"namePrefix": f"alias/{world.name('secrets-')}", "targetKeyId": world.key},),
         updates={"targetKeyId": lambda world: world.second_key},
-        replaces={"name": constant("alias/other")},
+        replaces={"name": make_constant("alias/other")},
         drift=lambda world, id: world.client("kms").update_alias(AliasName=id, TargetKeyId=world.second_key),
         drifted=property_names("targetKeyId"),
     ),

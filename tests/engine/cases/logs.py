@@ -1,6 +1,6 @@
 """CloudWatch Logs."""
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 
 CASES = [
     Case(
@@ -15,12 +15,12 @@ CASES = [
         needed=property_names(),
         instead=(lambda world: {"namePrefix": f"/aws/eks/{world.name('it')}"},),
         updates={
-            "retentionInDays": constant(30),
-            "skipDestroy": constant(True),
-            "tags": constant({"Name": "other"}),
+            "retentionInDays": make_constant(30),
+            "skipDestroy": make_constant(True),
+            "tags": make_constant({"Name": "other"}),
         },
         removals=property_names("retentionInDays", "tags"),
-        replaces={"name": constant("/aws/eks/other/cluster")},
+        replaces={"name": make_constant("/aws/eks/other/cluster")},
         drift=lambda world, id: world.client("logs").delete_retention_policy(logGroupName=id),
         drifted=property_names("retentionInDays"),
     ),

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.engine.cases.case import Case, constant, property_names
+from tests.engine.cases.case import Case, make_constant, property_names
 from tests.engine.world import World
 
 
@@ -44,7 +44,7 @@ TAGGED = {"id": "tagged", "status": "Enabled", "filter": {"tag": {"key": "keep",
 BY_PREFIX = {"id": "by-prefix", "status": "Enabled", "prefix": "tmp/", "expiration": {"days": 2}}
 
 
-def _lifecycle_inputs(*rules: dict[str, Any]) -> Any:
+def _build_lifecycle_inputs(*rules: dict[str, Any]) -> Any:
     return lambda world: {"bucket": world.bucket, "rules": list(rules)}
 
 
@@ -59,9 +59,9 @@ CASES = [
         },
         needed=property_names(),
         instead=(lambda world: {"bucketPrefix": world.name("keys-")},),
-        updates={"forceDestroy": constant(False), "tags": constant({"more": "1"})},
+        updates={"forceDestroy": make_constant(False), "tags": make_constant({"more": "1"})},
         removals=property_names("tags", "forceDestroy"),
-        replaces={"bucket": constant("other-keys"), "objectLockEnabled": constant(False)},
+        replaces={"bucket": make_constant("other-keys"), "objectLockEnabled": make_constant(False)},
         drift=lambda world, id: world.client("s3").delete_bucket_tagging(Bucket=id),
         drifted=property_names("tags"),
     ),
@@ -76,7 +76,11 @@ CASES = [
             "skipDestroy": False,
         },
         needed=property_names("bucket"),
-        updates={"blockPublicAcls": constant(False), "restrictPublicBuckets": constant(False), "skipDestroy": constant(True)},
+        updates={
+            "blockPublicAcls": make_constant(False),
+            "restrictPublicBuckets": make_constant(False),
+            "skipDestroy": make_constant(True),
+        },
         removals=property_names("blockPublicPolicy", "ignorePublicAcls"),
         replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_public_access_block(
@@ -88,7 +92,7 @@ CASES = [
         "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
         make_inputs=lambda world: {"bucket": world.bucket, "rule": {"objectOwnership": "BucketOwnerEnforced"}},
         needed=property_names("bucket", "rule"),
-        updates={"rule": constant({"objectOwnership": "BucketOwnerPreferred"})},
+        updates={"rule": make_constant({"objectOwnership": "BucketOwnerPreferred"})},
         replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_ownership_controls(
             Bucket=id, OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
@@ -107,7 +111,7 @@ CASES = [
             ],
         },
         needed=property_names("bucket", "rules"),
-        updates={"rules": constant([{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}])},
+        updates={"rules": make_constant([{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}])},
         replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_encryption(
             Bucket=id,
@@ -120,10 +124,10 @@ CASES = [
     ),
     Case(
         "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
-        make_inputs=_lifecycle_inputs(EXPIRY, OLD_VERSIONS, TAGGED),
+        make_inputs=_build_lifecycle_inputs(EXPIRY, OLD_VERSIONS, TAGGED),
         needed=property_names("bucket", "rules"),
-        instead=(_lifecycle_inputs(BY_PREFIX),),
-        updates={"rules": constant([{**EXPIRY, "expiration": {"days": 2}}])},
+        instead=(_build_lifecycle_inputs(BY_PREFIX),),
+        updates={"rules": make_constant([{**EXPIRY, "expiration": {"days": 2}}])},
         replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_lifecycle_configuration(
             Bucket=id,
@@ -144,7 +148,7 @@ CASES = [
         "aws:s3/bucketVersioning:BucketVersioning",
         make_inputs=lambda world: {"bucket": world.bucket, "versioningConfiguration": {"status": "Enabled"}},
         needed=property_names("bucket", "versioningConfiguration"),
-        updates={"versioningConfiguration": constant({"status": "Suspended"})},
+        updates={"versioningConfiguration": make_constant({"status": "Suspended"})},
         replaces={"bucket": _create_other_bucket},
         drift=lambda world, id: world.client("s3").put_bucket_versioning(
             Bucket=id, VersioningConfiguration={"Status": "Suspended"}

@@ -43,7 +43,7 @@ def make_deployment(**container: Any) -> k8s.apps.v1.Deployment:
 
 def test_an_object_is_recorded_with_its_name_namespace_and_id(mocks: MotoMocks) -> None:
     name = run_program(mocks, lambda: make_deployment(resources={"limits": {"cpu": 1}}).metadata["name"])
-    [created] = mocks.created(DEPLOYMENT)
+    [created] = mocks.list_created(DEPLOYMENT)
     assert name.startswith("web-") and len(name) == len("web-12345678")
     assert created.id == f"default/{name}"
     assert created.inputs["spec"]["selector"] == {"matchLabels": {"app": "web"}}
@@ -107,4 +107,4 @@ def test_unsupported_helm_releases_are_refused_by_name(mocks: MotoMocks) -> None
 def test_unknown_values_stay_unknown_in_a_preview(mocks: MotoMocks) -> None:
     mocks.preview = True
     run_program(mocks, lambda: make_deployment(image=pulumi.Output.from_input("web:1")).id)
-    assert [created.id for created in mocks.created(DEPLOYMENT)] == [None]
+    assert [created.id for created in mocks.list_created(DEPLOYMENT)] == [None]

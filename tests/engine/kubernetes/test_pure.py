@@ -8,7 +8,7 @@ import pytest
 
 from localcloud.engine.codec import UNKNOWN
 from localcloud.engine.kubernetes import checkpoint, immutable, managed_fields, naming, objects, settings
-from localcloud.engine.kubernetes.difference import compare, confirm
+from localcloud.engine.kubernetes.difference import compare, select_effective_changes
 from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
 from localcloud.engine.kubernetes.shapes import prune
 from localcloud.engine.kubernetes.tokens import Kind, NotServed, parse, parse_served_kind
@@ -29,7 +29,7 @@ POD = {"apiVersion": "v1", "kind": "Pod"}
 def test_a_type_token_is_parsed_into_an_api_version_and_a_kind(token: str, api_version: str, kind: str) -> None:
     parsed = parse(token)
     assert (parsed.api_version, parsed.kind) == (api_version, kind)
-    assert Kind.of({"apiVersion": api_version, "kind": kind}) == parsed
+    assert Kind.from_manifest({"apiVersion": api_version, "kind": kind}) == parsed
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,11 @@ def test_a_change_at_an_ignored_path_is_not_reported() -> None:
 def test_a_value_that_the_server_considers_equal_is_no_change() -> None:
     live = {"spec": {"cpu": "500m", "port": 80}}
     differences = compare(live, {"spec": {"cpu": "0.5", "port": 81}}, [])
-    confirmed_changes = confirm(differences, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
+    confirmed_changes = select_effective_changes(differences, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
     assert [format_path(change.path) for change in confirmed_changes] == ["spec.port"]
-    assert confirm(differences, live, lambda: None) == differences, "if the API server cannot answer, all differences count"
+    assert select_effective_changes(differences, live, lambda: None) == differences, (
+        "if the API server cannot answer, all differences count"
+    )
 
 
 def test_a_live_object_is_pruned_to_the_fields_of_the_inputs() -> None:
@@ -206,9 +208,9 @@ KUBECONFIG = {
 def test_a_kubeconfig_provides_server_namespace_and_token_file_of_a_cluster(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(json.dumps(KUBECONFIG))
-    access = Kubeconfig.load(str(file)).access()
+    access = Kubeconfig.load(str(file)).read_access()
     assert (access.server, access.namespace, access.token_file) == ("https://one", "room", str(tmp_path / "token"))
-    assert Kubeconfig.load(json.dumps(KUBECONFIG)).access(cluster="two").server == "https://two"
+    assert Kubeconfig.load(json.dumps(KUBECONFIG)).read_access(cluster="two").server == "https://two"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_the_error_for_an_unusable_kubeconfig_contains_the_reason(
     change: dict[str, Any], context: str | None, reason: str
 ) -> None:
     with pytest.raises(BadKubeconfig, match=reason):
-        Kubeconfig.load(json.dumps({**KUBECONFIG, **change})).access(context)
+        Kubeconfig.load(json.dumps({**KUBECONFIG, **change})).read_access(context)
 
 
 @pytest.mark.parametrize("text", ["no such file", "[1, 2]", "{", ": :\n :"])
@@ -249,8 +251,8 @@ def test_another_cluster_replaces_the_provider_unless_the_cluster_identifier_is_
 
 def test_program_settings_take_precedence_over_environment_variables() -> None:
     variables = {"PULUMI_K8S_DELETE_UNREACHABLE": "true"}
-    assert settings.Settings.of({}, variables).delete_unreachable
-    assert not settings.Settings.of({"deleteUnreachable": "false"}, variables).delete_unreachable
+    assert settings.Settings.from_config({}, variables).delete_unreachable
+    assert not settings.Settings.from_config({"deleteUnreachable": "false"}, variables).delete_unreachable
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""When the provider considers objects ready, and the provider's message about objects that are not ready. Tests write
-the status that controllers would write.
+"""When the provider considers objects ready, and the provider's message if they are not. Tests write the status that
+controllers would write.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def test_a_service_is_ready_when_its_pods_are_ready(maker: Maker, objects: Objec
 
 
 def test_a_service_without_endpoints_is_reported(maker: Maker) -> None:
-    assert maker.reasons("v1", "Service", **SERVICE)[1:] == [
+    assert maker.collect_unready_reasons("v1", "Service", **SERVICE)[1:] == [
         "Service does not target any Pods. Selected Pods may not be ready, or "
         "field '.spec.selector' may not match labels on any Pods"
     ]
@@ -90,7 +90,7 @@ def test_a_custom_resource_definition_is_ready_when_its_kind_is_served(maker: Ma
         second = build_crd(group, "Other")
         second["metadata"]["name"], second["spec"]["names"]["plural"] = f"others.{group}", "others"
         second["spec"]["names"]["singular"] = "web"
-        reasons = maker.reasons("apiextensions.k8s.io/v1", "CustomResourceDefinition", **second)
+        reasons = maker.collect_unready_reasons("apiextensions.k8s.io/v1", "CustomResourceDefinition", **second)
         assert any("SingularConflict" in reason and '"web" is already in use' in reason for reason in reasons), reasons
     finally:
         for name in ("webs", "others"):
@@ -127,7 +127,7 @@ def test_the_wait_for_annotation_accepts_a_condition(maker: Maker, objects: Obje
 
 
 def test_an_invalid_wait_for_condition_is_refused(maker: Maker) -> None:
-    reasons = maker.reasons("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": "soon"}}, spec=POD_SPEC)
+    reasons = maker.collect_unready_reasons("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": "soon"}}, spec=POD_SPEC)
     assert reasons[0].endswith('expected a "jsonpath=" or "condition=" prefix, got "soon"')
 
 

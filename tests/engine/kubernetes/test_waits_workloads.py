@@ -150,7 +150,9 @@ def test_a_stateful_set_is_ready_when_all_pods_have_the_new_revision(maker: Make
 
 
 def test_the_error_for_an_unready_stateful_set_counts_its_replicas(maker: Maker) -> None:
-    reasons = maker.reasons("apps/v1", "StatefulSet", spec={"serviceName": "web", "replicas": 2, **DEPLOYMENT["spec"]})
+    reasons = maker.collect_unready_reasons(
+        "apps/v1", "StatefulSet", spec={"serviceName": "web", "replicas": 2, **DEPLOYMENT["spec"]}
+    )
     assert "0 out of 2 replicas succeeded readiness checks" in reasons
 
 

@@ -36,7 +36,7 @@ class Maker:
 
     def make_task(self, manifest: Mapping[str, Any]) -> Task:
         urn = f"urn:pulumi:dev::tiny::kubernetes::{manifest['metadata']['name']}"
-        return Task(self.cluster, Kind.of(manifest), urn, ResourceLog(None, urn), self.gone.is_set)
+        return Task(self.cluster, Kind.from_manifest(manifest), urn, ResourceLog(None, urn), self.gone.is_set)
 
     def create(self, api_version: str, kind: str, seconds: float = 60.0, **parts: Any) -> "Future[Outcome]":
         """Start creating an object `web` of the given kind."""
@@ -44,7 +44,7 @@ class Maker:
         manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
         return self.pool.submit(lifecycle.create, self.make_task(manifest), manifest, {}, seconds)
 
-    def reasons(self, api_version: str, kind: str, **parts: Any) -> list[str]:
+    def collect_unready_reasons(self, api_version: str, kind: str, **parts: Any) -> list[str]:
         """Return the reasons why an object did not become ready in time."""
         with pytest.raises(InitializationFailed) as failure:
             self.create(api_version, kind, NEVER_LONG, **parts).result(30)

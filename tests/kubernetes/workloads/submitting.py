@@ -10,13 +10,13 @@ import yaml
 from testkit.job_cluster import ROOT, Done, JobCluster
 
 
-def job_file_path(workload: str) -> Path:
+def get_job_file(workload: str) -> Path:
     return ROOT / "workloads" / workload / "job.yaml"
 
 
 def write_variant(folder: Path, workload: str, options: Sequence[str] = (), **changes: Any) -> Path:
     """Write a copy of the workload's job with additional program options and changed fields; return its path."""
-    job = yaml.safe_load(job_file_path(workload).read_text())
+    job = yaml.safe_load(get_job_file(workload).read_text())
     job["command"] += options
     path = folder / f"{workload}.yaml"
     path.write_text(yaml.safe_dump({**job, **changes}))

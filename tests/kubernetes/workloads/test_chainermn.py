@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testkit.job_cluster import JobCluster
-from tests.kubernetes.workloads.submitting import job_file_path, run_job, write_variant
+from tests.kubernetes.workloads.submitting import get_job_file, run_job, write_variant
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
@@ -20,7 +20,7 @@ VERDICT = re.compile(r"^(\d+) ranks on (\d+) hosts, (\d+) epochs in .* s: accura
 def test_chainermn_training_converges_and_all_ranks_have_equal_weights(
     job_cluster: JobCluster, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    file = write_variant(tmp_path, "chainermn-mnist", **changes) if changes else job_file_path("chainermn-mnist")
+    file = write_variant(tmp_path, "chainermn-mnist", **changes) if changes else get_job_file("chainermn-mnist")
     done = run_job(job_cluster, file)
     assert done.code == 0, done.out + done.err
     assert [int(epoch) for epoch in EPOCH.findall(done.out)] == list(range(1, 11))

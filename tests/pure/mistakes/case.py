@@ -31,17 +31,17 @@ def format_problem(problem: Problem) -> str:
     return str(problem) if problem.is_error else f"warning: {problem}"
 
 
-def reservation_facts(**more: Any) -> dict[str, Any]:
+def make_reservation_facts(**more: Any) -> dict[str, Any]:
     """Return facts with a reservation that fits `pool(instance_type="p5.48xlarge")`."""
     reservation = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
     return {"reservations": {RESERVATION: replace(reservation, **more)}}
 
 
-def existing_facts(version: str | None = None, zones: tuple[str, ...] = (), **pools: ExistingPool) -> dict[str, Any]:
+def make_existing_facts(version: str | None = None, zones: tuple[str, ...] = (), **pools: ExistingPool) -> dict[str, Any]:
     return {"existing": Existing(version, zones, pools)}
 
 
-def live_cluster_facts(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
+def make_live_cluster_facts(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
     """Return facts with a running cluster in a VPC."""
     own_vpc = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
     existing = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=own_vpc)

@@ -4,7 +4,7 @@ from datetime import date
 
 from infra.facts.manifests import Manifests
 from infra.facts.model import Caller, Existing
-from tests.pure.mistakes.case import A, B, C, FactsCase, existing_facts, live_cluster_facts
+from tests.pure.mistakes.case import A, B, C, FactsCase, make_existing_facts, make_live_cluster_facts
 from tests.pure.world import (
     ACCOUNT,
     ADDON_VERSIONS,
@@ -15,7 +15,8 @@ from tests.pure.world import (
 )
 
 ENDS_SOON = (
-    "warning: target.kubernetesVersion: EKS's standard support for 1.34 ends on 2026-12-02. Then AWS upgrades the control plane "
+    "warning: target.kubernetesVersion: EKS's standard support for 1.34 ends on 2026-12-02. After that date, AWS "
+    "upgrades the control plane "
     'or bills extended support, depending on the cluster\'s upgrade policy. Set "1.35".'
 )
 ONLY_RUNNING = (
@@ -43,7 +44,7 @@ CASES: dict[str, FactsCase] = {
     "running cluster in extended support": (
         {"target": {"kubernetesVersion": "1.33"}},
         [],
-        {"addon_versions": {}, **existing_facts("1.33")},
+        {"addon_versions": {}, **make_existing_facts("1.33")},
         [
             "warning: target.kubernetesVersion: EKS's standard support for 1.33 ended on 2026-07-29, and AWS bills the "
             'cluster for extended support. Set "1.34" to upgrade.'
@@ -52,7 +53,7 @@ CASES: dict[str, FactsCase] = {
     "upgrade that skips a minor version": (
         {"target": {"kubernetesVersion": "1.35"}},
         [],
-        existing_facts("1.33"),
+        make_existing_facts("1.33"),
         [
             'target.kubernetesVersion: "1.35" skips a minor version: the cluster has 1.33. Set "1.34", run `pulumi '
             "up`, and continue from there."
@@ -61,17 +62,17 @@ CASES: dict[str, FactsCase] = {
     "version that goes back": (
         {"target": {"kubernetesVersion": "1.35"}},
         [],
-        existing_facts("1.36"),
+        make_existing_facts("1.36"),
         [
             'target.kubernetesVersion: "1.35" is older than the version of the cluster. EKS rolls back only within 7 days of an '
-            "upgrade, and `pulumi up` does not do it, because node groups go first. "
+            "upgrade, and `pulumi up` does not roll back, because node groups must be rolled back first. "
             'Use "1.36", or roll back with the AWS CLI (docs/guides/upgrade.md).'
         ],
     ),
     "version that goes back two minor versions": (
         {"target": {"kubernetesVersion": "1.34"}},
         [],
-        {"addon_versions": {}, "today": date(2026, 5, 1), **existing_facts("1.36")},
+        {"addon_versions": {}, "today": date(2026, 5, 1), **make_existing_facts("1.36")},
         [
             'target.kubernetesVersion: "1.34" is older than the version of the cluster, and EKS rolls back at most one minor '
             'version. Use "1.36".'
@@ -86,19 +87,19 @@ CASES: dict[str, FactsCase] = {
     "running cluster whose standard support ends in days": (
         {"target": {"kubernetesVersion": "1.34"}},
         [],
-        {"addon_versions": {}, **existing_facts("1.34")},
+        {"addon_versions": {}, **make_existing_facts("1.34")},
         [ENDS_SOON],
     ),
     "upgrade to a version whose standard support ends in days": (
         {"target": {"kubernetesVersion": "1.34"}},
         [],
-        {"addon_versions": {}, **existing_facts("1.33")},
+        {"addon_versions": {}, **make_existing_facts("1.33")},
         [ENDS_SOON],
     ),
     "version that EKS no longer offers and whose standard support ends in days": (
         {"target": {"kubernetesVersion": "1.34"}},
         [],
-        {"kubernetes_versions": ("1.35", "1.36"), "addon_versions": {}, **existing_facts("1.34")},
+        {"kubernetes_versions": ("1.35", "1.36"), "addon_versions": {}, **make_existing_facts("1.34")},
         [ENDS_SOON],
     ),
     "next version, 60 days before its standard support ends": (
@@ -106,14 +107,15 @@ CASES: dict[str, FactsCase] = {
         [],
         {"today": date(2027, 1, 26)},
         [
-            "warning: target.kubernetesVersion: EKS's standard support for 1.35 ends on 2027-03-27. Then AWS upgrades the "
-            'control plane or bills extended support, depending on the cluster\'s upgrade policy. Set "1.36".'
+            "warning: target.kubernetesVersion: EKS's standard support for 1.35 ends on 2027-03-27. After that date, AWS "
+            "upgrades the control plane or bills extended support, depending on the "
+            'cluster\'s upgrade policy. Set "1.36".'
         ],
     ),
     "running cluster on the day after its standard support": (
         {"target": {"kubernetesVersion": "1.34"}},
         [],
-        {"addon_versions": {}, "today": date(2026, 12, 3), **existing_facts("1.34")},
+        {"addon_versions": {}, "today": date(2026, 12, 3), **make_existing_facts("1.34")},
         [
             "warning: target.kubernetesVersion: EKS's standard support for 1.34 ended on 2026-12-02, and AWS bills the "
             'cluster for extended support. Set "1.35" to upgrade.'
@@ -247,7 +249,7 @@ CASES: dict[str, FactsCase] = {
     "other addresses": (
         {"network": {"cidr": "10.1.0.0/16"}},
         [],
-        live_cluster_facts(),
+        make_live_cluster_facts(),
         [
             'network.cidr: is "10.1.0.0/16", but the cluster\'s VPC has 10.0.0.0/16, which cannot change. Use '
             '"10.0.0.0/16", or create another stack.'
@@ -256,7 +258,7 @@ CASES: dict[str, FactsCase] = {
     "vpcId that names the stack's own VPC": (
         {"network": existing_network()},
         [],
-        live_cluster_facts(),
+        make_live_cluster_facts(),
         [
             f"network.vpcId: names a VPC, but the cluster is in {VPC}, which this stack created and manages. Remove "
             "vpcId and subnetIds, or create another stack."
@@ -265,7 +267,7 @@ CASES: dict[str, FactsCase] = {
     "another existing VPC": (
         {"network": existing_network()},
         [],
-        live_cluster_facts("vpc-0fedcba9876543210", own=False),
+        make_live_cluster_facts("vpc-0fedcba9876543210", own=False),
         [
             "network.vpcId: must be vpc-0fedcba9876543210, because the cluster cannot leave that VPC. Set it, or "
             "create another stack."
@@ -274,13 +276,13 @@ CASES: dict[str, FactsCase] = {
     "new VPC for a cluster in an existing VPC": (
         {},
         [],
-        live_cluster_facts(own=False),
+        make_live_cluster_facts(own=False),
         [f"network.vpcId: must be {VPC}, because the cluster cannot leave that VPC. Set it, or create another stack."],
     ),
     "zone list that omits a zone of the control plane": (
         {"network": {"zones": [A, C]}},
         [],
-        live_cluster_facts(),
+        make_live_cluster_facts(),
         [
             f"network.zones: omits {B}, but the control plane is in {A} and {B}, which it cannot leave. Add the missing "
             "zones, or create another stack."
@@ -289,7 +291,7 @@ CASES: dict[str, FactsCase] = {
     "fewer zones than the control plane uses": (
         {"network": {"zones": 2}},
         [],
-        live_cluster_facts(zones=(A, B, C)),
+        make_live_cluster_facts(zones=(A, B, C)),
         [
             f"network.zones: is 2, but the control plane is in {A}, {B} and {C}, which it cannot leave. Set 3, or "
             "create another stack."
@@ -298,7 +300,7 @@ CASES: dict[str, FactsCase] = {
     "no subnet in a zone of the control plane": (
         {"network": existing_network()},
         [],
-        live_cluster_facts(own=False, zones=(A, C)),
+        make_live_cluster_facts(own=False, zones=(A, C)),
         [
             f"network.subnetIds: contain no subnet in {C}, but the control plane is in {A} and {C}, which it cannot "
             "leave. Add one, or create another stack."

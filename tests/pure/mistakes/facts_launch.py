@@ -6,7 +6,7 @@ from typing import Any
 from infra.facts.model import EbsKey, EndpointService, Existing, ExistingPool, NodeTemplate
 from infra.plan.aws_services import FOR_EC2, FOR_EKS
 from infra.validation.encryption import OPERATIONS
-from tests.pure.mistakes.case import BLOCK, A, B, C, D, FactsCase, reservation_facts
+from tests.pure.mistakes.case import BLOCK, A, B, C, D, FactsCase, make_reservation_facts
 from tests.pure.world import ACCOUNT, REGION, RESERVATION, ZONES, instance_type, pool
 
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd"
@@ -19,15 +19,15 @@ CLOSED = {"network": {"natGateways": "none", "interfaceEndpoints": True, "zones"
 NAT = "Replace interfaceEndpoints with natGateways: one"
 
 
-def ebs_key_facts(*statements: dict[str, Any], state: str = "Enabled", grants: tuple[str, ...] = ()) -> dict[str, Any]:
+def make_ebs_key_facts(*statements: dict[str, Any], state: str = "Enabled", grants: tuple[str, ...] = ()) -> dict[str, Any]:
     return {"ebs_key": EbsKey(KEY, state, ROLE, {"Statement": list(statements)}, frozenset(grants))}
 
 
-def allow_statement(action: str, **more: Any) -> dict[str, Any]:
+def make_allow_statement(action: str, **more: Any) -> dict[str, Any]:
     return {"Effect": "Allow", "Principal": {"AWS": ROLE}, "Action": action, "Resource": "*", **more}
 
 
-def service_facts(**zones: tuple[str, ...] | None) -> dict[str, Any]:
+def make_service_facts(**zones: tuple[str, ...] | None) -> dict[str, Any]:
     """Return facts in which all services offer endpoints in all zones. `zones` replaces a service's zones, or omits the
     service (None).
     """
@@ -42,7 +42,7 @@ def service_facts(**zones: tuple[str, ...] | None) -> dict[str, Any]:
     }
 
 
-def capacity_block_facts(desired: int, version: str = "1.35", **changed: Any) -> dict[str, Any]:
+def make_capacity_block_facts(desired: int, version: str = "1.35", **changed: Any) -> dict[str, Any]:
     """Return facts with a Capacity Block pool whose nodes were launched from an outdated template."""
     template = NodeTemplate("p5.48xlarge", None, RESERVATION, 500, (), "")
     old = ExistingPool(B, 0, desired, 2, zones=(B,), instance_type="p5.48xlarge", node_group="g-1", version=version)
@@ -50,7 +50,7 @@ def capacity_block_facts(desired: int, version: str = "1.35", **changed: Any) ->
     return {
         "existing": Existing("1.35", (A, B), {"train": train}),
         "addon_versions": {},
-        **reservation_facts(kind="capacity-block"),
+        **make_reservation_facts(kind="capacity-block"),
     }
 
 
@@ -85,7 +85,7 @@ CASES: dict[str, FactsCase] = {
     "EBS default key that only the account may use": (
         {},
         [],
-        ebs_key_facts(),
+        make_ebs_key_facts(),
         [
             f"account: {ENCRYPTS}. The key does not allow AWSServiceRoleForAutoScaling to call "
             f"{', '.join(OPERATIONS[:-1])} and ReEncryptTo, so no node could start. Extend the key policy as in {HOW}, or {RESET}"
@@ -94,13 +94,13 @@ CASES: dict[str, FactsCase] = {
     "deleted EBS default key": (
         {},
         [],
-        ebs_key_facts(allow_statement("kms:*"), state="PendingDeletion"),
+        make_ebs_key_facts(make_allow_statement("kms:*"), state="PendingDeletion"),
         [f"account: {ENCRYPTS}, but the state of the key is PendingDeletion. Enable the key, or {RESET}"],
     ),
     "EBS default key with a condition that depends on the request": (
         {},
         [],
-        ebs_key_facts(allow_statement("kms:*", Condition={"StringEquals": {"aws:PrincipalOrgID": "o-1"}})),
+        make_ebs_key_facts(make_allow_statement("kms:*", Condition={"StringEquals": {"aws:PrincipalOrgID": "o-1"}})),
         [
             f"warning: account: {ENCRYPTS}. Whether its policy allows AWSServiceRoleForAutoScaling to call "
             f"{', '.join(OPERATIONS[:-1])} and ReEncryptTo depends on conditions. If nodes fail to launch with "
@@ -110,53 +110,53 @@ CASES: dict[str, FactsCase] = {
     "EBS default key that denies everyone else in the account": (
         {},
         [],
-        ebs_key_facts(
-            allow_statement("kms:*"), {"Effect": "Deny", "NotPrincipal": {"AWS": f"{ACCOUNT}"}, "Action": "kms:Decrypt"}
+        make_ebs_key_facts(
+            make_allow_statement("kms:*"), {"Effect": "Deny", "NotPrincipal": {"AWS": f"{ACCOUNT}"}, "Action": "kms:Decrypt"}
         ),
         [
             f"warning: account: {ENCRYPTS}. Whether its policy allows AWSServiceRoleForAutoScaling to call Decrypt depends on "
             f"conditions. If nodes fail to launch with Client.InternalError, see {HOW}."
         ],
     ),
-    "EBS default key that a grant allows": ({}, [], ebs_key_facts(grants=OPERATIONS), []),
+    "EBS default key that a grant allows": ({}, [], make_ebs_key_facts(grants=OPERATIONS), []),
     # endpoints
     "service without endpoints in the Region": (
         CLOSED,
         [],
-        service_facts(eks=None, logs=None),
+        make_service_facts(eks=None, logs=None),
         [f"network.interfaceEndpoints: {REGION} has no interface endpoint for eks. {NAT}, or use another Region."],
     ),
     "Session Manager service without endpoints in the Region": (
         CLOSED,
         [],
-        service_facts(ec2messages=None),
+        make_service_facts(ec2messages=None),
         [
-            f"warning: network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages. Nodes join and run jobs, "
-            "but Session Manager or container logs do not work."
+            f"warning: network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages. Nodes can join and "
+            "run jobs, but Session Manager or container logs do not work."
         ],
     ),
     "CloudWatch without an endpoint, although jobs send their logs there": (
         {**CLOSED, "platform": {"jobLogs": "cloudwatch"}},
         [],
-        service_facts(logs=None),
+        make_service_facts(logs=None),
         [f"network.interfaceEndpoints: {REGION} has no interface endpoint for logs. {NAT}, or use another Region."],
     ),
     "service without endpoints in a zone": (
         CLOSED,
         [],
-        service_facts(ecr_api=(A, C, D), sts=(A, C)),
+        make_service_facts(ecr_api=(A, C, D), sts=(A, C)),
         [f"network.zones[1]: {B} has no interface endpoint for ecr.api and sts. Choose from {A} and {C}."],
     ),
     "service without endpoints in a zone that the user did not choose": (
         {"network": {**CLOSED["network"], "zones": 2}},
         [],
-        service_facts(ecr_api=(A, C, D)),
+        make_service_facts(ecr_api=(A, C, D)),
         [f"network.zones: {B} has no interface endpoint for ecr.api. Choose from {A}, {C} and {D}."],
     ),
     "services that have no zone in common": (
         CLOSED,
         [],
-        service_facts(ec2=(A, B), eks=(C, D)),
+        make_service_facts(ec2=(A, B), eks=(C, D)),
         [
             f"network.zones[0]: {A} has no interface endpoint for eks. {NAT}.",
             f"network.zones[1]: {B} has no interface endpoint for eks. {NAT}.",
@@ -177,7 +177,7 @@ CASES: dict[str, FactsCase] = {
     "template change of a pool with nodes in a Capacity Block": (
         {},
         IN_BLOCK,
-        capacity_block_facts(1),
+        make_capacity_block_facts(1),
         [
             "pools[0]: train has 1 node in a Capacity Block, and `pulumi up` would change rootVolumeGib, efa and user data in "
             f"the launch template. {SCALE}"
@@ -186,19 +186,19 @@ CASES: dict[str, FactsCase] = {
     "upgrade of a pool with nodes in a Capacity Block": (
         {"target": {"kubernetesVersion": "1.36"}},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        capacity_block_facts(2),
+        make_capacity_block_facts(2),
         [
             "pools[0]: train has 2 nodes in a Capacity Block, and `pulumi up` would change rootVolumeGib, efa and user data in "
             f"the launch template. {SCALE}",
             f'target.kubernetesVersion: "1.36" would upgrade all pools, but train has 2 nodes in a Capacity Block. {SCALE}',
         ],
     ),
-    "template change of an empty pool in a Capacity Block": ({}, IN_BLOCK, capacity_block_facts(0), []),
-    "template change of a pool whose creation failed": ({}, IN_BLOCK, capacity_block_facts(2, failed=True), []),
+    "template change of an empty pool in a Capacity Block": ({}, IN_BLOCK, make_capacity_block_facts(0), []),
+    "template change of a pool whose creation failed": ({}, IN_BLOCK, make_capacity_block_facts(2, failed=True), []),
     "template change of a pool without a Capacity Block": (
         {},
         [pool(instance_type="p5.48xlarge")],
-        capacity_block_facts(2, block_template=None),
+        make_capacity_block_facts(2, block_template=None),
         [],
     ),
 }

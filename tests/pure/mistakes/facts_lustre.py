@@ -24,7 +24,7 @@ KEY = f"arn:aws:kms:{REGION}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890
 ENCRYPTED: dict[str, Any] = {"storage": {"fsx": {"kmsKeyArn": KEY}}}
 
 
-def changed_lustre_facts(**values: Any) -> dict[str, Any]:
+def make_changed_lustre_facts(**values: Any) -> dict[str, Any]:
     """Return facts with the existing file system, with some values changed."""
     return {"lustre": {FILE_SYSTEM: replace(LUSTRE, **values)}}
 
@@ -41,25 +41,25 @@ CASES: dict[str, FactsCase] = {
     "Lustre file system that failed": (
         NAMED,
         [],
-        changed_lustre_facts(state="FAILED"),
+        make_changed_lustre_facts(state="FAILED"),
         [f"storage.fsx.fileSystemId: {FILE_SYSTEM} is FAILED. Use one that is AVAILABLE."],
     ),
     "Lustre file system in another VPC": (
         NAMED,
         [],
-        changed_lustre_facts(mount_targets={A: "vpc-99999999"}),
+        make_changed_lustre_facts(mount_targets={A: "vpc-99999999"}),
         [f"storage.fsx.fileSystemId: {FILE_SYSTEM} is in vpc-99999999, not in {VPC}. Use the same VPC."],
     ),
     "Lustre file system that does not admit nodes": (
         NAMED,
         [],
-        changed_lustre_facts(admitted={A: {"sg-lustre": frozenset({"192.168.0.0/16"})}}),
+        make_changed_lustre_facts(admitted={A: {"sg-lustre": frozenset({"192.168.0.0/16"})}}),
         [
             f"storage.fsx.fileSystemId: {FILE_SYSTEM} does not admit nodes in {A}: no rule of sg-lustre allows TCP 988 from "
             f"{subnet_id('a')} (10.0.0.0/20). Add rules for TCP 988 and 1018-1023, or set storage.fsx.addIngressRule: true.",
         ],
     ),
-    "Lustre file system that is changing": (NAMED, [], changed_lustre_facts(state="UPDATING"), []),
+    "Lustre file system that is changing": (NAMED, [], make_changed_lustre_facts(state="UPDATING"), []),
     "Lustre in a zone without subnets": (
         {"storage": {"fsx": {"zone": "us-west-2f"}}},
         [],

@@ -11,7 +11,7 @@ SYSTEM = "target.system.instanceType"
 PLATFORM = {"install": None}
 
 
-def small_system_case(name: str, left: str, size: str, **platform: object) -> FactsCase:
+def make_small_system_case(name: str, left: str, size: str, **platform: object) -> FactsCase:
     message = (
         f'{SYSTEM}: "{name}" is too small: a launcher needs 250m CPU and 1024 MiB, but a node has only {left} left. Use a type '
         f"with at least {size}, such as m7i.large."
@@ -20,7 +20,7 @@ def small_system_case(name: str, left: str, size: str, **platform: object) -> Fa
     return ({"target": {**access, "system": {"instanceType": name}}, "platform": {**PLATFORM, **platform}}, [], {}, [message])
 
 
-def small_pool_case(name: str, left: int, gib: int) -> FactsCase:
+def make_small_pool_case(name: str, left: int, gib: int) -> FactsCase:
     message = (
         f'pools[0].instanceType: "{name}" is too small: a worker needs at least 256 MiB, but a node has only {left} MiB left. '
         f"Use a type with at least {gib} GiB, such as g5.xlarge."
@@ -29,7 +29,7 @@ def small_pool_case(name: str, left: int, gib: int) -> FactsCase:
     return ({"target": target, "platform": PLATFORM}, [pool(instance_type=name)], {}, [message])
 
 
-def ultraserver_message(name: str) -> str:
+def format_ultraserver_message(name: str) -> str:
     return (
         f'"{name}" shares an NVLink domain with other instances, which needs IMEX, a ComputeDomain and arm64 images. This '
         "program does not support them yet. Choose a type such as p6-b200.48xlarge."
@@ -37,13 +37,13 @@ def ultraserver_message(name: str) -> str:
 
 
 CASES: dict[str, FactsCase] = {
-    "system node without memory for launchers": small_system_case("t3.small", "1130m and 0 MiB", "2 vCPUs and 4 GiB"),
-    "system node of a free tier": small_system_case("t2.micro", "140m and 0 MiB", "2 vCPUs and 4 GiB"),
-    "system node with one vCPU": small_system_case("m3.medium", "140m and 1529 MiB", "2 vCPUs and 4 GiB"),
-    "system node with one vCPU and much memory": small_system_case("r7a.medium", "140m and 5598 MiB", "2 vCPUs and 4 GiB"),
-    "worker node without memory": small_pool_case("t2.micro", 0, 2),
-    "worker node with two vCPUs and without memory": small_pool_case("t3.nano", 0, 2),
-    "worker node with almost no memory": small_pool_case("c1.medium", 98, 2),
+    "system node without memory for launchers": make_small_system_case("t3.small", "1130m and 0 MiB", "2 vCPUs and 4 GiB"),
+    "system node of a free tier": make_small_system_case("t2.micro", "140m and 0 MiB", "2 vCPUs and 4 GiB"),
+    "system node with one vCPU": make_small_system_case("m3.medium", "140m and 1529 MiB", "2 vCPUs and 4 GiB"),
+    "system node with one vCPU and much memory": make_small_system_case("r7a.medium", "140m and 5598 MiB", "2 vCPUs and 4 GiB"),
+    "worker node without memory": make_small_pool_case("t2.micro", 0, 2),
+    "worker node with two vCPUs and without memory": make_small_pool_case("t3.nano", 0, 2),
+    "worker node with almost no memory": make_small_pool_case("c1.medium", 98, 2),
     "system nodes with macOS": (
         {"target": {"system": {"instanceType": "mac1.metal"}}},
         [],
@@ -72,8 +72,8 @@ CASES: dict[str, FactsCase] = {
         {},
         [
             f'warning: {SYSTEM}: "m7g.large" has arm64 CPUs, but this project\'s AMIs and images are for x86-64. Launchers run '
-            "there with the job's image, so every MPI job needs an image that also contains arm64 programs. Use a type such as "
-            "m7i.large, unless your images do."
+            "on the system nodes with the job's image, so every MPI job needs an image that also "
+            "contains arm64 programs. Use a type such as m7i.large, unless your images contain arm64 programs."
         ],
     ),
 }

@@ -3,7 +3,19 @@
 from datetime import UTC, datetime, timedelta
 
 from infra.facts.model import ExistingPool, Zone
-from tests.pure.mistakes.case import BLOCK, NO_SPOT, ODCR, WHERE, A, B, C, D, FactsCase, existing_facts, reservation_facts
+from tests.pure.mistakes.case import (
+    BLOCK,
+    NO_SPOT,
+    ODCR,
+    WHERE,
+    A,
+    B,
+    C,
+    D,
+    FactsCase,
+    make_existing_facts,
+    make_reservation_facts,
+)
 from tests.pure.world import (
     IMAGE,
     RESERVATION,
@@ -47,10 +59,10 @@ CASES: dict[str, FactsCase] = {
     "pool that grew without a placement group": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=16)],
-        existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 1, instance_type="p5.48xlarge", placement="apart")),
+        make_existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 1, instance_type="p5.48xlarge", placement="apart")),
         [
-            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto keeps its nodes out of a "
-            "cluster placement group, and EFA between nodes is slower. Set your own cluster placement group (rolls the "
+            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto does not put its nodes "
+            "into a cluster placement group, and EFA between nodes is slower. Set your own cluster placement group (rolls the "
             "nodes), or rename the pool (replaces it)."
         ],
     ),
@@ -144,7 +156,7 @@ CASES: dict[str, FactsCase] = {
         [pool()],
         {
             "offerings": {"g5.8xlarge": frozenset({B}), "m7i.large": frozenset(ZONES)},
-            **existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2)),
+            **make_existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2)),
         },
         [
             'pools[0].instanceType: "g5.8xlarge" is not offered in us-west-2a, where the pool is. To recreate the '
@@ -179,7 +191,7 @@ CASES: dict[str, FactsCase] = {
         {},
         [
             'warning: pools[0].instanceType: "g5g.xlarge" has arm64 CPUs, but this project\'s AMIs and images are for x86-64. '
-            "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."
+            "Jobs on such a pool need images that also contain arm64 programs, because a job's launcher may run on another pool."
         ],
     ),
     # placement groups
@@ -198,16 +210,16 @@ CASES: dict[str, FactsCase] = {
     "placement group with a reservation": (
         {},
         [pool(instance_type="p5.48xlarge", placementGroup="mine", capacity=ODCR)],
-        {"placement_groups": {"mine": "cluster"}, **reservation_facts()},
+        {"placement_groups": {"mine": "cluster"}, **make_reservation_facts()},
         [
-            'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation decides '
+            'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation determines '
             "where the instances run."
         ],
     ),
     "reservation created in a placement group": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
-        reservation_facts(placement_group="theirs"),
+        make_reservation_facts(placement_group="theirs"),
         [f"pools[0].placementGroup: {RESERVATION} was created in a placement group. Set placementGroup: theirs."],
     ),
     # reservations
@@ -220,19 +232,19 @@ CASES: dict[str, FactsCase] = {
     "capacity block configured as an on-demand reservation": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
-        reservation_facts(kind="capacity-block"),
+        make_reservation_facts(kind="capacity-block"),
         [f"pools[0].capacity.kind: {RESERVATION} is a capacity block. Use capacity-block."],
     ),
     "on-demand reservation configured as a capacity block": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        reservation_facts(),
+        make_reservation_facts(),
         [f"pools[0].capacity.kind: {RESERVATION} is not a capacity block. Use targeted-odcr."],
     ),
     "Capacity Block that is about to end": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        reservation_facts(kind="capacity-block", end=ENDS, read_at=ENDS - timedelta(minutes=45)),
+        make_reservation_facts(kind="capacity-block", end=ENDS, read_at=ENDS - timedelta(minutes=45)),
         [
             f"warning: pools[0].capacity.reservationId: {RESERVATION} ends at 2026-12-01 11:30 UTC: EC2 starts terminating "
             "its instances 30 minutes earlier. Extend the block, or use another one."
@@ -241,7 +253,7 @@ CASES: dict[str, FactsCase] = {
     "reservation too small": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=5, capacity=ODCR)],
-        reservation_facts(),
+        make_reservation_facts(),
         [f"pools[0].maxSize: 5 is too many: {RESERVATION} has 4 instances. Lower it."],
     ),
     "reservation too small for its pools": (
@@ -250,19 +262,19 @@ CASES: dict[str, FactsCase] = {
             pool("a", instance_type="p5.48xlarge", maxSize=3, capacity=ODCR),
             pool("b", instance_type="p5.48xlarge", maxSize=2, capacity=ODCR),
         ],
-        reservation_facts(),
+        make_reservation_facts(),
         [f"pools[1].maxSize: 2 is too many: {RESERVATION} has 4 instances for a and b, which can have 5 together. Lower it."],
     ),
     "reservation outside the configured zone": (
         {},
         [pool(instance_type="p5.48xlarge", zone=A, capacity=ODCR)],
-        reservation_facts(),
+        make_reservation_facts(),
         [f'pools[0].zone: "us-west-2a" is not the zone of {RESERVATION}. Use us-west-2b, or remove the setting.'],
     ),
     "reservation outside the zones of an existing VPC": (
         {"network": existing_network()},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
-        reservation_facts(zone=D),
+        make_reservation_facts(zone=D),
         [
             f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2d, but the VPC's zones are us-west-2a and "
             "us-west-2b. Add a subnet in us-west-2d, or use another reservation."
@@ -271,7 +283,7 @@ CASES: dict[str, FactsCase] = {
     "reservation outside the zones of a new VPC": (
         {"network": {"zones": [A, B]}},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        reservation_facts(kind="capacity-block", zone=C),
+        make_reservation_facts(kind="capacity-block", zone=C),
         [
             f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2c, but the VPC's zones are us-west-2a and "
             "us-west-2b. Add us-west-2c to network.zones, or use another reservation."
@@ -280,7 +292,7 @@ CASES: dict[str, FactsCase] = {
     "reservation outside the pool's current zone": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
-        {**reservation_facts(), **existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2))},
+        {**make_reservation_facts(), **make_existing_facts("1.35", (A, B), train=ExistingPool(A, 0, 0, 2))},
         [
             f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2b, but the pool is in us-west-2a. To "
             "recreate the pool, rename it or set zone: us-west-2b."
@@ -289,7 +301,7 @@ CASES: dict[str, FactsCase] = {
     "reservation of another type": (
         {},
         [pool(instance_type="p4d.24xlarge", capacity=ODCR)],
-        reservation_facts(),
+        make_reservation_facts(),
         [
             f"pools[0].capacity.reservationId: {RESERVATION} reserves p5.48xlarge, but the pool uses p4d.24xlarge. Use "
             "the same instance type for both."
@@ -298,19 +310,19 @@ CASES: dict[str, FactsCase] = {
     "reservation that is over": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
-        reservation_facts(kind="capacity-block", state="expired"),
+        make_reservation_facts(kind="capacity-block", state="expired"),
         [f"pools[0].capacity.reservationId: {RESERVATION} is expired. Use an active reservation."],
     ),
     "reservation that has not started": (
         {},
         [pool(instance_type="p5.48xlarge", desiredSize=2, capacity=BLOCK)],
-        reservation_facts(kind="capacity-block", state="scheduled"),
-        [f"pools[0].desiredSize: 2 nodes cannot start while {RESERVATION} is scheduled. Use 0 until it is active."],
+        make_reservation_facts(kind="capacity-block", state="scheduled"),
+        [f"pools[0].desiredSize: 2 nodes cannot start while {RESERVATION} is scheduled. Use 0 until the reservation is active."],
     ),
     "reservation that others use": (
         {},
         [pool(instance_type="p5.48xlarge", minSize=2, capacity=ODCR)],
-        reservation_facts(available=1),
+        make_reservation_facts(available=1),
         [f"pools[0].minSize: 2 nodes exceed the 1 free instances in {RESERVATION}. Use at most 1."],
     ),
     "type not sold as spot": (
@@ -322,7 +334,7 @@ CASES: dict[str, FactsCase] = {
     "type not sold as a capacity block": (
         {},
         [pool(capacity=BLOCK)],
-        reservation_facts(kind="capacity-block", instance_type="g5.8xlarge"),
+        make_reservation_facts(kind="capacity-block", instance_type="g5.8xlarge"),
         ["pools[0].capacity.kind: g5.8xlarge is not sold as capacity-block. Use on-demand or spot."],
     ),
 }

@@ -15,7 +15,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"rankPrefix": True, "command": ["mpirun", "-np", "2", "a"]},
         "rankPrefix: has no effect, because the command starts the ranks. Remove it, or add --tag-output to the command.",
     ),
-    # more than the pool can ever hold
+    # more workers than the pool can ever hold
     (
         {"workers": 3},
         "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node. Use at most 2, or raise the "
@@ -233,8 +233,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"workingDir": "code"}, 'workingDir: "code" is not an absolute path. Use one such as /shared/code.'),
     (
         {"workingDir": "/shared/code", "workdir": "."},
-        "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends. Remove one, or start the "
-        "command with a cd into the other folder.",
+        "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends. Remove one, or let the "
+        "command start with `cd` to the other folder.",
     ),
     ({"setupDeadlineSeconds": 0}, "setupDeadlineSeconds: 0 is too small. Use at least 1."),
     ({"maxRestarts": -1}, "maxRestarts: -1 is too small. Use at least 0."),
@@ -245,7 +245,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"resources": {"memory": "much"}}, 'resources.memory: "much" is not a quantity. Use one such as 64Gi.'),
     ({"resources": {"cpu": 8}}, 'resources.cpu: 8 is a number. Write it in quotes: "8"'),
     # hosts
-    ({"hosts": []}, "hosts: is empty. List worker indexes, starting at 0, or remove it."),
+    ({"hosts": []}, "hosts: is empty. List worker indexes, starting at 0, or remove the setting."),
     ({"hosts": [2]}, "hosts[0]: 2 is not one of the 2 workers. Use 0 to 1."),
     ({"hosts": [0, 0]}, "hosts[1]: 0 is listed twice. Remove one."),
     # options that a launcher does not support
@@ -278,7 +278,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launcher": "standalone", "keyExchange": "volume", "cleanPodPolicy": "None"},
-        "cleanPodPolicy: None leaves the key on the volume, because the remaining workers need it. Use Running, or "
+        "cleanPodPolicy: None leaves the key on the volume, because the remaining workers need the key. Use Running, or "
         "keyExchange: secret.",
     ),
     (

@@ -14,16 +14,19 @@ RESERVED = {
 }
 
 
-def public_cidr_case(cidr: str, problem: str) -> OfflineCase:
+def make_public_cidr_case(cidr: str, problem: str) -> OfflineCase:
     target = {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", cidr]}}
     fix = "List the public addresses of your network (yours: https://checkip.amazonaws.com)."
     return ({"target": target}, [], f'target.endpointAccess.publicCidrs[1]: "{cidr}" {problem}, and EKS refuses it. {fix}')
 
 
 CASES: dict[str, OfflineCase] = {
-    **{f"{cidr} as a public CIDR": public_cidr_case(cidr, f"is reserved for {purpose}") for cidr, purpose in RESERVED.items()},
-    "public CIDR around loopback": public_cidr_case("126.0.0.0/7", "includes 127.0.0.0/8, which is reserved"),
-    "public CIDR around a private range": public_cidr_case("192.0.0.0/8", "includes 192.168.0.0/16, which is reserved"),
+    **{
+        f"{cidr} as a public CIDR": make_public_cidr_case(cidr, f"is reserved for {purpose}")
+        for cidr, purpose in RESERVED.items()
+    },
+    "public CIDR around loopback": make_public_cidr_case("126.0.0.0/7", "includes 127.0.0.0/8, which is reserved"),
+    "public CIDR around a private range": make_public_cidr_case("192.0.0.0/8", "includes 192.168.0.0/16, which is reserved"),
     "IPv6 CIDR": (
         {"target": {"endpointAccess": {"publicCidrs": ["2001:db8::/32"]}}},
         [],
@@ -37,7 +40,7 @@ CASES: dict[str, OfflineCase] = {
     "CIDRs without public": (
         {"target": {"endpointAccess": {"public": False, "publicCidrs": ["5.10.20.0/24"]}}},
         [],
-        "target.endpointAccess.public: is false, but publicCidrs is not empty. Remove one of the two settings.",
+        "target.endpointAccess.public: is false, but publicCidrs is not empty. Remove one of these two settings.",
     ),
     "everybody": (
         {"target": {"endpointAccess": {"publicCidrs": ["0.0.0.0/0"]}}},
@@ -119,7 +122,7 @@ CASES: dict[str, OfflineCase] = {
     "loopback addresses at the private endpoint": (
         {"target": {"endpointAccess": {"privateCidrs": ["127.0.0.1/32"]}}},
         [],
-        'target.endpointAccess.privateCidrs[0]: "127.0.0.1/32" contains addresses that no other machine can have. Use one '
+        'target.endpointAccess.privateCidrs[0]: "127.0.0.1/32" contains addresses that cannot belong to another machine. Use one '
         "such as 10.8.0.0/16.",
     ),
     "internet addresses at the private endpoint": (

@@ -292,13 +292,13 @@ CASES: dict[str, OfflineCase] = {
     "placement group with a capacity block": (
         {},
         [pool(placementGroup="mine", capacity={"kind": "capacity-block", "reservationId": RESERVATION})],
-        'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation decides where '
-        "the instances run.",
+        'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation determines '
+        "where the instances run.",
     ),
     "placement group with a resource group of reservations": (
         {},
         [pool(placementGroup="mine", capacity={"kind": "targeted-odcr", "resourceGroupArn": GROUP})],
-        'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation decides where '
-        "the instances run.",
+        'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation determines '
+        "where the instances run.",
     ),
 }

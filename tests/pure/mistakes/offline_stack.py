@@ -206,12 +206,12 @@ CASES: dict[str, OfflineCase] = {
     "receiver without monitoring": (
         {"platform": {"remoteWrite": "https://metrics.example.com/push"}},
         [],
-        "platform.remoteWrite: has no effect without platform.monitoring. Set it to true, or remove the key.",
+        "platform.remoteWrite: has no effect without platform.monitoring. Set platform.monitoring to true, or remove the key.",
     ),
     "login without a receiver": (
         {"platform": {"monitoring": True, "remoteWriteLogin": "metrics"}},
         [],
-        "platform.remoteWriteLogin: has no effect without platform.remoteWrite. Set it, or remove the key.",
+        "platform.remoteWriteLogin: has no effect without platform.remoteWrite. Set platform.remoteWrite, or remove the key.",
     ),
     "alerts to no Secret": (
         {"platform": {"monitoring": True, "alertReceiver": "https://chat.example.com/hook"}},
@@ -222,7 +222,7 @@ CASES: dict[str, OfflineCase] = {
     "alerts without monitoring": (
         {"platform": {"alertReceiver": "chat"}},
         [],
-        "platform.alertReceiver: has no effect without platform.monitoring. Set it to true, or remove the key.",
+        "platform.alertReceiver: has no effect without platform.monitoring. Set platform.monitoring to true, or remove the key.",
     ),
     "jobs among the monitoring": (
         {"platform": {"namespaces": ["gpumpi-monitoring"]}},

@@ -16,10 +16,10 @@ class DeletePod:
     name: str
     uid: str
     seconds: int | None
-    """Grace period; None for the pod's own."""
+    """Grace period in seconds; None for the pod's own grace period."""
 
     @classmethod
-    def of(cls, pod: Object, seconds: int | None) -> "DeletePod":
+    def for_pod(cls, pod: Object, seconds: int | None) -> "DeletePod":
         metadata = pod["metadata"]
         return cls(metadata["namespace"], metadata["name"], metadata["uid"], seconds)
 
@@ -32,7 +32,7 @@ class DeletePod:
 
 @dataclass(frozen=True)
 class FailJob:
-    """Fail a batch Job with our own reason.
+    """Fail a batch Job with the reason of this controller.
 
     If a Job has the condition FailureTarget, Kubernetes ends its pods, then copies the reason to the condition Failed.
     https://kubernetes.io/docs/concepts/workloads/controllers/job/#termination-of-job-pods
@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Report:
-    """Create an event about a job. Its name is derived from what happened, so it is created only once."""
+    """Create an event about a job. The event's name is derived from what happened, so the event is created only once."""
 
     name: str
     about: Mapping[str, str]

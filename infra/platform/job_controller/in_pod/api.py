@@ -63,7 +63,7 @@ class Unreachable(Exception):
 
 
 class LeaseLost(Exception):
-    """This controller may make no changes: it is not the leader, or was not for the whole round."""
+    """The controller may not make changes now: it is not the leader, or has not been the leader for the whole round."""
 
 
 class Api:
@@ -89,8 +89,8 @@ class Api:
         return cls(host, port, context, ACCOUNT / "token")
 
     def copy(self, allows_changes: Callable[[], bool] | None = None) -> "Api":
-        """Return a client with its own connection, for another thread. Before each request that may change something, it
-        and its copies check whether changes are allowed."""
+        """Return a client with its own connection, for another thread. Before each request that may change something,
+        the client and its copies check whether changes are allowed."""
         return Api(self._host, self._port, self._context, self._token, allows_changes or self._allows_changes)
 
     def call(
@@ -128,7 +128,7 @@ class Api:
             if not following:
                 return version
 
-    def content(self, path: str, query: Mapping[str, str]) -> bytes:
+    def read_content(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return a response that is not JSON, such as a log. Raises ApiError and Unreachable."""
         answer = self._send_request("GET", path, query, None, "", LOG_SECONDS)
         content = self._read_body(answer)
@@ -157,7 +157,7 @@ class Api:
         finally:
             self._drop_connection()
 
-    def upgraded(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
+    def open_upgraded_stream(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
         """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError, Unreachable and
         LeaseLost. The connection cannot be reused."""
         key = base64.b64encode(os.urandom(16)).decode()
@@ -185,10 +185,10 @@ class Api:
         quoted = urllib.parse.quote(path, safe="/%")
         url = f"/{quoted}?{urllib.parse.urlencode(query)}" if query else f"/{quoted}"
         headers = {"Accept": "application/json", "Content-Type": kind or "application/json", **(more or {})}
-        if self._token is not None:  # read again for each request: the kubelet renews the token
+        if self._token is not None:  # read the token again for each request: the kubelet renews it
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='utf-8').strip()}"
         content = None if body is None else json.dumps(body).encode()
-        may_change = method != "GET" or more is not None  # a command in a pod
+        may_change = method != "GET" or more is not None  # runs a command in a pod
         for is_last in (self._connection is None, True):
             if may_change and not self._allows_changes():
                 raise LeaseLost(f"this controller is not the leader: {method} /{path} was not sent")
@@ -229,7 +229,7 @@ def find_object(api: Api, path: str) -> Object | None:
 
 
 def write_object(api: Api, collection: str, stored: Object | None, body: Object) -> Object | None:
-    """Create an object, or replace the stored one. Returns None if another client has changed or deleted it."""
+    """Create an object, or replace the stored one. Returns None if another client has changed or deleted the object."""
     try:
         if stored is None:
             return api.call("POST", collection, body=body)

@@ -26,7 +26,7 @@ from .phases import Outcome
 from .record import ATTEMPTS_KEPT, Record
 
 EVIDENCE_SECONDS = 120
-"""How long after an attempt's end a lost node may still explain it: Kubernetes notices a dead kubelet after 50 s."""
+"""How long after an attempt's end a lost node may still count as its cause: Kubernetes notices a dead kubelet after 50 s."""
 
 WITH_PODS = 3
 """Number of attempts whose pods the record lists. Kubernetes creates the pods of an attempt after the previous attempt
@@ -141,7 +141,8 @@ def _update_attempt(record: Record, attempt: Attempt, job: ManagedJob, now: str)
 def _close_failed_attempt(
     record: Record, attempt: Attempt, job: ManagedJob, failed: Sequence[Object], losses: Sequence[str], now: str
 ) -> None:
-    """Close an attempt that has failed or lost pods. A loss explains a failure, except one that a worker caused itself."""
+    """Close an attempt that has failed or lost pods. A lost node or pod explains a failure, except one that a worker
+    caused itself."""
     companions = [pod for pod in job.worker_pods if pod["metadata"]["uid"] in attempt["companions"]]
     attempt["exits"] = _list_failed_containers([*failed, *companions], attempt)
     if not attempt["fault"]:
@@ -163,7 +164,7 @@ def find_pods(attempt: Attempt, job: ManagedJob) -> list[Object]:
 
 
 def _record_workers(record: Record, attempt: Attempt, job: ManagedJob) -> None:
-    """Record the workers of an MPI attempt, and whether one of them failed by itself."""
+    """Record the workers of an MPI attempt, and whether one of them failed on its own."""
     if not job.has_launcher:
         return
     ended_by_us = {uid for earlier in record["attempts"] if earlier.get("hang") for uid in earlier["companions"]}
@@ -183,7 +184,7 @@ def _has_failed_by_itself(pod: Object, job: ManagedJob) -> bool:
 
 
 def _explain_losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[str]:
-    """Return why the attempt lost pods. The exit code of a lost pod means nothing."""
+    """Return why the attempt lost pods. The exit code of a lost pod is meaningless."""
     unfinished = [pod for pod in pods if not has_succeeded(pod)]
     losses = [why for pod in unfinished if (why := explain_disruption(pod, job.nodes))]
     losses += [f"{pod['metadata']['name']} was deleted" for pod in unfinished if is_deleted(pod)]

@@ -39,7 +39,7 @@ class Cluster:
         self.namespaces = tuple(namespaces)
 
     def start(self) -> list[Heart]:
-        """Start the mirrors, and return their signs of life."""
+        """Start the mirrors, and return their heartbeats."""
         for mirror in (self._nodes, *self._mirrors.values()):
             mirror.start()
         return [mirror.heart for mirror in (self._nodes, *self._mirrors.values())]
@@ -89,7 +89,8 @@ def assemble_jobs(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, O
     for main in mains:
         name, uid = read_job_name(main), main["metadata"]["uid"]
         workers_set = max(sets_of[name], key=_read_creation_time, default=None)
-        # The objects of a stack's job may exist before its main object. Older ones belong to an earlier job.
+        # The objects of a stack's job may exist before its main object. Objects older than the main object belong to
+        # an earlier job.
         began = min(map(_read_creation_time, (main, *([workers_set] if workers_set else []))))
         owned = [*children[uid], *setups[name]]
         jobs.append(
@@ -126,8 +127,8 @@ def _group_by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
 
 
 def read_leases(api: Api) -> Mapping[str, str]:
-    """Return when each node's kubelet last renewed its lease; empty without permission to read leases. Kubelets can write
-    any time into their leases."""
+    """Return when each node's kubelet last renewed its lease; empty without permission to read leases. Kubelets can
+    write any time into their leases."""
     try:
         listed = api.call("GET", NODE_LEASES).get("items") or []
     except ApiError:

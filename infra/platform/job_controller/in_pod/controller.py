@@ -1,4 +1,4 @@
-"""The loop: after each change, look at jobs and nodes, record what to do, then act."""
+"""The control loop: after each change, inspect jobs and nodes, record what to do, then act."""
 
 import os
 import signal
@@ -25,10 +25,10 @@ from .store import Store
 GATHER_SECONDS = 0.2
 """Pause after a change to collect further changes: pods of a job start together."""
 LOOK_SECONDS = 5.0
-"""Maximum pause between two rounds: without any change, deadlines pass, and verdicts wait for nodes."""
+"""Maximum pause between two rounds: even without a change, deadlines expire, and decisions wait for nodes."""
 PRUNE_SECONDS = 3600.0
 SLOW_SECONDS = 10.0
-"""Time for the jobs of one namespace in a round."""
+"""Time limit for the jobs of one namespace in a round."""
 LEASE_NAME = "gpumpi-job-controller"
 
 
@@ -47,7 +47,7 @@ class Controller:
         self._guard = Guard()
         self._ignored = IgnoredDocuments(api)
         self._waiting: dict[str, list[str]] = {}
-        """Namespace -> names of the records that its last round did not reach, in order."""
+        """Maps a namespace to the names of the records that its last round did not reach, in order."""
         self._pruned = 0.0
         self.is_stopping = False
 
@@ -57,7 +57,7 @@ class Controller:
             try:
                 if self._election.begin_round():
                     self._run_round()
-            except Exception as error:  # no round may end the controller
+            except Exception as error:  # a failed round must not end the controller
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 time.sleep(1)
             self._health.beat()
@@ -71,7 +71,7 @@ class Controller:
         self._changed.set()
 
     def _run_round(self) -> None:
-        """Look at the jobs of each namespace, then at the nodes. A failure affects only its job, namespace or node. Raises
+        """Process the jobs of each namespace, then the nodes. A failure affects only its job, namespace or node. Raises
         LeaseLost if another controller may lead."""
         synced = [namespace for namespace in self._cluster.namespaces if self._cluster.is_synced(namespace)]
         must_prune = time.monotonic() - self._pruned > PRUNE_SECONDS
@@ -82,15 +82,15 @@ class Controller:
                 jobs += own
                 self._process_namespace(namespace, own, must_prune=must_prune)
         if self._nodes is not None and self._cluster.has_read_nodes:
-            look = partial(self._nodes.look, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
-            self._guard.run("nodes", look)
+            process_nodes = partial(self._nodes.run_round, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
+            self._guard.run("nodes", process_nodes)
         uids = {job.uid for job in jobs}
         self._following.end_round(uids if len(synced) == len(self._cluster.namespaces) else None)
         self._pruned = time.monotonic() if must_prune else self._pruned
 
     def _process_namespace(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
-        """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, which begins
-        with them, so that other namespaces do not."""
+        """Process the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, which
+        begins with them; other namespaces do not have to wait."""
         now, began = moments.format_time(datetime.now(UTC)), time.monotonic()
         records = self._store.records(namespace, self._cluster.records(namespace))
         named = {record.build_config_map_name(job.name, job.uid): job for job in jobs}
@@ -115,7 +115,7 @@ class Controller:
 
     def _process_job(self, job: ManagedJob, stored: Object | None, now: str) -> None:
         if stored is not None and stored.get("isNewer"):
-            return  # a newer controller handles the job
+            return  # a newer version of the controller handles the job
         ended = stored.get("ended") if stored else None
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
@@ -124,8 +124,8 @@ class Controller:
         if ended is not None and ended.uid == job.uid:
             self._following.forget_job(job.uid)
             return
-        log = self._following.look(job, before) if before is not None else None
-        dump = self._stacks.look(job, before, now) if before is not None else None
+        log = self._following.read_job_log(job, before) if before is not None else None
+        dump = self._stacks.dump_hanging_job(job, before, now) if before is not None else None
         after = reconcile.update_record(before, job, now, log, dump)
         alive: Mapping[str, str] = read_leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide_actions(after, job, alive, now)

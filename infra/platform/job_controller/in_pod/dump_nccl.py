@@ -2,9 +2,9 @@
 only Python 3.8.
 
 Arguments: `ras ADDRESS`, with the value of NCCL_RAS_ADDR, or `recorder PIPE FILE RANK SECONDS`, with the values of
-TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, and how long PyTorch may take.
+TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, and the time limit for PyTorch.
 
-Run on an H100 with NCCL 2.28.9 and PyTorch 2.11 on 2026-11-26 (`bench/gpu/one_gpu.py --only hang`). Sources:
+Tested on an H100 with NCCL 2.28.9 and PyTorch 2.11 on 2026-11-26 (`bench/gpu/one_gpu.py --only hang`). Sources:
 - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html
 - https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html
 - `DumpPipe` in https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
@@ -75,7 +75,7 @@ def summarize_collectives(dump: "dict[str, Any]") -> str:
 def _format_entry(entry: "dict[str, Any]") -> str:
     number = entry.get("collective_seq_id", entry.get("seq_id", "?"))
     frames: list[dict[str, Any]] = entry.get("frames") or [{}]
-    # PyTorch's own calls come first: all_reduce in torch/distributed/distributed_c10d.py
+    # PyTorch's own stack frames come first: all_reduce in torch/distributed/distributed_c10d.py
     frame = next((frame for frame in frames if "/torch/" not in frame.get("filename", "")), frames[0])
     place = f", from {frame['name']} ({Path(frame['filename']).name}:{frame['line']})" if frame else ""
     return f"{entry['state']}: {entry['profiling_name']} {number}{place}"

@@ -1,4 +1,4 @@
-"""Steps of the followed jobs that their records do not contain yet."""
+"""Steps of followed jobs that the jobs' records do not contain yet."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class _Followed:
 
 
 class Following:
-    """Steps by job UID. Losing them is harmless: a new controller reads the logs again."""
+    """Steps by job UID. Losing these steps is harmless: a new controller reads the logs again."""
 
     def __init__(self, api: Api) -> None:
         self._logs = Logs(api)
@@ -35,7 +35,7 @@ class Following:
         self._logs.start()
         return self._logs.heart
 
-    def look(self, job: ManagedJob, record: Record) -> Seen | None:
+    def read_job_log(self, job: ManagedJob, record: Record) -> Seen | None:
         """Return what is known about the job's log. `record` is the stored record."""
         source, pattern = progress.find_log(record, job), progress.read_pattern(job)
         if source is None or pattern is None:
@@ -57,7 +57,7 @@ class Following:
         return Seen(source.uid, tuple(followed.steps), tuple(followed.tail), new.complete, followed.is_too_slow)
 
     def end_round(self, jobs: Collection[str] | None = None) -> None:
-        """Continue to read only the logs of the followed jobs. Forget jobs that are not in `jobs`, by UID."""
+        """Continue to read only the logs of the followed jobs. Forget jobs whose UID is not in `jobs`."""
         if jobs is not None:
             self._followed = {uid: followed for uid, followed in self._followed.items() if uid in jobs}
         self._logs.follow({uid: followed.source for uid, followed in self._followed.items()})

@@ -14,16 +14,16 @@ from .api import LeaseLost
 Answer = TypeVar("Answer")
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 MOST_FAILURES = 10_000
-"""Failures to remember. Jobs may disappear before they succeed."""
+"""Maximum number of failures to remember. Jobs may disappear before they succeed."""
 PORT = 8080
 CONNECTION_SECONDS, MOST_CONNECTIONS = 5.0, 16
 """Limits of the health server: how long it waits for a client, and how many connections it serves at a time."""
 SILENT_SECONDS = 120
-"""Maximum time between two signs of life, long enough for a short outage of the API server."""
+"""Maximum time between two heartbeats, long enough for a short outage of the API server."""
 
 
 class Heart:
-    """Last sign of life of a thread."""
+    """Last heartbeat of a thread."""
 
     def __init__(self, seconds: float = SILENT_SECONDS) -> None:
         self._seconds = seconds
@@ -38,7 +38,7 @@ class Heart:
 
 
 class HealthServer(ThreadingHTTPServer):
-    """Closes the oldest connection if there are too many, so idle clients cannot keep the kubelet out."""
+    """Closes the oldest connection if there are too many, so that idle clients cannot block the kubelet."""
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class HealthServer(ThreadingHTTPServer):
                 del self._connections[connection]
             self._connections[request] = None
         for connection in oldest:
-            with suppress(OSError):  # its thread may have closed it
+            with suppress(OSError):  # the thread may already have closed the connection
                 connection.shutdown(SHUT_RDWR)  # ends the thread, which then closes the connection
         super().process_request(request, client_address)
 
@@ -73,7 +73,7 @@ class HealthServer(ThreadingHTTPServer):
 
 
 class Health:
-    """Serves /healthz, which fails if the loop or another thread shows no sign of life."""
+    """Serves /healthz, which fails if the loop or another thread has no recent heartbeat."""
 
     def __init__(self) -> None:
         self._loop = Heart()
@@ -83,7 +83,7 @@ class Health:
         self._threads += threads
 
     def beat(self) -> None:
-        """Show that the loop is alive."""
+        """Record a heartbeat of the loop."""
         self._loop.beat()
 
     @property
@@ -115,7 +115,7 @@ class Guard:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures: dict[str, tuple[float, float]] = {}
-        """Task -> end and length of its pause."""
+        """Maps a task to the end and the length of its pause."""
 
     def run(self, task: str, work: Callable[[], Answer]) -> Answer | None:
         """Run a task and return its result; None if it fails, or failed recently. Raises LeaseLost."""
@@ -126,7 +126,7 @@ class Guard:
             answer = work()
         except LeaseLost:
             raise
-        except Exception as error:  # whatever a user's objects contain, and whatever the API server refuses
+        except Exception as error:  # a task must not end the program, whatever a user's objects contain or the API server rejects
             pause = min(2 * pause or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
             if len(self._failures) >= MOST_FAILURES:
                 self._failures.clear()

@@ -1,4 +1,4 @@
-"""Tells users which of their documents the controller ignores because they are invalid: by an event, and in its log."""
+"""Reports to users, with an event and in the log, which of their documents the controller ignores because they are invalid."""
 
 import sys
 import zlib
@@ -11,19 +11,20 @@ from .api import Api, Object
 from .job import ManagedJob
 
 REPORTS_PER_ROUND = 10
-"""Per namespace: a user may write thousands of invalid documents."""
+"""The limit applies per namespace: a user may write thousands of invalid documents."""
 INVALID_RECORD = f"{RECORD_KEY}: ignored because it is not a valid record of a job"
 NAME_LENGTH = 200
-"""Characters of an object's name in its event's name, which may have 253."""
+"""Maximum number of characters of an object's name in the name of its event, which may have 253 characters."""
 
 
 class IgnoredDocuments:
-    """Reports each ignored document of a namespace once. A new controller creates no second event: the names are equal."""
+    """Reports each ignored document of a namespace once. A new controller creates no second event: the names of both
+    events are equal."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._reported: dict[str, set[str]] = {}
-        """Namespace -> names of the events about documents that still exist."""
+        """Maps each namespace to the names of the events about documents that still exist."""
 
     def report(self, namespace: str, jobs: Iterable[ManagedJob], records: Iterable[Object], now: str) -> None:
         reports = {report.name: report for report in (*_report_annotations(jobs), *_report_records(records))}
@@ -36,7 +37,7 @@ class IgnoredDocuments:
 
 
 def _report_annotations(jobs: Iterable[ManagedJob]) -> list[Report]:
-    return [_build_report(job.build_reference(), job.ignored) for job in jobs if job.ignored]
+    return [_build_report(job.build_reference(), job.ignored_parts_message) for job in jobs if job.ignored_parts_message]
 
 
 def _report_records(records: Iterable[Object]) -> list[Report]:

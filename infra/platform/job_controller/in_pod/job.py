@@ -115,7 +115,7 @@ class ManagedJob:
 
     @property
     def launcher(self) -> str:
-        """Name of the job's launcher. MPIJobs that other tools created have no label with it."""
+        """Name of the job's launcher. MPIJobs that other tools created do not have a label with this name."""
         return str(read_labels(self.main).get(LAUNCHER_LABEL) or self.main["kind"].lower())
 
     def build_reference(self) -> dict[str, str]:
@@ -131,7 +131,7 @@ class ManagedJob:
 
     @property
     def has_launcher(self) -> bool:
-        """Whether a launcher pod starts the ranks, and ends an attempt when it ends. Otherwise the main object is a Job
+        """Whether a launcher pod starts the ranks, and the attempt ends with this pod. Otherwise the main object is a Job
         whose pods are the workers."""
         return bool(self.main["spec"].get("completionMode") != "Indexed")
 
@@ -149,9 +149,9 @@ class ManagedJob:
         return {key: document[key] for key, check in POLICY_FIELDS.items() if key in document and check(document[key])}
 
     @property
-    def ignored(self) -> str:
-        """Sentence about the parts of the annotation that the controller ignores because they are invalid; empty if it
-        ignores none. Users can write the annotation."""
+    def ignored_parts_message(self) -> str:
+        """Sentence about the parts of the annotation that the controller ignores because they are invalid; empty if
+        there are none. Users can write the annotation."""
         document = self._policy_annotation
         fields = sorted(document.keys() & POLICY_FIELDS.keys() - self.policy.keys()) if isinstance(document, dict) else ["all"]
         if not fields or POLICY_ANNOTATION not in (self.main["metadata"].get("annotations") or {}):
@@ -184,7 +184,7 @@ class ManagedJob:
 
     @property
     def pool(self) -> str:
-        """Name of the pool that the workers run on; empty if unknown."""
+        """Name of the pool on whose nodes the workers run; empty if unknown."""
         spec = self.main["spec"]
         if self.is_mpi_job:
             owner = spec["mpiReplicaSpecs"].get("Worker", {})
@@ -212,7 +212,7 @@ class ManagedJob:
 
     @property
     def stop(self) -> Object | None:
-        """Condition that tells why the queue has stopped the job for good, because its pods did not start; None if it has
+        """Condition that explains why the queue has permanently stopped the job, because its pods did not start; None if it has
         not. https://kueue.sigs.k8s.io/docs/concepts/workload/#active
         """
         if self.workload is None or self.workload["spec"].get("active", True) or not self.is_suspended:
@@ -298,12 +298,12 @@ def count_gpus(pod: Object) -> int:
 
 
 def explain_cut_off_pod(pod: Object, nodes: Mapping[str, Object]) -> str:
-    """Return why no kubelet can end a pod that may still be running; empty if one can, or if none has started it."""
+    """Return why no kubelet can end a pod that may still be running; empty if a kubelet can, or if none has started the pod."""
     return explain_missing_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
 
 
 def explain_missing_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
-    """Return why no kubelet can end a pod; empty if one can, or if the nodes have not been read yet."""
+    """Return why no kubelet can end a pod; empty if a kubelet can, or if the nodes have not been read yet."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     if not node or not nodes:
         return ""

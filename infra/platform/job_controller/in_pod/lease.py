@@ -26,7 +26,7 @@ def format_microseconds(when: datetime) -> str:
 
 @dataclass(eq=False)
 class _Term:
-    """Time in which this controller holds the Lease without interruption."""
+    """Period in which this controller holds the Lease without interruption."""
 
     ends: float
 
@@ -51,7 +51,7 @@ class Election:
         self._thread = threading.Thread(target=self._renew_until_stopped, daemon=True, name="lease")
 
     def begin_round(self) -> bool:
-        """Return whether this controller is the leader. If so, it may make changes in this round until its term ends."""
+        """Return whether this controller is the leader. The leader may make changes in this round until its term ends."""
         self._round = self._term
         return self.allows_changes()
 
@@ -79,7 +79,7 @@ class Election:
             self._term.ends = began + DEADLINE_SECONDS
 
     def _is_held(self, lease: Object, spec: Object) -> bool:
-        """Return whether the Lease's holder may still act. Its `renewTime` says nothing: clocks differ."""
+        """Return whether the Lease's holder may still act. Ignore `renewTime`, because clocks differ."""
         version = str(lease["metadata"]["resourceVersion"])
         if self._observed[0] != version:
             self._observed = version, self._clock()
@@ -100,7 +100,7 @@ class Election:
             self._write_lease(lease, {**lease["spec"], "holderIdentity": ""})
 
     def start(self, acquired: Callable[[], None]) -> Heart:
-        """Start the renewals, and return their sign of life. `acquired` is called when this controller becomes the leader."""
+        """Start the renewals, and return their heartbeat. `acquired` is called when this controller becomes the leader."""
         self._acquired = acquired
         self._thread.start()
         return self._heart

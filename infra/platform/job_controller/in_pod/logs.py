@@ -55,19 +55,19 @@ class _Reading:
     lines: list[tuple[str, str]] = field(default_factory=list)
     complete: str = ""
     part: tuple[str, int] = ("", 0)
-    """Time of the line that has no line feed yet, and how many of its characters are in `lines`."""
+    """Time of the last line if it has no line feed yet, and how many of its characters are in `lines`."""
 
     @property
     def size(self) -> int:
         return sum(len(text) + LINE_OVERHEAD for _, text in self.lines)
 
     def add(self, lines: steps.Lines) -> None:
-        """Add complete lines. A long line ended after the last time at which the log was read to its end."""
+        """Add complete lines. Whether a long line ended after the log was last read to its end."""
         read_until = moments.parse_exact_time(self.complete) or ""
         self.lines += [(max(at, read_until) if len(text) >= LONG_LINE else at, text) for at, text in lines]
 
     def add_partial_line(self, at: str, text: str, now: str) -> None:
-        """Add what the log's last line has gained: a program may print only carriage returns for hours."""
+        """Add the new characters of the log's last line: a program may print only carriage returns for hours."""
         begin, length = at or self.last, self.part[1] if self.part[0] == (at or self.last) else 0
         if len(text) > length:
             self.lines.append((max(begin, moments.parse_exact_time(self.complete or now) or ""), text[length:]))
@@ -75,8 +75,8 @@ class _Reading:
 
     @property
     def resume_time(self) -> str:
-        """Time from which to read on, if a whole chunk has no new line: after this second, which has more lines than a
-        chunk, or after the part of a line that was read already. The API accepts only whole seconds."""
+        """Time from which to continue if a whole chunk contains no new line: after this second, which has more lines
+        than a chunk, or after the part of a line that was already read. The API accepts only whole seconds."""
         following = moments.parse_time(self.last or moments.EPOCH) + timedelta(seconds=1)
         return max(moments.parse_exact_time(moments.format_time(following)) or "", moments.parse_exact_time(self.complete) or "")
 
@@ -132,7 +132,7 @@ class Logs(threading.Thread):
             self.heart.beat()
 
     def _try_to_read(self, reading: _Reading) -> None:
-        """Read a log. Whatever it contains, the other logs are read too."""
+        """Read a log. Whatever a log contains, the other logs are read too."""
         try:
             self._read_log(reading)
         except Exception as error:
@@ -160,5 +160,7 @@ class Logs(threading.Thread):
         query = {"container": source.container, "timestamps": "true", "limitBytes": str(CHUNK_BYTES)}
         if last:
             query["sinceTime"] = moments.format_time(moments.parse_time(last))
-        content = self._api.content(build_resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
+        content = self._api.read_content(
+            build_resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query
+        )
         return content.decode(errors="replace"), len(content) < CHUNK_BYTES

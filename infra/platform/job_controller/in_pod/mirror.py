@@ -53,7 +53,7 @@ class Mirror(threading.Thread):
                     print(f"{self._path}: {error}", file=sys.stderr, flush=True)
             except Unreachable as error:
                 print(f"{self._path}: {error}", file=sys.stderr, flush=True)
-            except Exception as error:  # nobody acts on copies that cannot be brought up to date
+            except Exception as error:  # nobody must act on copies that cannot be brought up to date
                 self.is_synced.clear()
                 print(f"{self._path}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             time.sleep(pause)

@@ -56,15 +56,15 @@ class Nodes:
         of_nodes = read_policy(os.environ.get(VARIABLE))
         return None if of_nodes is None else cls(api, os.environ["POD_NAMESPACE"], of_nodes)
 
-    def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
+    def run_round(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
         """Write the journal, then change nodes, then end the pods of jobs that must leave a node."""
         stored = self._read_journal()
-        silent = self._silence.look(nodes)
+        silent = self._silence.find_silent_nodes(nodes)
         plan = healing.plan_round(
             nodes, stored, find_busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent
         )
         if plan.journal != stored and not self._write_journal(plan.journal):
-            return  # another controller has written it; the next round starts from there
+            return  # another controller has written the journal; the next round starts from there
         for patch in plan.patches:
             self._guard.run(f"node {patch.node}", partial(self._patch_node, patch))
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -123,7 +123,7 @@ def end_stranded_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> li
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
     return [
-        DeletePod.of(pod, 0)
+        DeletePod.for_pod(pod, 0)
         for job in jobs
         if job.policy
         for pod in job.pods
@@ -135,7 +135,7 @@ def end_leaving_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> lis
     """Return actions that end pods whose jobs must leave a node. `restarts.py` restarts each job as a whole."""
     drained = healing.find_draining_nodes(nodes)
     return [
-        DeletePod.of(pod, None)
+        DeletePod.for_pod(pod, None)
         for job in jobs
         if job.policy and not job.verdict
         for pod in job.pods

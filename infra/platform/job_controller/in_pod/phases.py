@@ -1,6 +1,6 @@
 """Phases of a job: the only vocabulary for them, and the only function that computes one.
 
-The job controller writes them into records; `jobs`, `status`, `logs --follow`, `goodput` and the dashboard show them.
+The job controller writes the phases into records; `jobs`, `status`, `logs --follow`, `goodput` and the dashboard show them.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Phase(StrEnum):
     STARTING = "Starting", "The ranks do not run yet: nodes join, images are pulled, or pods become ready."
     RUNNING = "Running", "All ranks run."
     RESTARTING = "Restarting", "An attempt has ended, and the ranks of the next one do not run yet."
-    ENDING = "Ending", "The job was deleted, and its pods still end."
+    ENDING = "Ending", "The job was deleted, and its pods are still terminating."
     SUCCEEDED = "Succeeded", "The job has ended without an error.", True
     FAILED = "Failed", "The job has ended with an error, or the queue has stopped it.", True
     CANCELED = "Canceled", "The job was deleted before it ended. Only its record remains.", True
@@ -40,7 +40,7 @@ INTERRUPTIONS = (Outcome.FAILED, Outcome.DISRUPTED)
 
 @dataclass(frozen=True)
 class Signs:
-    """What the objects of a job, and its record, show about its phase."""
+    """What a job's objects and its record show about its phase."""
 
     verdict: Phase | None = None
     """`Succeeded` or `Failed`, as reported by Kubernetes or the job's operator; None while the job has not ended."""
@@ -48,7 +48,7 @@ class Signs:
     is_in_setup: bool = False
     is_suspended: bool = False
     is_stopped: bool = False
-    """Whether the queue has stopped the job for good."""
+    """Whether the queue has permanently stopped the job."""
     is_running: bool = False
     was_interrupted: bool = False
     """Whether an attempt has failed or was disrupted."""

@@ -15,7 +15,7 @@ STDOUT, STDERR = 1, 2
 CLOSE, PING, PONG = 8, 9, 10
 LAST, OPCODE, LENGTH = 0x80, 0x0F, 0x7F
 LENGTHS = {126: 2, 127: 8}
-"""Length code in the second byte -> number of bytes that contain the actual length."""
+"""Maps the length code in the second byte to the number of bytes that contain the actual length."""
 OUTPUT_BYTES = 1 << 17
 """Limit of the output, and of one message."""
 
@@ -26,7 +26,7 @@ def run_in_pod(api: Api, namespace: str, pod: str, container: str, command: Sequ
     query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
     end, output = time.monotonic() + seconds, b""
     try:
-        for message in read_messages(api.upgraded(path, query, PROTOCOL, max(1, round(seconds)))):
+        for message in read_messages(api.open_upgraded_stream(path, query, PROTOCOL, max(1, round(seconds)))):
             if message[:1] in (bytes([STDOUT]), bytes([STDERR])):
                 output += message[1:]
             if time.monotonic() > end or len(output) > OUTPUT_BYTES:

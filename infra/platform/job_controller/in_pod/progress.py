@@ -32,7 +32,7 @@ from .steps import STEP_LIMIT, Step
 START_SECONDS = 600
 """Time for the first step of an attempt, in addition to `within`, to load libraries and data, and to compile."""
 WRITE_SECONDS = 30
-"""Minimum time between steps that are written to the record: a write per step would overload etcd."""
+"""Minimum time between steps that are written to the record: one write per step would overload etcd."""
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
 """Log of a hang in the record: its last lines, characters per line, and number of attempts that keep it."""
 SLOW_RATIO, SLOW_STEPS = 1.5, 5
@@ -42,7 +42,7 @@ TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known about the log of one pod."""
+    """What the controller knows about the log of one pod."""
 
     uid: str
     steps: Sequence[Step] = ()
@@ -104,7 +104,7 @@ def _find_highest_earlier_step(record: Record, attempt: Attempt) -> int | None:
 
 
 def _add_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
-    """Return the steps of an attempt after these lines. Lines that were already read change nothing."""
+    """Return the steps of an attempt after these lines. Lines that were already processed change nothing."""
     known_steps = copy.deepcopy(attempt.get("steps"))
     for step in steps:
         if known_steps is not None and step.at <= known_steps["until"]:
@@ -158,8 +158,8 @@ def _is_job_ending(record: Record, job: ManagedJob) -> bool:
 
 
 def _find_running_since(job: ManagedJob, attempt: Attempt) -> str:
-    """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is ending, or has lost its
-    node, which explains why there are no steps.
+    """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is terminating, or has lost
+    its node, which explains why there are no steps.
     """
     own = find_pods(attempt, job)
     pods = [*own, *job.worker_pods] if job.has_launcher else own

@@ -31,8 +31,7 @@ def update_record(stored: Record | None, job: ManagedJob, now: str, log: Seen | 
 
 
 def decide_actions(stored: Record, job: ManagedJob, leases: Mapping[str, str], now: str) -> list[Action]:
-    """Return the actions for a job. May write a verdict into the record, which must be stored before the actions
-    run."""
+    """Return the actions for a job. May write a verdict into the record; the record must be stored before the actions run."""
     if record.is_finished(stored):
         return []
     return [*setup.decide_setup(stored, job, now), *restarts.decide_restart(stored, job, leases, now)]

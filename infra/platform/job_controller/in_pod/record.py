@@ -1,7 +1,8 @@
 """The record of a job: one versioned JSON document in a ConfigMap of the job's namespace. It outlives the job.
 
-Each concern adds its own keys, and keeps unknown keys, which a newer controller may have written. Users of the namespace
-can write records, so the controller and the command line ignore any document that does not fit the shape of a record.
+Each part of the controller adds its own keys, and keeps unknown keys, which a newer controller may have written. Users of
+the namespace can write records, so the controller and the command line ignore any document that does not have the structure
+of a record.
 """
 
 import json
@@ -100,7 +101,7 @@ _RECORD = must_have_fields(
 
 
 def is_valid_record(document: Any) -> bool:
-    """Return whether a document is a record whose parts agree."""
+    """Return whether a document is a record whose parts are consistent."""
     return (
         _RECORD(document)
         and _has_ordered_phases(document)
@@ -134,7 +135,7 @@ def is_complete(record: Record) -> bool:
 
 
 def enter_phase(record: Record, phase: Phase, when: str) -> None:
-    """Begin a phase, at the earliest when the current phase began."""
+    """Begin a phase. If `when` is before the start of the current phase, the new phase begins at that start."""
     last = record["phases"][-1]
     if last["phase"] == phase:
         return
@@ -166,8 +167,8 @@ def _build_metadata(record: Record) -> Object:
 
 
 def read_record(config_map: Object) -> Record | None:
-    """Return the record in a ConfigMap; None if it does not fit its shape, has a newer format, or contradicts the
-    ConfigMap's metadata."""
+    """Return the record in a ConfigMap; None if the record does not have the expected structure, has a newer format,
+    or contradicts the ConfigMap's metadata."""
     document = documents.load_json((config_map.get("data") or {}).get(RECORD_KEY))
     if not is_valid_record(document) or document["version"] != VERSION:
         return None

@@ -19,7 +19,7 @@ declares a node lost 50 seconds after the last renewal; on a busy machine, this 
 https://kubernetes.io/docs/concepts/architecture/nodes/#condition"""
 
 Leases = Mapping[str, str]
-"""Node -> when its kubelet last renewed its lease."""
+"""Maps a node to the time when its kubelet last renewed the lease."""
 
 
 def needs_leases(record: Record, job: ManagedJob) -> bool:
@@ -105,7 +105,7 @@ def _were_nodes_alive(record: Record, job: ManagedJob, leases: Leases, now: str)
 
 
 def _check_deadline(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | None:
-    """Return a verdict if a job that is admitted in parts runs too long: Kubernetes would count the time in which
+    """Return a verdict if a job that the queue admits in parts runs too long: Kubernetes would count the time in which
     the workers wait."""
     limit, admitted = job.policy.get("activeDeadlineSeconds"), record.get("admitted")
     if not job.is_admitted_in_parts or limit is None or not admitted or moments.count_seconds(admitted, now) <= limit:
@@ -130,15 +130,17 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
     """
     if not job.is_mpi_job:
         return []
-    return [DeletePod.of(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
+    return [DeletePod.for_pod(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
 
 
 def _end_hanging_attempt(record: Record, job: ManagedJob) -> list[Action]:
     """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher
-    comes last, because Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
+    comes last, because Kubernetes then starts the next launcher. `_end_attempt` deletes the pods of torchrun."""
     if not job.has_launcher:
         return []
-    return [DeletePod.of(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _find_remaining_pods(attempt, job)]
+    return [
+        DeletePod.for_pod(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _find_remaining_pods(attempt, job)
+    ]
 
 
 def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
@@ -170,13 +172,13 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
         for uid in attempt["pods"]
     }
     left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and is_live(pod)]
-    return [DeletePod.of(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
+    return [DeletePod.for_pod(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
     """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are
-    cut off. If the launcher itself is cut off, its ranks keep running until their workers end."""
+    disconnected. If the launcher's node is disconnected, its ranks keep running until their workers end."""
     uids = list_pod_uids(attempt)
     everywhere = any(explain_cut_off_pod(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in uids)
     pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or explain_cut_off_pod(pod, job.nodes))]
-    return [DeletePod.of(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and is_live(pod)]
+    return [DeletePod.for_pod(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and is_live(pod)]

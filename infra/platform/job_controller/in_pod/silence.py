@@ -1,8 +1,8 @@
 """Nodes whose kubelet is silent: it does not renew its lease, and its port cannot be reached.
 
 Kubernetes reports such a node only about 50 seconds after the last renewal, and EKS does not let users change that. Until
-then, a job that has lost ranks keeps the GPUs of all its nodes. A lease alone is too little proof: a kubelet on a busy
-machine may renew it late.
+then, a job that has lost ranks keeps the GPUs of all its nodes. The lease alone is not sufficient evidence: a kubelet on
+a busy machine may renew it late.
 """
 
 import socket
@@ -23,16 +23,16 @@ Probe = Callable[[Object], bool]
 
 
 class Silence:
-    """Finds silent nodes. It compares how long each lease stays the same, so clocks of nodes do not matter."""
+    """Finds silent nodes. The program measures how long each lease stays unchanged, so clocks of nodes do not matter."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic, answers: Probe | None = None) -> None:
         self._api, self._clock, self._answers = api, clock, answers or is_kubelet_reachable
         self._renewed: dict[str, tuple[str, float]] = {}
-        """Node -> its lease's last renewal, and when this program first saw it."""
+        """Maps a node to the last renewal of its lease, and to the time when this program first saw that renewal."""
         self._silent: dict[str, str] = {}
         self._looked = float("-inf")
 
-    def look(self, nodes: Sequence[Object]) -> Mapping[str, str]:
+    def find_silent_nodes(self, nodes: Sequence[Object]) -> Mapping[str, str]:
         """Return the silent nodes, each with the time of its last renewal."""
         now = self._clock()
         if now - self._looked >= LOOK_SECONDS:
@@ -59,7 +59,8 @@ class Silence:
 
 
 def is_kubelet_reachable(node: Object) -> bool:
-    """Return whether the kubelet's port accepts a connection. A kubelet that hangs still does; Kubernetes reports it."""
+    """Return whether the kubelet's port accepts a connection. The port of a hanging kubelet still does; Kubernetes
+    reports such a kubelet."""
     status = node["status"]
     addresses = [address["address"] for address in status.get("addresses", ()) if address["type"] == "InternalIP"]
     port = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
@@ -69,7 +70,7 @@ def is_kubelet_reachable(node: Object) -> bool:
         socket.create_connection((addresses[0], port), CONNECT_SECONDS).close()
     except OSError:
         return False
-    except (ValueError, OverflowError):  # no address or port: nodes write them themselves
+    except (ValueError, OverflowError):  # no address or port: nodes write these values themselves
         return True
     return True
 

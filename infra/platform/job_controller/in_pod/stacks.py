@@ -1,5 +1,4 @@
-"""Concern: what the ranks of a hanging job were doing. A shell script in each worker prints it without stopping
-anything.
+"""Concern: what the ranks of a hanging job were doing. A shell script in each worker prints this without stopping any process.
 
 py-spy reads the memory of a rank. Linux allows this for processes of the same user. Yama (Ubuntu's default) requires
 the rank's permission: amis/provisioners/install-py-spy.sh.
@@ -39,7 +38,7 @@ COMMAND, VERSION = "Process ", "Python v"
 """Between these lines, py-spy prints the command of a rank, which may contain secrets."""
 MAIN = 'Thread "MainThread"'
 STOPPED = {"T": "stopped", "t": "stopped by a debugger", "D": "waits for a disk or a device", "Z": "has ended"}
-"""State of a process -> its meaning for a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
+"""Maps each state of a process to its meaning for a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
 PATH, MAIN_MODULE = re.compile(r"\((.+):\d+\)"), "<module> ("
 
 
@@ -67,7 +66,7 @@ class Rank:
 
 
 def find_own_call(frames: Sequence[str]) -> str:
-    """Return the innermost call that is neither in Python's standard library nor in a package other than the program's.
+    """Return the innermost call that is neither in Python's standard library nor in a package other than the program's own.
     If there is none, return the innermost call. py-spy prints paths relative to the folder that contains the package.
 
     >>> find_own_call(["synchronize (cuda/__init__.py:1162)", "step (train.py:7)", "<module> (train.py:14)"])
@@ -140,7 +139,7 @@ def parse_dump(texts: Sequence[str]) -> Dump:
 
 
 def find_attempt_to_dump(record: Record, now: str) -> Attempt | None:
-    """Return the attempt whose ranks are dumped before they are ended; None if there is none, or the time is up."""
+    """Return the attempt whose ranks are dumped before they are ended; None if there is none, or if the time is up."""
     last: Attempt | None = record["attempts"][-1] if record["attempts"] else None
     hang = (last or {}).get("hang")
     is_open = hang is not None and "ranks" not in hang and moments.count_seconds(hang["at"], now) < WAIT_SECONDS
@@ -192,13 +191,13 @@ def format_ranges(numbers: Sequence[int]) -> str:
 
 @dataclass
 class Stacks:
-    """Dumps of hanging jobs, made in threads because a pod may not answer."""
+    """Dumps of hanging jobs, created in threads because a pod may not answer."""
 
     api: Api
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "stacks"))
     _running: dict[tuple[str, int], list["Future[str]"]] = field(default_factory=dict)
 
-    def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
+    def dump_hanging_job(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
         """Return the finished dump of a hanging job. The first call starts the dump. `record` is the stored record."""
         attempt = find_attempt_to_dump(record, now)
         for key in [
@@ -230,5 +229,5 @@ class Stacks:
     def _run_in_pod(self, namespace: str, pod: str, command: Sequence[str]) -> str:
         try:
             return pod_exec.run_in_pod(self.api.copy(), namespace, pod, "worker", command, EXEC_SECONDS)
-        except Exception as error:  # whatever a pod answers, the other pods' answers count
+        except Exception as error:  # an invalid answer of one pod must not discard the answers of the other pods
             return f"{UNKNOWN}{pod}: {error}"

@@ -15,9 +15,9 @@ from typing import Any
 from . import moments
 
 SECONDS_PER_READ = 1.0
-"""Time for all new lines of one job. 5,000 lines with a typical pattern take 5 ms."""
+"""Time limit for all new lines of one job. 5,000 lines with a typical pattern take 5 ms."""
 PIECE_LIMIT = 500
-"""Number of characters of each piece of a line in which to search for the step."""
+"""Number of characters, per piece of a line, in which to search for the step."""
 STEP_LIMIT, SECONDS_LIMIT = 10**15, 10**10
 """Larger numbers cannot be stored in a record (record.py)."""
 
@@ -36,11 +36,11 @@ class Step:
     slowest: int | None = None
     """The rank that computed longest, if the line contains it."""
     ratio: float = 0.0
-    """Its time, divided by the median of all ranks."""
+    """The time of that rank, divided by the median of all ranks."""
 
 
 class TooSlow(Exception):
-    """The pattern took too long."""
+    """Searching for the pattern took too long."""
 
 
 def split_lines(text: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Storage of records: ConfigMaps, and writes that the mirror does not have yet.
+"""Storage of records: ConfigMaps in the mirror, and written changes that the mirror does not contain yet.
 
 Users of a namespace can write its ConfigMaps. A record is identified by the namespace and the name of its ConfigMap, never
 by its content.
@@ -52,7 +52,7 @@ class Store:
         self._written: dict[tuple[str, str], Object] = {}
 
     def records(self, namespace: str, mirrored: Iterable[Object]) -> dict[str, Object]:
-        """Return the ConfigMaps of a namespace by name. Writes that the mirror does not have yet take precedence."""
+        """Return the ConfigMaps of a namespace by name. Written changes that the mirror does not contain yet take precedence."""
         by_name = {str(config_map["metadata"]["name"]): config_map for config_map in mirrored}
         for key, written in [(key, written) for key, written in self._written.items() if key[0] == namespace]:
             copy = by_name.get(key[1])

@@ -1,4 +1,5 @@
-"""Concern: the StatefulSet of the workers of a `standalone` job. Kubernetes would keep it after the launcher has ended."""
+"""Concern: the StatefulSet of the workers of a `standalone` job. Kubernetes would keep the StatefulSet after the
+launcher has ended."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +14,8 @@ STATEFUL_SET = "apis/apps/v1/namespaces/{}/statefulsets/{}"
 def decide_cleanup(job: ManagedJob) -> list[Action]:
     """Return the action that ends the workers of a job that has ended, unless its `cleanPodPolicy` is None.
 
-    The StatefulSet may already belong to the next run of the job: if the main object is being deleted, or if it ended
-    before the StatefulSet was created, because the deletion has not been watched yet. If the StatefulSet itself has been
+    The StatefulSet may already belong to the next run of the job: if the main object is being deleted, or if it ended before
+    the StatefulSet was created, because the watch has not delivered the deletion yet. If the StatefulSet itself has been
     replaced, the API server rejects its former resource version.
     """
     if job.verdict is None or is_deleted(job.main) or not job.policy or job.policy.get("cleanPodPolicy") == "None":

@@ -18,7 +18,7 @@ def explain_join_failure(cluster: str, instance: Any) -> str:
     image = instance.ec2_backend.amis.get(instance.image_id)
     try:
         bootstrap_settings = user_data.parse_user_data(read_user_data(instance))
-    except Exception as error:  # user data from users can be malformed; nodeadm would fail, too
+    except Exception as error:  # user data from users can be malformed; nodeadm would also fail
         return f"its user data cannot be read: {' '.join(str(error).split())}"
     return find_bootstrap_problem(cluster, bootstrap_settings, image.name if image is not None else "")
 

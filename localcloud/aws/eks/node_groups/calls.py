@@ -6,16 +6,16 @@ Each node group has an Auto Scaling group with instances, and a launch template 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.eks import access_entries
-from localcloud.aws.eks.errors import check_quota, in_use_error, invalid_request_error
+from localcloud.aws.eks.errors import build_in_use_error, build_invalid_request_error, check_quota
 from localcloud.aws.eks.node_groups import checks, health, launch, scaling
 from localcloud.aws.eks.state import (
     Cluster,
     NodeGroup,
     Record,
+    build_page,
     check_not_updating,
     find_cluster,
     find_node_group,
-    page,
     publish_node_group,
 )
 from localcloud.aws.errors import AwsError
@@ -30,18 +30,18 @@ def create_nodegroup(call: Call) -> Record:
     if existing is not None:
         if token and token == existing.token:
             return {"nodegroup": existing.record}
-        raise in_use_error(
+        raise build_in_use_error(
             f"NodeGroup already exists with name {name} and cluster name {cluster.name}",
             clusterName=cluster.name,
             nodegroupName=name,
         )
     if cluster.status != "ACTIVE":
-        raise invalid_request_error(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+        raise build_invalid_request_error(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
     check_quota("L-6D54EA21", "Nodegroup", len(cluster.node_groups), clusterName=cluster.name, nodegroupName=name)
     group = checks.build_checked_group(call, cluster, token)
     cluster.node_groups[name] = group
     access_entries.add_node_entry(cluster, group.record["nodeRole"])
-    # Launch first, so that the instances are in service before the node group becomes ACTIVE.
+    # Launch the instances first, so that they are in service before the node group becomes ACTIVE.
     refusal = _launch_nodes(call, cluster, group)
     durations.schedule(
         group.record,
@@ -50,7 +50,7 @@ def create_nodegroup(call: Call) -> Record:
         lambda: _finish_creation(cluster, group, refusal),
         "eks-node-group",
         then=lambda: publish_node_group(cluster, group, "changed"),
-        gate=lambda: cluster.progress_of(group).done,
+        gate=lambda: cluster.get_node_group_progress(group).done,
         fail=lambda reason: health.mark_failed(group, "CREATE_FAILED", reason),
     )
     publish_node_group(cluster, group, "created")
@@ -65,7 +65,7 @@ def _launch_nodes(call: Call, cluster: Cluster, group: NodeGroup) -> AwsError | 
     group.profile = own_name
     name = f"eks-{group.name}-{group.uuid}"
     try:
-        data = launch.template_data(cluster, record, group.template, group.types, own_name)
+        data = launch.build_template_data(cluster, record, group.template, group.types, own_name)
         group.template_id = launch.create_template(ec2, cluster, record, own_name, data)
         scaling.create_auto_scaling_group(cluster, group, name)
     except AwsError as error:
@@ -76,7 +76,9 @@ def _launch_nodes(call: Call, cluster: Cluster, group: NodeGroup) -> AwsError | 
 
 def _finish_creation(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -> str:
     """Return the status of a new node group: ACTIVE only if the desired number of nodes is Ready."""
-    issues = health.creation_issues(cluster, group) if refusal is None else [health.explain_failed_group(refusal, group.name)]
+    issues = (
+        health.find_creation_issues(cluster, group) if refusal is None else [health.explain_failed_group(refusal, group.name)]
+    )
     group.record["health"]["issues"] = issues
     return "CREATE_FAILED" if issues else "ACTIVE"
 
@@ -92,7 +94,7 @@ def describe_nodegroup(call: Call) -> Record:
 
 @operation("eks", "ListNodegroups")
 def list_nodegroups(call: Call) -> Record:
-    return page(call, "nodegroups", sorted(find_cluster(call).node_groups))
+    return build_page(call, "nodegroups", sorted(find_cluster(call).node_groups))
 
 
 @operation("eks", "DeleteNodegroup")
@@ -122,7 +124,7 @@ def delete_nodegroup(call: Call) -> Record:
         "DELETED",
         "eks-node-group-delete",
         then=finish_deletion,
-        gate=lambda: cluster.progress_of(group).done,
+        gate=lambda: cluster.get_node_group_progress(group).done,
         fail=lambda reason: health.mark_failed(group, "DELETE_FAILED", reason),
     )
     publish_node_group(cluster, group, "changed")

@@ -16,7 +16,7 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 from localcloud.aws.errors import AwsError
 
 _CODES = {"InsufficientFreeAddressesInSubnet": "InsufficientFreeAddresses"}
-"""EC2 launch error -> EKS issue code. All other launch errors have the issue code AsgInstanceLaunchFailures."""
+"""Maps an EC2 launch error to EKS's issue code. All other launch errors have the issue code AsgInstanceLaunchFailures."""
 
 _CREATION_CODES = (
     ("image", "AmiIdNotFound"),
@@ -24,7 +24,7 @@ _CREATION_CODES = (
     ("security group", "Ec2SecurityGroupNotFound"),
     ("subnet ID", "Ec2SubnetNotFound"),
 )
-"""Part of Auto Scaling's error message -> EKS issue code.
+"""Maps each part of Auto Scaling's error message to the EKS issue code.
 
 All other errors have the issue code Ec2LaunchTemplateInvalidConfiguration.
 """
@@ -44,10 +44,10 @@ def explain_failed_launch(error: AwsError, name: str) -> Record:
     return build_issue(_CODES.get(error.code, "AsgInstanceLaunchFailures"), error.message, [name])
 
 
-def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
+def find_launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return the issues of an existing node group: missing resources and failed launches."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
-    scaling_groups = nodes.auto_scaling_groups(cluster, group)
+    scaling_groups = nodes.list_auto_scaling_groups(cluster, group)
     gone = [name for name in group.group_names if name not in {scaling.name for scaling in scaling_groups}]
     problems = [
         build_issue("AutoScalingGroupNotFound", f"We couldn't find the Auto Scaling group {name} of the node group.", [name])
@@ -64,16 +64,16 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def update_health(cluster: Cluster, group: NodeGroup) -> None:
-    """Update the recorded size, health and status of a node group. Its Auto Scaling group and nodes can change without
-    EKS.
+    """Update the recorded size, health and status of a node group. The group's Auto Scaling group and nodes can
+    change without EKS.
 
     The node group is DEGRADED while launches fail or nodes are missing. Nodes that are still joining do not count as
     missing.
     """
     record = group.record
-    for scaled in nodes.auto_scaling_groups(cluster, group):
+    for scaled in nodes.list_auto_scaling_groups(cluster, group):
         record["scalingConfig"]["desiredSize"] = scaled.desired_capacity
-    issues = launch_problems(cluster, group) or find_unjoinable_nodes(cluster, group) or _find_missing_nodes(cluster, group)
+    issues = find_launch_problems(cluster, group) or find_unjoinable_nodes(cluster, group) or _find_missing_nodes(cluster, group)
     record["health"]["issues"] = issues
     record["status"] = "DEGRADED" if issues else "ACTIVE"
 
@@ -84,10 +84,10 @@ def mark_failed(group: NodeGroup, status: str, reason: str) -> None:
     group.record["health"]["issues"] = [build_issue("InternalFailure", reason, [group.name])]
 
 
-def creation_issues(cluster: Cluster, group: NodeGroup) -> list[Record]:
+def find_creation_issues(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return the issues that make a new node group fail."""
-    issues = launch_problems(cluster, group) or join_problems(cluster, group) or _find_missing_nodes(cluster, group)
-    reason = cluster.progress_of(group).problem
+    issues = find_launch_problems(cluster, group) or find_join_problems(cluster, group) or _find_missing_nodes(cluster, group)
+    reason = cluster.get_node_group_progress(group).problem
     return issues or ([build_issue("NodeCreationFailure", _format_join_failure(reason), [group.name])] if reason else [])
 
 
@@ -104,12 +104,12 @@ def find_unjoinable_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 def _find_missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return an issue if the realizer is done but fewer nodes than desired are Ready."""
-    progress = cluster.progress_of(group)
-    desired = sum(scaled.desired_capacity for scaled in nodes.auto_scaling_groups(cluster, group))
+    progress = cluster.get_node_group_progress(group)
+    desired = sum(scaled.desired_capacity for scaled in nodes.list_auto_scaling_groups(cluster, group))
     if not progress.done or progress.ready is None or progress.ready >= desired:
         return []
     instances = nodes.find_in_service(cluster, group)
-    lost = (events.progress("instance", instance.id, cluster.region, cluster.account).problem for instance in instances)
+    lost = (events.query_progress("instance", instance.id, cluster.region, cluster.account).problem for instance in instances)
     reason = progress.problem or next(filter(None, lost), "") or f"{progress.ready} of {desired} nodes are Ready"
     return [
         build_issue("NodeCreationFailure", _format_join_failure(reason), [instance.id for instance in instances] or [group.name])
@@ -121,7 +121,7 @@ def _format_join_failure(reason: str) -> str:
     return f"{joining.NOT_REGISTERED}: {reason}" if reason else joining.NOT_REGISTERED
 
 
-def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
+def find_join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return the issues that keep new instances from joining as nodes."""
     instances = nodes.find_in_service(cluster, group)
     if not instances:

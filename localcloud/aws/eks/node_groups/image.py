@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
 from localcloud.aws import images
 from localcloud.aws.ec2 import instance_types as ec2_types
 from localcloud.aws.eks import versions
-from localcloud.aws.eks.errors import invalid_parameter_error, invalid_request_error, not_emulated_error
+from localcloud.aws.eks.errors import build_invalid_parameter_error, build_invalid_request_error, build_not_emulated_error
 from localcloud.aws.eks.state import Cluster, Record, UserTemplate
 
 DEFAULT_INSTANCE_TYPE = "t3.medium"
@@ -20,7 +20,7 @@ AMI_TYPES = {
     "AL2023_ARM_64_NVIDIA": ("arm64", "nvidia"),
     "AL2023_x86_64_NEURON": ("x86_64", "neuron"),
 }
-"""AMI type -> architecture and variant of the AMI."""
+"""Maps an AMI type to the architecture and variant of the AMI."""
 
 _LAST_OF_AL2 = 32
 _ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")
@@ -29,13 +29,13 @@ _ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")
 def choose_instance_types(requested: list[str], template: UserTemplate, region: str) -> list[str]:
     """Return the instance types of the nodes, from the node group or its launch template."""
     if requested and template.instance_type:
-        raise invalid_request_error("Cannot specify instance types in launch template and API request")
+        raise build_invalid_request_error("Cannot specify instance types in launch template and API request")
     if len(requested) > INSTANCE_TYPES_LIMIT:
-        raise invalid_parameter_error(f"At most {INSTANCE_TYPES_LIMIT} instance types can be specified")
+        raise build_invalid_parameter_error(f"At most {INSTANCE_TYPES_LIMIT} instance types can be specified")
     types = requested or [template.instance_type or DEFAULT_INSTANCE_TYPE]
     unknown = [name for name in types if not ec2_types.is_offered_in(region, name)]
     if unknown:
-        raise invalid_parameter_error(f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
+        raise build_invalid_parameter_error(f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
     return types
 
 
@@ -43,26 +43,28 @@ def choose_ami_type(requested: str | None, template: UserTemplate, types: list[s
     """Return the AMI type, which is CUSTOM if and only if the launch template specifies an AMI."""
     if template.image_id:
         if requested not in (None, "CUSTOM"):
-            raise invalid_parameter_error(
+            raise build_invalid_parameter_error(
                 "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."
             )
         return "CUSTOM"
     if requested == "CUSTOM":
-        raise invalid_parameter_error("You must specify an image id in your launch template, when specifying AMI Type CUSTOM.")
+        raise build_invalid_parameter_error(
+            "You must specify an image id in your launch template, when specifying AMI Type CUSTOM."
+        )
     ami_type = requested or _choose_default_ami_type(types[0])
     if ami_type.startswith("AL2_"):
         if versions.parse_minor_version(version) > _LAST_OF_AL2:
-            raise invalid_parameter_error(
+            raise build_invalid_parameter_error(
                 f"AMI Type {ami_type} is only supported for kubernetes versions 1.{_LAST_OF_AL2} or earlier"
             )
-        raise not_emulated_error(f"AMI type {ami_type}")
+        raise build_not_emulated_error(f"AMI type {ami_type}")
     if ami_type.startswith(_ELSEWHERE):
-        raise not_emulated_error(f"AMI type {ami_type}")
+        raise build_not_emulated_error(f"AMI type {ami_type}")
     if ami_type not in AMI_TYPES:
-        raise invalid_parameter_error(f"Invalid AMI type: {ami_type}")
+        raise build_invalid_parameter_error(f"Invalid AMI type: {ami_type}")
     unfit = [name for name in types if not _is_ami_compatible(name, ami_type)]
     if unfit:
-        raise invalid_parameter_error(f"[{', '.join(unfit)}] is not a valid instance type for requested amiType {ami_type}")
+        raise build_invalid_parameter_error(f"[{', '.join(unfit)}] is not a valid instance type for requested amiType {ami_type}")
     return ami_type
 
 
@@ -77,7 +79,7 @@ def _is_ami_compatible(instance_type: str, ami_type: str) -> bool:
     return facts is not None and architecture in facts.architectures and (variant != "nvidia" or facts.gpus > 0)
 
 
-def image_id(region: str, ami_type: str, version: str) -> str:
+def find_image_id(region: str, ami_type: str, version: str) -> str:
     """Return the id of EKS's AMI for these nodes, from the SSM parameter that EKS publishes."""
     architecture, variant = AMI_TYPES[ami_type]
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended/image_id"
@@ -90,13 +92,15 @@ def find_release_version(version: str) -> str:
 
 def check_release_version(requested: str | None, version: str) -> None:
     if requested is not None and requested != find_release_version(version):
-        raise invalid_parameter_error(f"Requested release version {requested} is not valid for kubernetes version {version}.")
+        raise build_invalid_parameter_error(
+            f"Requested release version {requested} is not valid for kubernetes version {version}."
+        )
 
 
 def reject_versions_with_custom_ami(params: Record) -> None:
     for field in ("version", "releaseVersion"):
         if params.get(field):
-            raise invalid_parameter_error(f"You cannot specify the field {field} when using custom AMIs.")
+            raise build_invalid_parameter_error(f"You cannot specify the field {field} when using custom AMIs.")
 
 
 def choose_versions(params: Record, cluster: Cluster, ami_type: str, template: UserTemplate) -> Record:
@@ -106,6 +110,8 @@ def choose_versions(params: Record, cluster: Cluster, ami_type: str, template: U
         return {"version": cluster.version, "releaseVersion": template.image_id}
     version = params.get("version", cluster.version)
     if version != cluster.version:
-        raise invalid_parameter_error(f"Requested Nodegroup version {version} is not the cluster's version {cluster.version}")
+        raise build_invalid_parameter_error(
+            f"Requested Nodegroup version {version} is not the cluster's version {cluster.version}"
+        )
     check_release_version(params.get("releaseVersion"), version)
     return {"version": version, "releaseVersion": find_release_version(version)}

@@ -31,7 +31,7 @@ def drain_interrupted_node(instance: Any) -> None:
 @notices.on_rebalance
 def replace_node_at_risk(instance: Any) -> None:
     for cluster, group in _find_spot_groups(instance):
-        for scaling in nodes.auto_scaling_groups(cluster, group):
+        for scaling in nodes.list_auto_scaling_groups(cluster, group):
             for state in [member for member in capacity.list_members(scaling) if member.instance_id == instance.id]:
                 _Rebalancing(cluster, group, scaling, state).start()
 
@@ -55,7 +55,7 @@ class _Rebalancing:
         self._schedule("eks-node-group", "replacing", self._drain, lambda: self._has_joined())
 
     def end(self) -> None:
-        durations.cancel(self)
+        durations.cancel_transitions(self)
         self._launch_instances(-1)
 
     def _drain(self) -> None:
@@ -76,7 +76,7 @@ class _Rebalancing:
 
     def _has_joined(self) -> bool:
         are_running = all(state.lifecycle_state == "InService" for state in capacity.list_members(self.scaling))
-        return are_running and self.cluster.progress_of(self.group).done
+        return are_running and self.cluster.get_node_group_progress(self.group).done
 
     def _launch_instances(self, number: int) -> None:
         self.scaling.launched_first = getattr(self.scaling, "launched_first", 0) + number
@@ -87,11 +87,11 @@ class _Rebalancing:
 
 
 _rebalancing: dict[str, _Rebalancing] = {}
-"""Instance ID -> its replacement in progress."""
+"""Maps an instance ID to its replacement in progress."""
 
 
 def _find_spot_groups(instance: Any) -> Iterator[tuple[Cluster, NodeGroup]]:
-    """Return the Spot node group that the instance belongs to, with its cluster."""
+    """Return the Spot node group to which the instance belongs, with its cluster."""
     backend = instance.ec2_backend
     eks = get_backend("eks")[backend.account_id][backend.region_name]
     for cluster in list(get_state(eks, Eks).clusters.values()):

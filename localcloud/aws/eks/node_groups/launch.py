@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from localcloud.aws.ec2 import launch_templates
-from localcloud.aws.eks.node_groups.image import image_id
+from localcloud.aws.eks.node_groups.image import find_image_id
 from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG, NODE_GROUP_TAG
 from localcloud.aws.eks.state import Cluster, Record, UserTemplate
 
@@ -55,7 +55,7 @@ def delete_template(ec2: Any, template_id: str) -> None:
         launch_templates.forget(ec2, ec2.launch_templates[template_id])
 
 
-def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: list[str], profile: str) -> Record:
+def build_template_data(cluster: Cluster, record: Record, user: UserTemplate, types: list[str], profile: str) -> Record:
     """Return the user's launch template data with EKS's additions.
 
     EKS sets the AMI, instance type, profile, cluster security group, user data and tags.
@@ -71,7 +71,7 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
         if not interface.get("Groups"):
             interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     if not user.image_id:
-        data["ImageId"] = image_id(cluster.region, record["amiType"], record["version"])
+        data["ImageId"] = find_image_id(cluster.region, record["amiType"], record["version"])
         data["UserData"] = merge_user_data(cluster, record, data["ImageId"], data.get("UserData"))
     if user.id is None:
         disk = {"VolumeSize": record["diskSize"], "VolumeType": "gp3", "DeleteOnTermination": True}
@@ -98,13 +98,13 @@ def merge_user_data(cluster: Cluster, record: Record, image: str, user_document:
     parts = (
         [(part.get_content_type(), _read_part_text(part)) for part in _list_mime_parts(user_document)] if user_document else []
     )
-    parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))
+    parts.append((NODE_CONFIG, yaml.safe_dump(build_node_config(cluster, record, image), sort_keys=False)))
     body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
     head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
     return base64.b64encode(f"{head}{body}--{_BOUNDARY}--\n".encode()).decode()
 
 
-def node_config(cluster: Cluster, record: Record, image: str) -> Record:
+def build_node_config(cluster: Cluster, record: Record, image: str) -> Record:
     labels = {
         "eks.amazonaws.com/nodegroup-image": image,
         "eks.amazonaws.com/capacityType": record["capacityType"],

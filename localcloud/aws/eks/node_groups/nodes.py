@@ -11,7 +11,7 @@ JOINED = ("ACTIVE", "DEGRADED", "UPDATING")
 """Statuses of node groups whose instances count as nodes."""
 
 
-def auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> list[Any]:
+def list_auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> list[Any]:
     """Return moto's objects for the node group's Auto Scaling groups that still exist."""
     groups_by_name = backend_of("autoscaling", cluster.account, cluster.region).autoscaling_groups
     return [groups_by_name[name] for name in group.group_names if name in groups_by_name]
@@ -19,18 +19,20 @@ def auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> list[Any]:
 
 def find_in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
     """Return the instances in service in the node group's Auto Scaling groups."""
-    return [state.instance for scaling_group in auto_scaling_groups(cluster, group) for state in scaling_group.active_instances()]
+    return [
+        state.instance for scaling_group in list_auto_scaling_groups(cluster, group) for state in scaling_group.active_instances()
+    ]
 
 
 def request_node_action(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
     """Request that the realizer cordon, drain or uncordon a node. `get_drain_progress` returns the result of a drain."""
     described = {**describe_instance(instance), **details}
-    events.publish(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
+    events.publish_event(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
 
 
 def get_drain_progress(cluster: Cluster, instance: Any) -> events.Progress:
     """Return the progress of a drain. The result's `problem` lists the pods that could not be evicted."""
-    return events.progress("instance", instance.id, cluster.region, cluster.account)
+    return events.query_progress("instance", instance.id, cluster.region, cluster.account)
 
 
 def can_run_deployments(cluster: Cluster) -> bool:

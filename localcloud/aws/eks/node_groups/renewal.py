@@ -40,7 +40,7 @@ def replace_outdated_nodes(cluster: Cluster, group: NodeGroup, update: Record, f
     terminates old nodes first. If new nodes do not join, or pods cannot be evicted and `force` is not set, the update
     fails and the remaining old nodes stay.
     """
-    scaling_groups = nodes.auto_scaling_groups(cluster, group)
+    scaling_groups = nodes.list_auto_scaling_groups(cluster, group)
     _Renewal(cluster, group, scaling_groups[0] if scaling_groups else None, update, finished, force).start()
 
 
@@ -79,15 +79,15 @@ class _Renewal:
     def _scale_up(self) -> None:
         """Add two nodes per zone, or maxUnavailable nodes if that is more. Then cordon the old nodes."""
         most, desired = self.sizes
-        zones = {place.zone for place in launch_data.launch_places(self.scaling)}
-        more = max(2 * len(zones), self._batch_size(desired))
+        zones = {place.zone for place in launch_data.list_launch_places(self.scaling)}
+        more = max(2 * len(zones), self._compute_batch_size(desired))
         self.surged = desired + more
         self.scaling.max_size, self.scaling.desired_capacity = most + more, self.surged
         refused = self._adjust_capacity()
 
         def check_surge_nodes() -> None:
             without = {_find_zone(state) for state in self._list_old_members()} - {
-                _find_zone(state) for state in self._new_members()
+                _find_zone(state) for state in self._list_new_members()
             }
             missing = refused or f"no instance was launched in {', '.join(sorted(without))}"
             problem = self._find_new_node_problem() or (missing if without else "")
@@ -104,14 +104,14 @@ class _Renewal:
         if not old:
             self._scale_down()
             return
-        batch = mock_random.sample(old, min(len(old), self._batch_size(self.sizes[1])))
+        batch = mock_random.sample(old, min(len(old), self._compute_batch_size(self.sizes[1])))
         self._request_node_actions(batch, "draining", Force=self.force)
         self._schedule(
-            0.0, lambda: self._check_drained(batch), gate=lambda: all(self._drain_progress(state).done for state in batch)
+            0.0, lambda: self._check_drained(batch), gate=lambda: all(self._get_drain_progress(state).done for state in batch)
         )
 
     def _check_drained(self, batch: list[Any]) -> None:
-        stuck = [state for state in batch if self._drain_progress(state).problem]
+        stuck = [state for state in batch if self._get_drain_progress(state).problem]
         if stuck:
             text = f"Reached max retries while trying to evict pods from nodes in node group {self.group.name}"
             # The text and resource IDs are from aws/containers-roadmap#1282.
@@ -157,7 +157,7 @@ class _Renewal:
         """
         self._request_node_actions(self.marked, "uncordoning")
         self._restore_sizes()
-        new = self._new_members()
+        new = self._list_new_members()
         remaining = (
             max(0, self.scaling.desired_capacity - len(self._list_old_members())) if failure.code == "PodEvictionFailure" else 0
         )
@@ -169,19 +169,19 @@ class _Renewal:
     def _strategy(self) -> str:
         return str(self.group.record["updateConfig"]["updateStrategy"])
 
-    def _batch_size(self, members: int) -> int:
+    def _compute_batch_size(self, members: int) -> int:
         config = self.group.record["updateConfig"]
         if "maxUnavailablePercentage" in config:
             return max(1, members * int(config["maxUnavailablePercentage"]) // 100)
         return int(config["maxUnavailable"])
 
     def _list_old_members(self) -> list[Any]:
-        return [state for state in self._members() if not self._is_new(state)]
+        return [state for state in self._list_members() if not self._is_new(state)]
 
-    def _new_members(self) -> list[Any]:
-        return [state for state in self._members() if self._is_new(state)]
+    def _list_new_members(self) -> list[Any]:
+        return [state for state in self._list_members() if self._is_new(state)]
 
-    def _members(self) -> list[Any]:
+    def _list_members(self) -> list[Any]:
         return capacity.list_members(self.scaling) if self.scaling is not None else []
 
     def _is_new(self, state: Any) -> bool:
@@ -195,7 +195,7 @@ class _Renewal:
     def _find_node_problem(self) -> str:
         """Return why an instance of the group is not a node, or "" if there is no such instance."""
         refused = (refusal["message"] for refusal in health.find_unjoinable_nodes(self.cluster, self.group))
-        return self.cluster.progress_of(self.group).problem or next(refused, "")
+        return self.cluster.get_node_group_progress(self.group).problem or next(refused, "")
 
     def _find_new_node_problem(self) -> str:
         problem = self._find_node_problem()
@@ -209,7 +209,7 @@ class _Renewal:
         """Set the update to Failed after an internal error of the local cloud."""
         self.finished(Failure("Unknown", reason, self.group.group_names))
 
-    def _drain_progress(self, state: Any) -> events.Progress:
+    def _get_drain_progress(self, state: Any) -> events.Progress:
         return nodes.get_drain_progress(self.cluster, state.instance)
 
     def _request_node_actions(self, states: list[Any], action: events.NodeRequest, **details: Any) -> None:
@@ -237,7 +237,7 @@ class _Renewal:
             "InProgress",
             duration,
             then=then,
-            gate=gate or (lambda: self.cluster.progress_of(self.group).done),
+            gate=gate or (lambda: self.cluster.get_node_group_progress(self.group).done),
             fail=self._fail_after_internal_error,
         )
 

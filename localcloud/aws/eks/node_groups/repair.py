@@ -1,4 +1,4 @@
-"""EKS's node auto repair: replaces or reboots unhealthy nodes after a wait, measured in the local AWS's calendar time.
+"""EKS's node auto repair: replaces or reboots unhealthy nodes after a wait, measured in calendar time of the local AWS.
 
 The Kubernetes realizer reports the conditions of nodes. A condition of the node monitoring agent becomes True again
 only on a new node or after the agent restarts. This module never sets conditions.
@@ -19,7 +19,7 @@ from localcloud.aws.eks.state import Cluster, Eks, NodeGroup
 from localcloud.aws.patching import get_state, on_reset
 
 _faults: dict[str, list[Fault]] = {}
-"""Instance ID -> faults of its node."""
+"""Maps an instance ID to the faults of its node."""
 
 
 def record_conditions(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:
@@ -47,7 +47,7 @@ def start_due_repairs(moment: datetime) -> None:
 
 def _repair_group(cluster: Cluster, group: NodeGroup, moment: datetime) -> None:
     members = {instance.id: instance for instance in nodes.find_in_service(cluster, group)}
-    has_replaced = cluster.progress_of(group).done
+    has_replaced = cluster.get_node_group_progress(group).done
     for instance in [id for id in group.repairs if (has_replaced if id not in members else id not in _faults)]:
         del group.repairs[instance]
     node_faults = [fault for instance in members for fault in _faults.get(instance, ())]
@@ -65,7 +65,7 @@ def _replace_node(cluster: Cluster, group: NodeGroup, repair: Repair) -> None:
     """Terminate the instance; its Auto Scaling group launches a replacement. The realizer drains the node before the
     instance stops."""
     cause = f"in response to a repair of an EKS node: {repair.fault.reason}"
-    for scaling in nodes.auto_scaling_groups(cluster, group):
+    for scaling in nodes.list_auto_scaling_groups(cluster, group):
         for state in [member for member in capacity.list_members(scaling) if member.instance_id == repair.instance]:
             capacity.start_termination(scaling, state, f"An instance was taken out of service {cause}.")
             capacity.adjust_instances(scaling, cause)
@@ -83,7 +83,7 @@ def _reboot_node(cluster: Cluster, instance: Any) -> None:
 
     def reboot_instance() -> None:
         if instance.state == "running":
-            instance_events.publish("rebooting", instance)
+            instance_events.publish_instance_event("rebooting", instance)
             nodes.request_node_action(cluster, instance, "uncordoning")
 
     def can_reboot() -> bool:

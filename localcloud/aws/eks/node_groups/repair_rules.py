@@ -1,4 +1,4 @@
-"""Determines which nodes of a node group are due for EKS's node auto repair. Pure.
+"""Determines which nodes of a node group are due for EKS's node auto repair. Performs no I/O.
 
 https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 """
@@ -38,7 +38,7 @@ class Repair:
 def find_faults(instance: str, conditions: Iterable[Mapping[str, Any]], earlier: Iterable[Fault], now: datetime) -> list[Fault]:
     """Return the faults that a node's conditions show. The conditions have the format of the Kubernetes API.
 
-    A known fault keeps its start time. The times in conditions are not used: they come from the machine's clock, and
+    A known fault keeps its start time. The times in conditions are ignored, because they come from the machine's clock, and
     the calendar may be ahead of it. A new reason for the same condition does not restart the wait.
     """
     since = {fault.condition: fault.since for fault in earlier}
@@ -69,12 +69,12 @@ def list_due_repairs(
         action, wait = find_repair_rule(config, fault)
         if action is not None and fault.instance not in repairing and now - fault.since >= wait:
             starting.setdefault(fault.instance, Repair(fault.instance, action, fault))
-    room = _max_parallel_repairs(config, len(unhealthy | set(repairing))) - len(repairing)
+    room = _compute_max_parallel_repairs(config, len(unhealthy | set(repairing))) - len(repairing)
     return list(starting.values())[: max(0, room)]
 
 
 def find_repair_rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timedelta]:
-    """Return the repair action for a fault, and the time that the fault must last before the repair starts."""
+    """Return the repair action for a fault, and how long the fault must last before the repair starts."""
     for override in config.get("nodeRepairConfigOverrides", ()):
         if (override["nodeMonitoringCondition"], override["nodeUnhealthyReason"]) == (fault.condition, fault.reason):
             action: Action | None = None if override["repairAction"] == "NoAction" else override["repairAction"]
@@ -92,7 +92,7 @@ def _has_too_many_unhealthy_nodes(config: Mapping[str, Any], size: int, unhealth
     return unhealthy * 100 > int(percent) * size
 
 
-def _max_parallel_repairs(config: Mapping[str, Any], unhealthy: int) -> int:
+def _compute_max_parallel_repairs(config: Mapping[str, Any], unhealthy: int) -> int:
     if "maxParallelNodesRepairedCount" in config:
         return int(config["maxParallelNodesRepairedCount"])
     percent = config.get("maxParallelNodesRepairedPercentage")

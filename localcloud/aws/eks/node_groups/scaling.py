@@ -7,7 +7,7 @@ from typing import Any
 
 from localcloud.aws.autoscaling import group_calls, scheduled_actions
 from localcloud.aws.call import backend_of
-from localcloud.aws.ec2.capacity_reservations import all_reservations
+from localcloud.aws.ec2.capacity_reservations import list_reservations
 from localcloud.aws.eks.node_groups import launch, nodes
 from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 
@@ -38,7 +38,7 @@ def create_auto_scaling_group(cluster: Cluster, group: NodeGroup, name: str) -> 
         **_build_launch_source(cluster, group, group.types),
     }
     autoscaling = backend_of("autoscaling", cluster.account, cluster.region)
-    group_calls.create(autoscaling, params)
+    group_calls.create_group(autoscaling, params)
     if record["capacityType"] == "CAPACITY_BLOCK":
         _schedule_block_scale_down(autoscaling, cluster, group, name)
 
@@ -47,32 +47,32 @@ def _schedule_block_scale_down(autoscaling: Any, cluster: Cluster, group: NodeGr
     """Schedule a scale-down before the end of the launch template's Capacity Block."""
     specification = group.template.data.get("CapacityReservationSpecification") or {}
     block_id = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
-    for block in all_reservations(backend_of("ec2", cluster.account, cluster.region)):
+    for block in list_reservations(backend_of("ec2", cluster.account, cluster.region)):
         if block.id == block_id and block.end is not None:
             scheduled_actions.schedule_block_end(autoscaling, name, block.id, block.end)
 
 
-def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
-    for scaling_group in nodes.auto_scaling_groups(cluster, group):
-        group_calls.update(
+def resize_groups(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
+    for scaling_group in nodes.list_auto_scaling_groups(cluster, group):
+        group_calls.update_group(
             scaling_group, {"MinSize": sizes["minSize"], "MaxSize": sizes["maxSize"], "DesiredCapacity": sizes["desiredSize"]}
         )
 
 
 def use_latest_template(cluster: Cluster, group: NodeGroup, types: list[str]) -> None:
     """Launch new instances from the default version of EKS's template. Running instances stay unchanged."""
-    for scaling_group in nodes.auto_scaling_groups(cluster, group):
-        group_calls.update(scaling_group, _build_launch_source(cluster, group, types))
+    for scaling_group in nodes.list_auto_scaling_groups(cluster, group):
+        group_calls.update_group(scaling_group, _build_launch_source(cluster, group, types))
 
 
 def scale_to_zero(cluster: Cluster, group: NodeGroup) -> None:
-    for scaling_group in nodes.auto_scaling_groups(cluster, group):
-        group_calls.update(scaling_group, {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0})
+    for scaling_group in nodes.list_auto_scaling_groups(cluster, group):
+        group_calls.update_group(scaling_group, {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0})
 
 
 def delete_auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> None:
-    for scaling_group in nodes.auto_scaling_groups(cluster, group):
-        group_calls.delete(scaling_group, force=True)
+    for scaling_group in nodes.list_auto_scaling_groups(cluster, group):
+        group_calls.delete_group(scaling_group, force=True)
 
 
 def _build_launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:

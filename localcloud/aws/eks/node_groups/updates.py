@@ -8,7 +8,12 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks import updates, versions
-from localcloud.aws.eks.errors import in_use_error, invalid_parameter_error, invalid_request_error, not_emulated_error
+from localcloud.aws.eks.errors import (
+    build_in_use_error,
+    build_invalid_parameter_error,
+    build_invalid_request_error,
+    build_not_emulated_error,
+)
 from localcloud.aws.eks.node_groups import health, image, launch, renewal, scaling, settings, user_template
 from localcloud.aws.eks.state import (
     Cluster,
@@ -32,9 +37,9 @@ def update_nodegroup_config(call: Call) -> Record:
     cluster, params = find_cluster(call), call.params
     group = _find_updatable_group(call, cluster, "ConfigUpdate")
     if "warmPoolConfig" in params:
-        raise not_emulated_error("warmPoolConfig")
+        raise build_not_emulated_error("warmPoolConfig")
     if not any(name in params for name in _CONFIG):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "At least one of labels, taints, scaling config, update config and node repair config is required"
         )
     record = group.record
@@ -49,17 +54,17 @@ def update_nodegroup_config(call: Call) -> Record:
         after["nodeRepairConfig"] = settings.check_repair_config(params["nodeRepairConfig"])
     if "scalingConfig" in params:
         after["scalingConfig"] = settings.merge_scaling_config(params["scalingConfig"], record["scalingConfig"])
-        scaling.resize(cluster, group, after["scalingConfig"])
+        scaling.resize_groups(cluster, group, after["scalingConfig"])
     ec2 = call.backend_of("ec2")
 
     def can_finish() -> bool:
-        return cluster.progress_of(group).done
+        return cluster.get_node_group_progress(group).done
 
     def finish_update(_: Record) -> None:
         record.update(after, modifiedAt=now())
         if "labels" in after or "taints" in after:
-            # Running nodes receive new labels and taints through Kubernetes. For new nodes, they must be in the user
-            # data.
+            # Running nodes receive new labels and taints through Kubernetes. For new nodes, labels and taints must be
+            # in the user data.
             _renew_template(cluster, group, ec2, group.template, {})
         publish_config_change()
 
@@ -68,7 +73,7 @@ def update_nodegroup_config(call: Call) -> Record:
         publish_node_group(cluster, group, "changed")
 
     config = _build_update_params(params)
-    update = updates.start(
+    update = updates.start_update(
         group.updates, "ConfigUpdate", config, "eks-node-group-update", finish_update, can_finish, failed=publish_config_change
     )
     record["status"] = "UPDATING"
@@ -110,7 +115,7 @@ def update_nodegroup_version(call: Call) -> Record:
         after["launchTemplate"] = template.record
     own_template = ec2.launch_templates.get(group.template_id)
     if own_template is None:
-        raise invalid_request_error(
+        raise build_invalid_request_error(
             f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group."
         )
     before = own_template.default_version_number
@@ -119,7 +124,7 @@ def update_nodegroup_version(call: Call) -> Record:
             _renew_template(cluster, group, ec2, template, after)
         except AwsError as error:
             own_template.default_version_number = before
-            raise invalid_request_error(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
+            raise build_invalid_request_error(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
 
     def finish(failure: renewal.Failure | None) -> None:
         if failure is None:
@@ -130,11 +135,11 @@ def update_nodegroup_version(call: Call) -> Record:
             own_template.default_version_number = before
             if group.template_id in ec2.launch_templates:
                 scaling.use_latest_template(cluster, group, group.types)
-            updates.fail(update, failure.code, failure.message, failure.resource_ids)
+            updates.fail_update(update, failure.code, failure.message, failure.resource_ids)
         health.update_health(cluster, group)
         publish_node_group(cluster, group, "changed")
 
-    update = updates.create(
+    update = updates.create_update(
         group.updates,
         "VersionUpdate",
         {
@@ -150,13 +155,13 @@ def update_nodegroup_version(call: Call) -> Record:
 
 
 def _check_no_capacity_block_nodes(group: NodeGroup) -> None:
-    """Reject an upgrade of a group with nodes in a Capacity Block.
+    """Reject an upgrade of a node group that has nodes in a Capacity Block.
 
     AWS's documentation requires size 0, but does not describe the error: code and text are NOT VERIFIED (2026-11-23).
     https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
     """
     if group.record["capacityType"] == "CAPACITY_BLOCK" and group.record["scalingConfig"]["desiredSize"] > 0:
-        raise invalid_request_error(
+        raise build_invalid_request_error(
             "The desired size of a node group with Capacity Blocks must be 0 when you upgrade it", nodegroupName=group.name
         )
 
@@ -165,7 +170,7 @@ def _find_updatable_group(call: Call, cluster: Cluster, update_type: str) -> Nod
     group = find_node_group(call, cluster)
     check_not_updating(f"nodegroup {group.name}", group.updates, update_type)
     if group.record["status"] not in ("ACTIVE", "DEGRADED"):
-        raise in_use_error(
+        raise build_in_use_error(
             "Nodegroup cannot be updated as it is currently not in Active State",
             clusterName=cluster.name,
             nodegroupName=group.name,
@@ -186,17 +191,21 @@ def _read_new_template(call: Call, group: NodeGroup) -> UserTemplate:
     if reference is None:
         return current
     if current.id is None:
-        raise invalid_parameter_error("A node group that was created without a launch template cannot be updated to use one")
+        raise build_invalid_parameter_error(
+            "A node group that was created without a launch template cannot be updated to use one"
+        )
     template = user_template.read_user_template(call, reference)
     if template.id != current.id:
-        raise invalid_parameter_error(f"The launch template {current.name} of a node group cannot be changed, only its version")
+        raise build_invalid_parameter_error(
+            f"The launch template {current.name} of a node group cannot be changed, only its version"
+        )
     for what, before, now_given in (
         ("an instance type", current.instance_type, template.instance_type),
         ("an image id", current.image_id, template.image_id),
     ):
         if bool(before) != bool(now_given):
             word = "specify" if before else "not specify"
-            raise invalid_request_error(f"You must continue to {word} {what} within the launch template")
+            raise build_invalid_request_error(f"You must continue to {word} {what} within the launch template")
     user_template.check_market_options(group.record["capacityType"], template, group.record.get("instanceTypes", []))
     return template
 
@@ -208,15 +217,15 @@ def _choose_versions(params: Record, cluster: Cluster, group: NodeGroup, templat
         return {"version": cluster.version, "releaseVersion": template.image_id}
     version = params.get("version", record["version"])
     if version not in versions.VERSIONS:
-        raise invalid_parameter_error("unsupported Kubernetes version")
+        raise build_invalid_parameter_error("unsupported Kubernetes version")
     if versions.parse_minor_version(version) > versions.parse_minor_version(cluster.version):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             f"Requested Nodegroup version {version} is newer than the cluster's version {cluster.version}"
         )
     if versions.parse_minor_version(version) == versions.parse_minor_version(record["version"]) - 1:
-        raise invalid_request_error("The local cloud's EKS does not emulate version rollbacks.")
+        raise build_invalid_request_error("The local cloud's EKS does not emulate version rollbacks.")
     if versions.parse_minor_version(version) < versions.parse_minor_version(record["version"]):
-        raise invalid_parameter_error(f"Unsupported Nodegroup version update from {record['version']} to {version}")
+        raise build_invalid_parameter_error(f"Unsupported Nodegroup version update from {record['version']} to {version}")
     image.check_release_version(params.get("releaseVersion"), version)
     return {"version": version, "releaseVersion": image.find_release_version(version)}
 
@@ -226,6 +235,6 @@ def _renew_template(cluster: Cluster, group: NodeGroup, ec2: Any, template: User
     if group.template_id not in ec2.launch_templates:
         return
     record, types = {**group.record, **changes}, _choose_instance_types(group, template)
-    data = launch.template_data(cluster, record, template, types, str(group.profile))
+    data = launch.build_template_data(cluster, record, template, types, str(group.profile))
     launch.add_version(ec2.launch_templates[group.template_id], data)
     scaling.use_latest_template(cluster, group, types)

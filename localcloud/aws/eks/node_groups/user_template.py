@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch_templates
-from localcloud.aws.eks.errors import invalid_parameter_error, invalid_request_error
+from localcloud.aws.eks.errors import build_invalid_parameter_error, build_invalid_request_error
 from localcloud.aws.eks.state import Record, UserTemplate
 from localcloud.aws.errors import AwsError
 
@@ -19,7 +19,7 @@ def read_user_template(call: Call, reference: Record | None) -> UserTemplate:
     if reference is None:
         return UserTemplate()
     if bool(reference.get("id")) == bool(reference.get("name")):
-        raise invalid_parameter_error("Exactly one of launch template id and name must be specified")
+        raise build_invalid_parameter_error("Exactly one of launch template id and name must be specified")
     specification = {
         "LaunchTemplateId": reference.get("id"),
         "LaunchTemplateName": reference.get("name"),
@@ -29,7 +29,7 @@ def read_user_template(call: Call, reference: Record | None) -> UserTemplate:
     try:
         version = launch_templates.find_specified_version(ec2, specification)
     except AwsError as error:
-        raise invalid_parameter_error(error.message) from error
+        raise build_invalid_parameter_error(error.message) from error
     template = UserTemplate(
         version.template.id, version.template.name, str(version.number), launch_templates.to_boto_format(version.data)
     )
@@ -40,24 +40,24 @@ def read_user_template(call: Call, reference: Record | None) -> UserTemplate:
 
 def _check_prohibited_settings(data: Record) -> None:
     if any(interface.get("SubnetId") for interface in data.get("NetworkInterfaces", [])):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "Launch template should not specify a subnet; specify subnets in the node group configuration instead"
         )
     if any(interface.get("NetworkInterfaceId") for interface in data.get("NetworkInterfaces", [])):
-        raise invalid_parameter_error("Launch template should not specify an existing network interface")
+        raise build_invalid_parameter_error("Launch template should not specify an existing network interface")
     if data.get("IamInstanceProfile"):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "Launch template should not specify an instance profile. "
             "The noderole in your request will be used to construct an instance profile."
         )
     if data.get("InstanceInitiatedShutdownBehavior"):
-        raise invalid_parameter_error("Launch template should not specify a shutdown behavior")
+        raise build_invalid_parameter_error("Launch template should not specify a shutdown behavior")
     if data.get("HibernationOptions", {}).get("Configured"):
-        raise invalid_parameter_error("Launch template should not specify hibernation options")
+        raise build_invalid_parameter_error("Launch template should not specify hibernation options")
 
 
 def _check_launch_data(ec2: Any, data: Record) -> None:
-    """Reject template data that EC2 would reject at launch: EKS attempts a launch before it creates the node group."""
+    """Reject template data that EC2 would reject at launch: EKS attempts a launch before it creates a node group."""
     problem = None
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):
@@ -69,9 +69,9 @@ def _check_launch_data(ec2: Any, data: Record) -> None:
         if ec2.get_security_group_from_id(group_id) is None:
             problem = f"The security group '{group_id}' does not exist"
     if problem is not None:
-        raise invalid_request_error(f"You must use a valid fully-formed launch template. {problem}")
+        raise build_invalid_request_error(f"You must use a valid fully-formed launch template. {problem}")
     if not image and data.get("UserData") and not _is_mime(data["UserData"]):
-        raise invalid_request_error("User data was not in the MIME multipart format.")
+        raise build_invalid_request_error("User data was not in the MIME multipart format.")
 
 
 def _is_mime(user_data: str) -> bool:
@@ -84,18 +84,20 @@ def check_market_options(capacity_type: str, template: UserTemplate, instance_ty
     market = template.data.get("InstanceMarketOptions", {}).get("MarketType")
     if capacity_type != "CAPACITY_BLOCK":
         if market:
-            raise invalid_parameter_error("Instance market options are not supported with the launch template.")
+            raise build_invalid_parameter_error("Instance market options are not supported with the launch template.")
         return
     if template.id is None:
-        raise invalid_parameter_error("A launch template is required for capacity type CAPACITY_BLOCK")
+        raise build_invalid_parameter_error("A launch template is required for capacity type CAPACITY_BLOCK")
     if market != "capacity-block":
-        raise invalid_parameter_error("Launch template must specify market type capacity-block for capacity type CAPACITY_BLOCK")
+        raise build_invalid_parameter_error(
+            "Launch template must specify market type capacity-block for capacity type CAPACITY_BLOCK"
+        )
     target = template.data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if not target.get("CapacityReservationId"):
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "Launch template must specify a capacity reservation target for capacity type CAPACITY_BLOCK"
         )
     if instance_types or not template.instance_type:
-        raise invalid_parameter_error(
+        raise build_invalid_parameter_error(
             "The instance type must be specified in the launch template for capacity type CAPACITY_BLOCK"
         )

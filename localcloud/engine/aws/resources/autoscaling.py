@@ -1,4 +1,4 @@
-"""Tags of Auto Scaling groups that the program did not create, e.g. the group of an EKS node group."""
+"""Tags of Auto Scaling groups that the program did not create, such as the group of an EKS node group."""
 
 from typing import Any
 

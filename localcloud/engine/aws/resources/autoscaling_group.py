@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     find_first,
@@ -70,7 +70,7 @@ class Group(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         """Create the group. With initial lifecycle hooks, create it with size 0, and set its size after the hooks exist."""
-        autoscaling, name, hooks = aws.client("autoscaling"), physical_name(args), args.get("initialLifecycleHooks") or []
+        autoscaling, name, hooks = aws.client("autoscaling"), choose_physical_name(args), args.get("initialLifecycleHooks") or []
         self._reject_capacity_wait(args)
         request = self._build_request(args)
         sizes = {key: request.pop(key) for key in SIZES if key in request}

@@ -9,8 +9,8 @@ from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specificati
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     build_ec2_arn,
-    client_token,
     find_first,
+    generate_client_token,
     ignore_gone,
     raise_if_unsuccessful,
     report_partial_creation,
@@ -63,7 +63,7 @@ class VpcEndpoint(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         request = {"VpcEndpointType": "Gateway", **to_request(args, self.CREATE_NAMES)}
         endpoint = aws.client("ec2").create_vpc_endpoint(
-            ClientToken=client_token(),
+            ClientToken=generate_client_token(),
             PrivateDnsEnabled=bool(args.get("privateDnsEnabled")),
             TagSpecifications=build_tag_specification("vpc-endpoint", args),
             **request,
@@ -171,7 +171,7 @@ class FlowLog(Resource):
             request["LogDestination"] = request["LogDestination"].removesuffix(":*")
         create = partial(
             aws.client("ec2").create_flow_logs,
-            ClientToken=client_token(),
+            ClientToken=generate_client_token(),
             ResourceType=self.WATCHED[watched],
             ResourceIds=[args[watched]],
             TagSpecifications=build_tag_specification("vpc-flow-log", args),

@@ -8,8 +8,8 @@ from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specificati
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     build_ec2_arn,
-    client_token,
     find_first,
+    generate_client_token,
     ignore_gone,
     report_partial_creation,
     retry,
@@ -144,8 +144,8 @@ class Eip(Resource):
             **to_state(described[0] if described else {}, {"ptrRecord": "PtrRecord"}),
             **parse_tags(address.get("Tags")),
             "arn": build_ec2_arn(aws, f"elastic-ip/{id}"),
-            **({"privateDns": private_dns_name(aws.region, private)} if private else {}),
-            **({"publicDns": public_dns_name(aws.region, public)} if public else {}),
+            **({"privateDns": build_private_dns_name(aws.region, private)} if private else {}),
+            **({"publicDns": build_public_dns_name(aws.region, public)} if public else {}),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -183,12 +183,12 @@ class Eip(Resource):
         )
 
 
-def private_dns_name(region: str, address: str) -> str:
+def build_private_dns_name(region: str, address: str) -> str:
     """Return the private DNS name of an IP address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ip-{address.replace('.', '-')}.{'ec2' if region == 'us-east-1' else f'{region}.compute'}.internal"
 
 
-def public_dns_name(region: str, address: str) -> str:
+def build_public_dns_name(region: str, address: str) -> str:
     """Return the public DNS name of an IP address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ec2-{address.replace('.', '-')}.{'compute-1' if region == 'us-east-1' else f'{region}.compute'}.amazonaws.com"
 
@@ -221,7 +221,7 @@ class NatGateway(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         request = {"ConnectivityType": "public", **to_request(args, self.CREATE_NAMES)}
         gateway = aws.client("ec2").create_nat_gateway(
-            ClientToken=client_token(), **request, TagSpecifications=build_tag_specification("natgateway", args)
+            ClientToken=generate_client_token(), **request, TagSpecifications=build_tag_specification("natgateway", args)
         )["NatGateway"]
         id = str(gateway["NatGatewayId"])
         with report_partial_creation(id):

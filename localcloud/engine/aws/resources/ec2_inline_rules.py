@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from localcloud.engine.aws.resource import Args, Aws, Prop
-from localcloud.engine.aws.resources.ec2_security_group_rules import canonical_protocol_name
+from localcloud.engine.aws.resources.ec2_security_group_rules import get_canonical_protocol_name
 
 SOURCES = {"cidrBlocks": "cidr", "ipv6CidrBlocks": "cidr6", "prefixListIds": "prefixList", "securityGroups": "group"}
 RULES = Prop(
@@ -40,7 +40,7 @@ def expand_rules(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
     """Expand the program's combined rules into single rules, in order. `self` becomes the security group's id."""
     rules: dict[Rule, None] = {}
     for bundle in bundles:
-        protocol = canonical_protocol_name(str(bundle["protocol"]))
+        protocol = get_canonical_protocol_name(str(bundle["protocol"]))
         ports = (-1, -1) if protocol == "-1" else (int(bundle["fromPort"]), int(bundle["toPort"]))
         sources = [(kind, source) for name, kind in SOURCES.items() for source in bundle.get(name) or []]
         sources += [("group", group)] if bundle.get("self") else []

@@ -14,8 +14,8 @@ from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specificati
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     build_ec2_arn,
-    client_token,
     find_first,
+    generate_client_token,
     ignore_gone,
     report_partial_creation,
     retry,
@@ -32,10 +32,10 @@ ABSENT = "InvalidInstanceID.NotFound"
 
 @register
 class Instance(Resource):
-    """EC2 instance. Another launch template or version replaces it.
+    """EC2 instance. A change to another launch template or version replaces the instance.
 
-    User data is read back as `userData`, which is not computed, unless the program sets `userDataBase64`. So if user data
-    comes from the launch template, the next update clears it. This stops and starts the instance.
+    User data is read back as `userData`, which is not computed, unless the program sets `userDataBase64`. Therefore,
+    if user data comes from the launch template, the next update clears it. That update stops and starts the instance.
     """
 
     token = "aws:ec2/instance:Instance"
@@ -72,10 +72,10 @@ class Instance(Resource):
             ec2.run_instances,
             MinCount=1,
             MaxCount=1,
-            ClientToken=client_token(),
+            ClientToken=generate_client_token(),
             LaunchTemplate={**named, "Version": version},
             TagSpecifications=build_tag_specification("instance", args),
-            # The official provider always sends these values. They override those of the launch template.
+            # The official provider always sends these properties. These values override those of the launch template.
             DisableApiTermination=False,
             EbsOptimized=False,
             Monitoring={"Enabled": bool(args.get("monitoring"))},

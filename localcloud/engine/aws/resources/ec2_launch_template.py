@@ -5,8 +5,15 @@ from typing import Any
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_launch_template_data import DATA, build_data_request, build_data_state
 from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
-from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import build_ec2_arn, client_token, find_first, ignore_gone, to_request, to_state
+from localcloud.engine.aws.resources.names import choose_physical_name
+from localcloud.engine.aws.resources.requests import (
+    build_ec2_arn,
+    find_first,
+    generate_client_token,
+    ignore_gone,
+    to_request,
+    to_state,
+)
 
 ABSENT = ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException")
 VERSIONED = frozenset(DATA) | {"description"}
@@ -30,8 +37,8 @@ class LaunchTemplate(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         response = aws.client("ec2").create_launch_template(
-            ClientToken=client_token(),
-            LaunchTemplateName=physical_name(args),
+            ClientToken=generate_client_token(),
+            LaunchTemplateName=choose_physical_name(args),
             LaunchTemplateData=build_template_data(args),
             TagSpecifications=build_tag_specification("launch-template", args),
             **to_request(args, {"description": "VersionDescription"}),
@@ -63,7 +70,7 @@ class LaunchTemplate(Resource):
         latest = old["latestVersion"]
         if changed & VERSIONED:
             response = ec2.create_launch_template_version(
-                ClientToken=client_token(),
+                ClientToken=generate_client_token(),
                 LaunchTemplateId=id,
                 LaunchTemplateData=build_template_data(new),
                 **to_request(new, {"description": "VersionDescription"}),

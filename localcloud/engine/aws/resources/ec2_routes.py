@@ -10,8 +10,8 @@ from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specificati
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     build_ec2_arn,
-    client_token,
     find_first,
+    generate_client_token,
     ignore_gone,
     report_partial_creation,
     retry,
@@ -67,7 +67,9 @@ class RouteTable(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         table = aws.client("ec2").create_route_table(
-            VpcId=args["vpcId"], ClientToken=client_token(), TagSpecifications=build_tag_specification("route-table", args)
+            VpcId=args["vpcId"],
+            ClientToken=generate_client_token(),
+            TagSpecifications=build_tag_specification("route-table", args),
         )["RouteTable"]
         id = str(table["RouteTableId"])
         with report_partial_creation(id):

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_inline_rules import RULES, combine_rules, expand_rules, parse_permissions, set_rules
 from localcloud.engine.aws.resources.ec2_tags import TAGS, build_tag_specification, parse_tags, update_tags
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     build_ec2_arn,
@@ -85,7 +85,7 @@ class SecurityGroup(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         response = aws.client("ec2").create_security_group(
-            GroupName=physical_name(args),
+            GroupName=choose_physical_name(args),
             Description=args.get("description", self.props["description"].default),
             TagSpecifications=build_tag_specification("security-group", args),
             **to_request(args, {"vpcId": "VpcId"}),
@@ -103,7 +103,7 @@ class SecurityGroup(Resource):
         update_security_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the group. Retry while network interfaces and rules that are being deleted still reference it."""
+        """Delete the group. Retry while network interfaces and rules that are being deleted still reference the group."""
         revoke = bool(state.get("revokeRulesOnDelete"))
         describe_network_interfaces(aws, "group-id", id)
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)

@@ -12,8 +12,8 @@ ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "
 PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp", "58": "icmpv6", "all": "-1"}
 
 
-def canonical_protocol_name(protocol: str) -> str:
-    """Return the canonical name of a protocol, e.g. `tcp` for `6`, `TCP` and `tcp`."""
+def get_canonical_protocol_name(protocol: str) -> str:
+    """Return the canonical name of a protocol: `tcp` for `6`, `TCP` and `tcp`."""
     return PROTOCOLS.get(protocol.lower(), protocol.lower())
 
 
@@ -66,7 +66,7 @@ class SecurityGroupRule(Resource):
             if state.get(port) == -1 and port not in recorded:  # AWS returns -1 for ports that are not set
                 del state[port]
         protocol = str(rule["IpProtocol"])
-        same = canonical_protocol_name(str(recorded.get("ipProtocol", protocol))) == canonical_protocol_name(protocol)
+        same = get_canonical_protocol_name(str(recorded.get("ipProtocol", protocol))) == get_canonical_protocol_name(protocol)
         referenced = rule.get("ReferencedGroupInfo") or {}
         return {
             **state,

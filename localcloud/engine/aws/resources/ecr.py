@@ -5,7 +5,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.requests import find_first, get_error_code, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
 
@@ -42,7 +42,7 @@ class Repository(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        name, tags = physical_name(args), get_program_tags(args)
+        name, tags = choose_physical_name(args), get_program_tags(args)
         encryption = [
             to_request({"encryptionType": "AES256", **configuration}, ENCRYPTION)
             for configuration in args.get("encryptionConfigurations") or ()

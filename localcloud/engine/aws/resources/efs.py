@@ -160,7 +160,7 @@ class FileSystemPolicy(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        self._put(aws, args)
+        self._put_policy(aws, args)
         return str(args["fileSystemId"])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -173,14 +173,14 @@ class FileSystemPolicy(Resource):
         return {"fileSystemId": id, "policy": response["Policy"]}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        self._put(aws, new)
+        self._put_policy(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(POLICY_GONE, FILE_SYSTEM_GONE):
             aws.client("efs").delete_file_system_policy(FileSystemId=id)
 
     @staticmethod
-    def _put(aws: Aws, args: Args) -> None:
+    def _put_policy(aws: Aws, args: Args) -> None:
         lockout = to_request(args, {"bypassPolicyLockoutSafetyCheck": "BypassPolicyLockoutSafetyCheck"})
         aws.client("efs").put_file_system_policy(FileSystemId=args["fileSystemId"], Policy=args["policy"], **lockout)
 
@@ -193,7 +193,7 @@ class BackupPolicy(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         id = str(args["fileSystemId"])
-        self._put(aws, id, args["backupPolicy"]["status"])
+        self._put_backup_policy(aws, id, args["backupPolicy"]["status"])
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -201,13 +201,13 @@ class BackupPolicy(Resource):
         return {"fileSystemId": id, "backupPolicy": {"status": current.status}} if current else None
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        self._put(aws, id, new["backupPolicy"]["status"])
+        self._put_backup_policy(aws, id, new["backupPolicy"]["status"])
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(FILE_SYSTEM_GONE, POLICY_GONE):
-            self._put(aws, id, "DISABLED")
+            self._put_backup_policy(aws, id, "DISABLED")
 
-    def _put(self, aws: Aws, id: str, status: str) -> None:
+    def _put_backup_policy(self, aws: Aws, id: str, status: str) -> None:
         aws.client("efs").put_backup_policy(FileSystemId=id, BackupPolicy={"Status": status})
         pending = {"ENABLED": "ENABLING", "DISABLED": "DISABLING"}[status]
         doing = f"EFS Backup Policy ({id}) {'enable' if status == 'ENABLED' else 'disable'}"

@@ -5,7 +5,13 @@ from typing import Any
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.efs import FILE_SYSTEM_GONE, TIMEOUT, build_dns_name, build_efs_arn, update_tags
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
-from localcloud.engine.aws.resources.requests import client_token, ignore_gone, report_partial_creation, to_request, to_state
+from localcloud.engine.aws.resources.requests import (
+    generate_client_token,
+    ignore_gone,
+    report_partial_creation,
+    to_request,
+    to_state,
+)
 from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, from_pairs, get_program_tags, to_pairs
 
 MOUNT_TARGET_TIMEOUT = 30 * MINUTE
@@ -120,7 +126,10 @@ class AccessPoint(Resource):
             if root.get("creationInfo"):
                 request["RootDirectory"]["CreationInfo"] = to_request(root["creationInfo"], CREATION)
         response = aws.client("efs").create_access_point(
-            ClientToken=client_token(), FileSystemId=args["fileSystemId"], Tags=to_pairs(get_program_tags(args)), **request
+            ClientToken=generate_client_token(),
+            FileSystemId=args["fileSystemId"],
+            Tags=to_pairs(get_program_tags(args)),
+            **request,
         )
         id = str(response["AccessPointId"])
         with report_partial_creation(id):

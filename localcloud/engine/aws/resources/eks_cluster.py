@@ -67,7 +67,7 @@ class Cluster(Resource):
         return self.recomputed if "version" in changed else frozenset()
 
     def find_replacement_triggers(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Replace the cluster if the program removes encryption, since EKS cannot disable it:
+        """Replace the cluster if the program removes encryption, since EKS cannot disable encryption:
         https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
         return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
 
@@ -145,8 +145,7 @@ class Cluster(Resource):
     def _enable_encryption(aws: Aws, id: str, old: State, new: Args) -> None:
         """Enable encryption of Secrets. EKS cannot disable the encryption later.
 
-        If the key changes, the official provider does nothing and shows the same diff again. This provider raises an
-        error.
+        If the key changes, the official provider does nothing and shows the same diff again. The local provider raises an error.
         """
         if old.get("encryptionConfig"):
             raise Failed(f"EKS Cluster ({id}): the key that encrypts its secrets cannot be changed; replace the cluster")

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, describe_resource, update_tags, wait_for_update
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, format_health_issues
 from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, build_tag_state, get_program_tags
@@ -80,7 +80,7 @@ class NodeGroup(Resource):
         return frozenset() if both else changed & {"launchTemplate"}
 
     def create(self, aws: Aws, args: Args) -> str:
-        name = physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
+        name = choose_physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
         response = aws.client("eks").create_nodegroup(nodegroupName=name, **build_creation_request(args))
         id = f"{args['clusterName']}:{response['nodegroup']['nodegroupName']}"
         with report_partial_creation(id):
@@ -123,9 +123,7 @@ class NodeGroup(Resource):
         await_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=TIMEOUT)
 
     def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
-        """Update the node version. The request always includes the launch template, by id if both id and name are
-        known.
-        """
+        """Update the node version. The request always includes the launch template, by its ID if both ID and name are known."""
         request: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
         if new.get("launchTemplate"):
             request["launchTemplate"] = build_template_request(new["launchTemplate"])
@@ -188,8 +186,7 @@ def build_config_request(old: State, new: Args, changed: frozenset[str]) -> dict
 
 
 def build_template_request(template: Args) -> dict[str, Any]:
-    """Reference the launch template by id if the id is known, else by name. EKS refuses a request that contains
-    both."""
+    """Reference the launch template by its ID if the ID is known, or else by name. EKS rejects a request that contains both."""
     names = ("id", "version") if template.get("id") else ("name", "version")
     return to_request(template, _build_identity_map(*names))
 

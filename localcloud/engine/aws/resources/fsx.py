@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
 from localcloud.engine.aws.resources.requests import (
-    client_token,
+    generate_client_token,
     get_error_code,
     ignore_gone,
     report_partial_creation,
@@ -142,7 +142,7 @@ class LustreFileSystem(FsxResource):
 
     def create(self, aws: Aws, args: Args) -> str:
         response = aws.client("fsx").create_file_system(
-            ClientRequestToken=client_token(),
+            ClientRequestToken=generate_client_token(),
             FileSystemType="LUSTRE",
             SubnetIds=[args["subnetIds"]],
             LustreConfiguration=to_request(args, self.LUSTRE_NAMES),
@@ -179,7 +179,7 @@ class LustreFileSystem(FsxResource):
         if "fileSystemTypeVersion" in changed:
             request["FileSystemTypeVersion"] = new["fileSystemTypeVersion"]
         if request:
-            aws.client("fsx").update_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
+            aws.client("fsx").update_file_system(ClientRequestToken=generate_client_token(), FileSystemId=id, **request)
             self._wait_until_available(aws, id, "update", "UPDATING")
             self._wait_for_action(aws, id)
         if "tags" in changed:
@@ -190,7 +190,7 @@ class LustreFileSystem(FsxResource):
         if str(state.get("deploymentType")).startswith("PERSISTENT"):
             request["LustreConfiguration"] = {"SkipFinalBackup": state.get("skipFinalBackup") is not False}
         with ignore_gone(FILE_SYSTEM_GONE):
-            aws.client("fsx").delete_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
+            aws.client("fsx").delete_file_system(ClientRequestToken=generate_client_token(), FileSystemId=id, **request)
         self._wait_until_gone(aws, id)
 
     def _wait_for_action(self, aws: Aws, id: str) -> None:
@@ -240,7 +240,7 @@ class DataRepositoryAssociation(FsxResource):
 
     def create(self, aws: Aws, args: Args) -> str:
         response = aws.client("fsx").create_data_repository_association(
-            ClientRequestToken=client_token(),
+            ClientRequestToken=generate_client_token(),
             **_build_tags(args),
             **to_request(args, self.NAMES),
             **_build_s3_request(args),
@@ -272,7 +272,9 @@ class DataRepositoryAssociation(FsxResource):
         if "s3" in changed:
             request |= _build_s3_request(new)
         if request:
-            aws.client("fsx").update_data_repository_association(ClientRequestToken=client_token(), AssociationId=id, **request)
+            aws.client("fsx").update_data_repository_association(
+                ClientRequestToken=generate_client_token(), AssociationId=id, **request
+            )
             self._wait_until_available(aws, id, "update", "UPDATING")
         if "tags" in changed:
             _update_tags(aws, str(old["arn"]), old, new)
@@ -280,7 +282,7 @@ class DataRepositoryAssociation(FsxResource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with ignore_gone(ASSOCIATION_GONE):
             aws.client("fsx").delete_data_repository_association(
-                ClientRequestToken=client_token(),
+                ClientRequestToken=generate_client_token(),
                 AssociationId=id,
                 DeleteDataInFileSystem=bool(state.get("deleteDataInFilesystem")),
             )
@@ -288,7 +290,7 @@ class DataRepositoryAssociation(FsxResource):
 
 
 def _build_tags(args: Args) -> dict[str, Any]:
-    """Return the tags for a request, or nothing: FSx rejects an empty list."""
+    """Return the tags for a request, or no member for tags: FSx rejects an empty list."""
     tags = to_pairs(get_program_tags(args))
     return {"Tags": tags} if tags else {}
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
 
@@ -44,7 +44,7 @@ class Role(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        name = physical_name(args)
+        name = choose_physical_name(args)
         aws.client("iam").create_role(RoleName=name, Tags=to_pairs(get_program_tags(args)), **to_request(args, self.CREATE_NAMES))
         return name
 
@@ -119,7 +119,7 @@ class RolePolicy(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        role, name = str(args["role"]), physical_name(args)
+        role, name = str(args["role"]), choose_physical_name(args)
         aws.client("iam").put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=args["policy"])
         return f"{role}:{name}"
 
@@ -183,7 +183,7 @@ class InstanceProfile(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        iam, name = aws.client("iam"), physical_name(args)
+        iam, name = aws.client("iam"), choose_physical_name(args)
         tags = to_pairs(get_program_tags(args))
         iam.create_instance_profile(InstanceProfileName=name, Path=args.get("path") or "/", Tags=tags)
         if args.get("role"):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.progress import Seen, await_status
 from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, from_pairs, get_program_tags, to_pairs
@@ -74,7 +74,7 @@ class Key(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """Update the key. KMS refuses to change disabled keys, so enable the key first and disable it last."""
+        """Update the key. KMS rejects changes to disabled keys, so enable the key first and disable it last."""
         kms = aws.client("kms")
         enabled = new.get("isEnabled", True)
         if "isEnabled" in changed and enabled:
@@ -141,7 +141,7 @@ class Alias(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        name = physical_name(args)
+        name = choose_physical_name(args)
         aws.client("kms").create_alias(AliasName=name, TargetKeyId=args["targetKeyId"])
         return name
 

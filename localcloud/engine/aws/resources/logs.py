@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.requests import ignore_gone, report_partial_creation, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, apply_tag_changes, build_tag_state, get_program_tags
 
@@ -24,7 +24,7 @@ class LogGroup(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        logs, name, tags = aws.client("logs"), physical_name(args), get_program_tags(args)
+        logs, name, tags = aws.client("logs"), choose_physical_name(args), get_program_tags(args)
         logs.create_log_group(logGroupName=name, **({"tags": tags} if tags else {}), **to_request(args, self.CREATE_NAMES))
         with report_partial_creation(name):
             if args.get("retentionInDays"):

@@ -5,7 +5,7 @@ import secrets
 from localcloud.engine.aws.resource import Args
 
 
-def physical_name(args: Args, name: str = "name", prefix: str = "namePrefix") -> str:
+def choose_physical_name(args: Args, name: str = "name", prefix: str = "namePrefix") -> str:
     """Return the name set by the program or by auto-naming. If there is no such name, return the prefix with a unique
     suffix."""
     full_name = args.get(name)

@@ -14,7 +14,7 @@ MINUTE = 60.0
 
 
 def get_error_code(error: ClientError) -> str:
-    """Return the AWS error code, e.g. `DependencyViolation`."""
+    """Return the AWS error code, such as `DependencyViolation`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -99,7 +99,7 @@ def describe_network_interfaces(aws: Aws, filter_name: str, id: str) -> None:
     aws.client("ec2").describe_network_interfaces(Filters=[{"Name": filter_name, "Values": [id]}])
 
 
-def client_token() -> str:
+def generate_client_token() -> str:
     """Return a random client token, which prevents a retried request from creating a second resource.
 
     The official provider does the same.

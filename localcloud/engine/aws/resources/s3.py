@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.efs import DNS_SUFFIXES
-from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.names import choose_physical_name
 from localcloud.engine.aws.resources.progress import Seen, await_gone
 from localcloud.engine.aws.resources.requests import get_error_code, ignore_gone
 from localcloud.engine.aws.resources.tags import (
@@ -37,9 +37,9 @@ class Bucket(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        name = physical_name(args, "bucket", "bucketPrefix")
+        name = choose_physical_name(args, "bucket", "bucketPrefix")
         request: dict[str, Any] = {}
-        # S3 refuses us-east-1 as a location constraint.
+        # S3 rejects us-east-1 as a location constraint.
         place = {} if aws.region == "us-east-1" else {"LocationConstraint": aws.region}
         tags = {"Tags": to_pairs(get_program_tags(args))} if get_program_tags(args) else {}
         if place or tags:

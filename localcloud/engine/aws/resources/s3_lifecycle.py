@@ -16,12 +16,12 @@ PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "abortIncompleteMultipartUpload": ("AbortIncompleteMultipartUpload", {"daysAfterInitiation": "DaysAfterInitiation"}),
     "noncurrentVersionExpiration": ("NoncurrentVersionExpiration", NONCURRENT),
 }
-"""Object-valued properties of a lifecycle rule: Pulumi name -> (S3 name, member names)."""
+"""Maps the Pulumi name of an object-valued property of a lifecycle rule to its S3 name and member names."""
 MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "noncurrentVersionTransitions": ("NoncurrentVersionTransitions", {**NONCURRENT, "storageClass": "StorageClass"}),
     "transitions": ("Transitions", {"days": "Days", "storageClass": "StorageClass"}),
 }
-"""List-valued properties of a lifecycle rule, in the same format."""
+"""The list-valued properties of a lifecycle rule, in the same format."""
 
 
 def _build_props(names: Mapping[str, str]) -> dict[str, Prop]:

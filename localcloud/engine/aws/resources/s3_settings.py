@@ -19,7 +19,7 @@ BY_DEFAULT = {"sseAlgorithm": "SSEAlgorithm", "kmsMasterKeyId": "KMSMasterKeyID"
 
 
 class BucketSetting(Resource):
-    """Setting of an S3 bucket. Its id is the bucket name, and `put` creates or changes the setting."""
+    """Setting of an S3 bucket. The ID of a setting is the bucket's name, and `put` creates or changes the setting."""
 
     absent: str
     """Error code that S3 returns if the bucket does not have the setting."""

@@ -21,7 +21,7 @@ def _check_job(scene: Scene) -> Verdict:
     if get_nested(live, "status", "startTime") and has_true_condition(live, "Complete"):
         return READY
     counts = " | ".join(f"{name.capitalize()}: {get_count(live, 'status', name)}" for name in ("active", "succeeded", "failed"))
-    return Verdict(False, f'Waiting for Job "{pods.display_name(live)}" to succeed ({counts})')
+    return Verdict(False, f'Waiting for Job "{pods.format_display_name(live)}" to succeed ({counts})')
 
 
 JOB = Condition(_check_job, lambda scene: pods.explain_workload(scene, scene.live), when_read=True)

@@ -11,13 +11,13 @@ def _check_pod(scene: Scene) -> Verdict:
     pod = scene.live
     for condition, doing in (("PodScheduled", "scheduled"), ("Initialized", "initialized")):
         if not has_true_condition(pod, condition):
-            return Verdict(False, f'Waiting for Pod "{display_name(pod)}" to be {doing}')
+            return Verdict(False, f'Waiting for Pod "{format_display_name(pod)}" to be {doing}')
     if has_true_condition(pod, "Ready") or get_nested(pod, "status", "phase") == "Succeeded":
         return READY
-    return Verdict(False, f'Waiting for Pod "{display_name(pod)}" to be ready')
+    return Verdict(False, f'Waiting for Pod "{format_display_name(pod)}" to be ready')
 
 
-def display_name(obj: Mapping[str, Any]) -> str:
+def format_display_name(obj: Mapping[str, Any]) -> str:
     """Return the object's name, prefixed with its namespace unless that is `default`."""
     return f"{get_namespace(obj)}/{get_name(obj)}" if get_namespace(obj) not in ("", "default") else get_name(obj)
 
@@ -41,13 +41,13 @@ def _explain_pod(pod: Object) -> Iterator[str]:
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") != "True":
         if scheduled.get("message"):
-            yield f"[Pod {display_name(pod)}]: {scheduled['message']}"
+            yield f"[Pod {format_display_name(pod)}]: {scheduled['message']}"
         return
     status = "Ready" if conditions.get("Initialized", {}).get("status") == "True" else "Initialized"
     message = conditions.get(status, {}).get("message") or ""
     reasons = [line for line in (_explain_container(container) for container in _list_container_statuses(pod)) if line]
     if message or reasons:
-        yield f"[Pod {display_name(pod)}]: {message}{''.join(reasons) if len(reasons) < 2 else chr(10).join(reasons)}"
+        yield f"[Pod {format_display_name(pod)}]: {message}{''.join(reasons) if len(reasons) < 2 else chr(10).join(reasons)}"
 
 
 def _list_container_statuses(pod: Object) -> list[Object]:

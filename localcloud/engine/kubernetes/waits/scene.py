@@ -55,7 +55,7 @@ class Verdict:
 
     ready: bool
     progress: str = ""
-    """Status message that describes what the object is waiting for."""
+    """Status message that explains why the object is not ready yet."""
     failed: tuple[str, ...] = ()
     """Reasons why the object will never become ready."""
 

@@ -59,7 +59,7 @@ def find_ready_condition(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> 
         return None
     if annotated := objects.get_annotation(inputs, objects.WAIT_FOR):
         return annotated_condition(annotated)
-    return CONDITIONS.get(str(Kind.of(live)))
+    return CONDITIONS.get(str(Kind.from_manifest(live)))
 
 
 def wait_until_ready(
@@ -96,7 +96,7 @@ def find_unready_reasons(cluster: Cluster, inputs: Object, live: Object) -> tupl
     check."""
     if objects.has_true_annotation(inputs, objects.SKIP_AWAIT):
         return None
-    condition = CONDITIONS.get(str(Kind.of(live)))
+    condition = CONDITIONS.get(str(Kind.from_manifest(live)))
     if condition is None or not condition.when_read:
         return None
     scene = Scene(cluster, live, updating=True, memory={"read": True})
@@ -106,7 +106,7 @@ def find_unready_reasons(cluster: Cluster, inputs: Object, live: Object) -> tupl
 
 def wait_until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
     """Wait until the object is gone. On a timeout, warn about finalizers and raise NotReady."""
-    if objects.has_true_annotation(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in DELETED_WITHOUT_WAIT:
+    if objects.has_true_annotation(inputs, objects.SKIP_AWAIT) and str(Kind.from_manifest(live)) in DELETED_WITHOUT_WAIT:
         return
     deadline = time.monotonic() + patience.seconds
     latest, looks = live, 0
@@ -168,7 +168,7 @@ def _watch_for_change(cluster: Cluster, live: Object, patience: Patience) -> Obj
     if version != get_nested(live, "metadata", "resourceVersion"):
         return now
     query = {"fieldSelector": f"metadata.name={get_name(live)}", "resourceVersion": version}
-    for event in cluster.api.watch(cluster.collection_path(live), WATCH_SECONDS, cluster.cancellation.requested, **query):
+    for event in cluster.api.watch(cluster.build_collection_path(live), WATCH_SECONDS, cluster.cancellation.requested, **query):
         if event.get("type") == "MODIFIED":
             return event["object"]  # type: ignore[no-any-return]
         if event.get("type") == "DELETED":
