@@ -17,7 +17,7 @@ from cli.jobs.workdir.selection import Selection, explain_refusal, select_files
 from cli.jobs.workdir.sending import write_archive
 
 FILES: Final = 200
-"""Files of a folder, and keys of a git configuration."""
+"""Files of a folder."""
 SECRET: Final = b"outside the folder"
 NAMES: Final = (
     "-rf",
@@ -42,19 +42,18 @@ NAMES: Final = (
 LINKS: Final = ("/etc/passwd", "../outside", "../../../../etc/passwd", "a/../../outside", ".", "..", "inside", "loop")
 KEYS: Final = (
     *("core.fsmonitor", "core.hooksPath", "core.sshCommand", "core.pager", "core.editor", "core.askPass", "core.gitProxy"),
-    *("core.excludesFile", "core.attributesFile", "core.worktree", "core.alternateRefsCommand", "core.untrackedCache"),
+    *("core.alternateRefsCommand", "sequence.editor", "interactive.diffFilter", "web.browser", "trailer.{}.command"),
     *("diff.external", "diff.{}.command", "diff.{}.textconv", "filter.{}.clean", "filter.{}.smudge", "filter.{}.process"),
-    *(
-        "merge.{}.driver",
-        "credential.helper",
-        "gpg.program",
-        "uploadpack.packObjectsHook",
-        "remote.{}.uploadpack",
-        "include.path",
-    ),
+    *("merge.{}.driver", "credential.helper", "gpg.program", "uploadpack.packObjectsHook", "remote.{}.uploadpack"),
     *("pager.ls-files", "pager.config", "pager.init", "alias.ls-files", "alias.init", "alias.config", "init.templateDir"),
-    *("trace2.normalTarget", "submodule.{}.update", "includeIf.gitdir:/.path", "extensions.worktreeConfig", "safe.directory"),
 )
+"""Keys that name programs."""
+BREAKING_KEYS: Final = (
+    *("core.worktree", "core.untrackedCache", "core.excludesFile", "core.attributesFile", "include.path", "core.bare"),
+    *("extensions.worktreeConfig", "safe.directory", "trace2.normalTarget", "includeIf.gitdir:/.path"),
+)
+"""Keys with which git may list other files, or fail. Only some repositories have them."""
+KEYS_PER_REPOSITORY: Final = 50
 HOOKS: Final = (
     "post-index-change",
     "fsmonitor-watchman",
@@ -131,15 +130,15 @@ def try_folder_names(judge: Judge, random: Random, count: int) -> None:
 
 
 def draw_configuration(random: Random, program: Path) -> str:
-    """Return a git configuration in which each key names a program, in a random form."""
-    lines = []
-    for _ in range(FILES):
-        section, _, rest = random.choice(KEYS).format(random.choice(("evil", "a b", "x"))).partition(".")
+    """Return a git configuration whose keys name a program, in a random form."""
+    lines, keys = [], (*KEYS, *BREAKING_KEYS) if random.randrange(4) == 0 else KEYS
+    for _ in range(KEYS_PER_REPOSITORY):
+        section, _, rest = random.choice(keys).format(random.choice(("evil", "a b", "x"))).partition(".")
         inner, _, name = rest.rpartition(".")
-        value = random.choice((f"{program}", f"!{program}", f"sh -c '{program}'", f"{program} %f", f"{program.parent}", "true"))
+        value = random.choice((f"{program}", f"!{program}", f"sh -c '{program}'", f"{program} %f", f"{program.parent}"))
         heading = f'[{section} "{inner}"]' if inner else f"[{section}]"
         lines += [heading, f"\t{name} = {value}"]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "[core]", f"\tfsmonitor = {program}", ""])
 
 
 def set_trap(random: Random, git_dir: Path, program: Path) -> None:
@@ -153,7 +152,7 @@ def set_trap(random: Random, git_dir: Path, program: Path) -> None:
 
 
 def try_git_folders(judge: Judge, random: Random, count: int) -> None:
-    for _ in range(0, count, FILES):
+    for _ in range(0, count, KEYS_PER_REPOSITORY):
         with TemporaryDirectory() as text:
             base = Path(os.path.realpath(text))
             trace, program, folder = base / "trace", base / "program", base / "code"
@@ -169,7 +168,7 @@ def try_git_folders(judge: Judge, random: Random, count: int) -> None:
                 (repository / "train.py").write_text("2")
             for repository in (folder, nested):
                 set_trap(random, repository / ".git", program)
-            with judge.attempt(FILES, CommandError):
+            with judge.attempt(KEYS_PER_REPOSITORY, CommandError):
                 names = set(git_files.list_files(folder))
                 judge.require({"train.py", "vendor/nested/train.py"} <= names, "lost", f"only {sorted(names)} were listed")
             judge.require(not trace.exists(), "executed", "git ran a program of the folder")

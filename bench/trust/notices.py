@@ -88,7 +88,7 @@ def try_notices(judge: Judge, random: Random, count: int) -> None:
         name: members.Member(name, members.WORKER, address, f"ip-{address.replace('.', '-')}", (address,), "2026-01-01")
         for name, address in ADDRESSES.items()
     }
-    paths = {name: bucket.notice_key(bucket.own_s3_prefix(f"{ROLE}:{name}")) for name in nodes}
+    paths = {name: bucket.build_notice_key(bucket.build_own_s3_prefix(f"{ROLE}:{name}")) for name in nodes}
     honest = Notice(
         **{
             **{key: value for key, value in VALID.items() if key != "version"},

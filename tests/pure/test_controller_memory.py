@@ -238,7 +238,7 @@ class NoisyApi:
     def copy(self) -> "NoisyApi":
         return self
 
-    def content(self, path: str, query: Mapping[str, str]) -> bytes:
+    def read_content(self, path: str, query: Mapping[str, str]) -> bytes:
         number = self.reads[path] = self.reads.get(path, 0) + 1
         line = f"2026-11-23T12:{number:02}:00.%06dZ step 1 {'x' * 490}\n"
         return "".join(line % index for index in range(2000)).encode()[: int(query["limitBytes"])]
@@ -274,7 +274,7 @@ def test_steps_of_a_noisy_job_are_limited_to_the_first_and_the_latest(monkeypatc
     watcher = Following(server)
     monkeypatch.setattr(watcher._logs, "take", lambda source: logs.NewLines(lines, ""))
     for _ in range(2):
-        log = watcher.look(managed, loop.record)
+        log = watcher.read_job_log(managed, loop.record)
         assert log is not None
         numbers = [step.number for step in log.steps]
         assert (len(numbers), numbers[0], numbers[-1]) == (MOST_STEPS, 0, 4_999)
@@ -289,7 +289,7 @@ def test_stacks_of_few_jobs_are_dumped_at_a_time(monkeypatch: pytest.MonkeyPatch
     for number in range(20):
         main = make_main_object()
         main["metadata"]["uid"] = str(number)
-        dumping.look(make_job(main, []), hung, timestamp_at(92))
+        dumping.dump_hanging_job(make_job(main, []), hung, timestamp_at(92))
     assert len(started) == stacks.DUMPS
 
 

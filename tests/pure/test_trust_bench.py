@@ -91,7 +91,7 @@ PLANTED: list[tuple[str, Surface, Any, str, Any]] = [
     ("executed", terminal.try_terminal, output, "escape_controls", lambda text: text),
     ("lost", terminal.try_terminal, output, "escape_controls", lambda text: ""),
     ("crossed", notices.try_notices, bucket, "find_contradiction", lambda *_: ""),
-    ("executed", notices.try_notices, notice, "_matches", lambda pattern, value: isinstance(value, str)),
+    ("executed", notices.try_notices, notice, "_is_full_match", lambda pattern, value: isinstance(value, str)),
     ("executed", stack_files.try_stack_files, stack_file, "read_stack_file", read_stack_unsafely),
     ("tracebacks", stack_files.try_stack_files, stack_file, "read_stack_file", fail_with_key_error),
     ("tracebacks", job_files.try_job_files, formats, "import_job", fail_with_key_error),
@@ -106,6 +106,7 @@ PLANTED: list[tuple[str, Surface, Any, str, Any]] = [
 def test_judge_sees_a_planted_violation(
     kind: str, surface: Surface, module: Any, name: str, unsafe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    job_records.list_expected_requests()  # cached from here on: without the unsafe double
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, name, unsafe)
     result = try_surface("planted", surface, SEED, COUNT)
