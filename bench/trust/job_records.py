@@ -305,16 +305,16 @@ def _retype_document(random: Random, document: Object) -> Object:
 def judge_requests(judge: Judge, requests: list[Request], expected: frozenset[Request]) -> None:
     """Report requests outside team-a that the controller does not send without hostile objects, and those that it no longer
     sends."""
-    others = set()
+    outside = set()
     for method, url in requests:
         match = _REQUEST.fullmatch(url)
         if match is not None and match[1] == ATTACKER:
             judge.require(match[2] in WRITTEN_KINDS, "executed", f"{method} {url}")
         else:
-            others.add((method, url))
-    for request in sorted(others - expected):
+            outside.add((method, url))
+    for request in sorted(outside - expected):
         judge.report("crossed", " ".join(request))
-    for request in sorted(expected - others):
+    for request in sorted(expected - outside):
         judge.report("lost", " ".join(request))
 
 

@@ -38,7 +38,7 @@ def load_stacks() -> list[str]:
 
 
 def draw_stack(random: Random, texts: list[str], documents: list[Any]) -> bytes:
-    """Return a stack file that somebody may have shared."""
+    """Return a stack file from a stranger."""
     match random.randrange(8):
         case 0:
             return random.choice((BOMB, *HOSTILE_YAML)).encode()
