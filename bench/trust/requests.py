@@ -5,6 +5,9 @@ The judge knows the token and the key, but no request has them.
 
 import io
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from email.message import Message
 from http.server import BaseHTTPRequestHandler
 from random import Random
@@ -205,16 +208,24 @@ def judge_host(judge: Judge, random: Random, find_refusal_reason: Any) -> None:
     judge.require(reason or (is_own and not has_origin), "executed", f"Host {host!r}, origin {has_origin} was accepted")
 
 
-def try_local_cloud(judge: Judge, random: Random, count: int) -> None:
-    import logging
+@contextmanager
+def silence_server() -> Iterator[None]:
+    """Suppress what moto prints, and what the local cloud logs, about requests for unknown services."""
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
 
+
+def try_local_cloud(judge: Judge, random: Random, count: int) -> None:
     from localcloud.aws import extend
     from localcloud.aws.account import default_access_key
     from localcloud.aws.listening import Offer
     from localcloud.aws.server import Application
     from localcloud.http_guard import find_refusal_reason
 
-    logging.disable(logging.CRITICAL)
     extend.extend_moto()
     key = default_access_key()
     application = Application(Offer(("",), key.control_token))
@@ -222,7 +233,7 @@ def try_local_cloud(judge: Judge, random: Random, count: int) -> None:
     for _ in range(count):
         environment = draw_environment(random, key.access_key_id)
         about = {name: environment[name] for name in ("REQUEST_METHOD", "PATH_INFO", "HTTP_AUTHORIZATION") if name in environment}
-        with judge.attempt():
+        with judge.attempt(), silence_server():
             statuses.clear()
             answer = b"".join(application(environment, lambda status, *_: statuses.append(status)))
             judge.require(not statuses[0].startswith("2"), "executed", f"{about} got {statuses[0]}: {answer[:100]!r}")

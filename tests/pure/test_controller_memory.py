@@ -21,7 +21,7 @@ from infra.platform.job_controller.in_pod.mirror import Mirror
 from infra.platform.job_controller.in_pod.record import MOST_WORKERS, WORKERS_KEPT
 from infra.platform.job_controller.in_pod.stacks import Stacks
 from infra.platform.job_controller.in_pod.store import Store, trim_config_map
-from tests.pure.controlled_jobs import Controlled, make_job, make_main_object, make_pod, make_workers, timestamp_at
+from tests.pure.controlled_jobs import Controlled, make_job, make_main_object, make_pod, make_timestamp, make_workers
 from tests.pure.controller_world import Answer, World
 
 Object = dict[str, Any]
@@ -197,7 +197,7 @@ def test_controller_decides_the_same_with_trimmed_objects(kind: str) -> None:
     for objects in ((main, pods), (trims.trim_job(main) | {"kind": main["kind"]}, list(map(trims.trim_pod, pods)))):
         loop = Controlled()
         before = make_job(objects[0], [*make_workers(), make_pod("train-launcher-1", "launcher", gpus=0)])
-        decisions.append((loop.look(before, 30), loop.look(make_job(*objects), 50), loop.record))
+        decisions.append((loop.run_round(before, 30), loop.run_round(make_job(*objects), 50), loop.record))
     assert decisions[0] == decisions[1]
     assert any(outcome for outcome, _ in loop.outcomes)
 
@@ -267,7 +267,7 @@ def test_steps_of_a_noisy_job_are_limited_to_the_first_and_the_latest(monkeypatc
     managed = make_job(make_main_object("torchrun", policy), make_workers())
     managed.pods[0]["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = "0"
     loop = Controlled()
-    loop.look(managed, 30)
+    loop.run_round(managed, 30)
     assert loop.record is not None
     lines = [(f"2026-11-23T12:01:{number // 1000:02}.{number % 1000:03}000Z", f"step {number}") for number in range(5_000)]
     server: Any = NoisyApi()
@@ -285,11 +285,11 @@ def test_stacks_of_few_jobs_are_dumped_at_a_time(monkeypatch: pytest.MonkeyPatch
     dumping = Stacks(server)
     started: list[str] = []
     monkeypatch.setattr(dumping, "_start_dump", lambda job, attempt: iter(started.append(job.uid) or ()))
-    hung = {"attempts": [{"number": 1, "outcome": "Failed", "hang": {"at": timestamp_at(91)}}]}
+    hung = {"attempts": [{"number": 1, "outcome": "Failed", "hang": {"at": make_timestamp(91)}}]}
     for number in range(20):
         main = make_main_object()
         main["metadata"]["uid"] = str(number)
-        dumping.dump_hanging_job(make_job(main, []), hung, timestamp_at(92))
+        dumping.dump_hanging_job(make_job(main, []), hung, make_timestamp(92))
     assert len(started) == stacks.DUMPS
 
 
