@@ -79,6 +79,8 @@ bench: tools ## run the benchmarks whose figures are in docs/measurements
 	$(BIN)/python -m bench.mpi_start
 	$(BIN)/python -m bench.pod_lists
 	$(BIN)/python -m bench.kubernetes_scale
+	$(BIN)/python -m bench.controller_memory
+	$(BIN)/python -m bench.trust
 	$(BIN)/python -m bench.hosts
 	$(BIN)/python -m bench.plan
 	$(BIN)/python -m bench.heal

@@ -85,7 +85,10 @@ class Application:
         """Return moto's name for the requested service."""
         if "Authorization" not in request.headers and (credential := request.args.get("X-Amz-Credential")):
             environ = {**environ, "HTTP_AUTHORIZATION": f"{signatures.ALGORITHM} Credential={credential}"}  # for presigned URLs
-        host = self._hosts.infer_service_region_host(environ, request.path) or "s3.us-east-1.amazonaws.com"
+        try:
+            host = self._hosts.infer_service_region_host(environ, request.path) or "s3.us-east-1.amazonaws.com"
+        except (IndexError, KeyError, ValueError):  # moto expects complete headers, such as X-Amz-Target
+            return None
         service: str | None = self._hosts.get_backend_for_host(host)
         return service
 

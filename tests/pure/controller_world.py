@@ -30,8 +30,8 @@ class Answer:
     def __init__(self, status: int, content: bytes) -> None:
         self.status, self._content = status, content
 
-    def read(self) -> bytes:
-        return self._content
+    def read(self, limit: int | None = None) -> bytes:
+        return self._content[:limit]
 
 
 class ApiServer:

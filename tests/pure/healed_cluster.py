@@ -11,8 +11,8 @@ from infra.health.faults import GPU_CONDITION
 from infra.health.healing import Policy, Pool
 from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.api import ApiError
-from infra.platform.job_controller.in_pod.mirror import trim_node
 from infra.platform.job_controller.in_pod.nodes import Nodes
+from infra.platform.job_controller.in_pod.trims import trim_node
 from tests.pure.controlled_jobs import make_pod
 
 Object = dict[str, Any]

@@ -30,12 +30,13 @@ class Lists:
     def copy(self) -> "Lists":
         return self
 
-    def call(self, method: str, path: str, query: Any) -> Any:
+    def read_list(self, path: str, query: Any, add: Any) -> str:
         answer = self.answers.pop(0) if self.answers else {}
         if isinstance(answer, Exception):
             raise answer
-        items = [{"metadata": {"uid": uid, "name": uid}, "data": data} for uid, data in answer.items()]
-        return {"metadata": {"resourceVersion": "1"}, "items": items}
+        for uid, data in answer.items():
+            add({"metadata": {"uid": uid, "name": uid}, "data": data})
+        return "1"
 
     def watch(self, path: str, query: Any) -> Any:
         return iter(())

@@ -80,7 +80,13 @@ def test_the_token_is_long_random_and_compared_in_constant_time(server: Dashboar
     assert compared == [(b"guess", server.token.encode())]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "user@127.0.0.1", "[bad", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "user@127.0.0.1", "[bad", "", "127.0.0.1:x"),
+        *("127.0.0.1#evil", "127.0.0.1/evil", "localhost?evil"),
+    ],
+)
 def test_foreign_host_header_is_refused_even_with_the_token(server: DashboardServer, host: str) -> None:
     status, _, body = send_request(server, f"/{server.token}/data.json", Host=host)
     assert status == 403 and "secret" not in body

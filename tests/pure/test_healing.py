@@ -13,8 +13,8 @@ from infra.health.healing import Policy
 from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.actions import DeletePod
 from infra.platform.job_controller.in_pod.job import explain_cut_off_pod
-from infra.platform.job_controller.in_pod.mirror import trim_node
 from infra.platform.job_controller.in_pod.nodes import end_leaving_pods, end_stranded_pods, read_policy
+from infra.platform.job_controller.in_pod.trims import trim_node
 from tests.pure.controlled_jobs import Controlled, make_job, make_launcher, make_main_object, make_pod, make_workers
 from tests.pure.healed_cluster import BUS, POLICY, START, WINDOW, Cluster, Killed, make_node
 

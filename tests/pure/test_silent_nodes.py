@@ -8,9 +8,9 @@ import pytest
 
 from infra.health import repairs
 from infra.platform.job_controller.in_pod.actions import DeletePod
-from infra.platform.job_controller.in_pod.mirror import trim_node
 from infra.platform.job_controller.in_pod.nodes import end_leaving_pods, end_stranded_pods
 from infra.platform.job_controller.in_pod.silence import STALE_SECONDS, Silence, is_kubelet_reachable
+from infra.platform.job_controller.in_pod.trims import trim_node
 from tests.pure.controlled_jobs import make_job, make_main_object, make_pod
 from tests.pure.healed_cluster import Cluster, Object, make_node
 

@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
@@ -9,13 +10,12 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from cli.errors import CommandError
 
 LOOPBACK: Final = "127.0.0.1"
-HOSTS: Final = (LOOPBACK, "localhost")
-"""Host names that a browser may use. Any other name indicates DNS rebinding: a web page made its own host name resolve
+_HOST: Final = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
+"""Hosts that a browser may use. Any other name indicates DNS rebinding: a web page made its own host name resolve
 to 127.0.0.1. The port is not compared, because `ssh -L` may forward another one.
 """
 PAGE: Final = Path(__file__).parent / "page"
@@ -77,10 +77,7 @@ def is_local_host(host: str | None) -> bool:
     >>> [is_local_host(host) for host in ("127.0.0.1:8080", "localhost", "evil.example:8080", "127.0.0.1.evil.example", None)]
     [True, True, False, False, False]
     """
-    try:
-        return urlsplit(f"//{host or ''}").hostname in HOSTS and "@" not in (host or "")
-    except ValueError:
-        return False
+    return _HOST.fullmatch(host or "") is not None
 
 
 def strip_token(path: str, token: str) -> str | None:

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import ssl
+import threading
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,14 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 NOT_FOUND, CONFLICT = 404, 409
+PAGE_OBJECTS, PAGE_BYTES = 100, 1 << 21
+"""Limits of a page of a list. A page with more bytes is read again with fewer objects."""
+OBJECT_BYTES = 1 << 24
+"""Limit of a page with one object. etcd stores at most 1.5 MiB per object, but in JSON, control characters are six times as
+long. https://etcd.io/docs/v3.6/dev-guide/limit/
+"""
+_PARSING = threading.Lock()
+"""Held while a page is parsed and trimmed, so that only one thread at a time holds the parsed objects of a page."""
 
 Object = dict[str, Any]
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -91,6 +100,34 @@ class Api:
         answer = self._send_request(method, path, query, body, kind, REQUEST_SECONDS)
         return _decode_response(answer.status, self._read_body(answer))
 
+    def read_list(self, path: str, query: Mapping[str, str], add: Callable[[Object], None]) -> str:
+        """Call `add` for each object of a list, page by page, and return the list's resource version. Raises ApiError,
+        Unreachable, and ValueError for a page that cannot be read.
+
+        API servers return pages only of current lists, not from their cache (`resourceVersion=0`).
+        https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
+        """
+        size, following = PAGE_OBJECTS, ""
+        while True:
+            limit = PAGE_BYTES if size > 1 else OBJECT_BYTES
+            more = {"limit": str(size), **({"continue": following} if following else {})}
+            answer = self._send_request("GET", path, {**query, **more}, None, "", REQUEST_SECONDS)
+            content = self._read_body(answer, limit + 1)
+            if len(content) > limit:
+                self._drop_connection()  # the rest of the answer is not read
+                if size == 1:
+                    raise ValueError(f"/{path}: an object has more than {limit >> 20} MiB")
+                size //= 4
+                continue
+            with _PARSING:
+                page = _decode_response(answer.status, content)
+                for item in page.get("items") or ():
+                    add(item)
+                version, following = str(page["metadata"]["resourceVersion"]), page["metadata"].get("continue", "")
+                del page, content
+            if not following:
+                return version
+
     def read_content(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return a response that is not JSON, such as a log. Raises ApiError and Unreachable."""
         answer = self._send_request("GET", path, query, None, "", LOG_SECONDS)
@@ -99,9 +136,9 @@ class Api:
             _decode_response(answer.status, content)
         return content
 
-    def _read_body(self, answer: http.client.HTTPResponse) -> bytes:
+    def _read_body(self, answer: http.client.HTTPResponse, limit: int | None = None) -> bytes:
         try:
-            return answer.read()
+            return answer.read(limit)
         except (OSError, http.client.HTTPException) as error:
             self._drop_connection()
             raise Unreachable(str(error)) from error

@@ -9,15 +9,16 @@ from infra.naming import JOB_LABEL, LAUNCHER_LABEL, MPI_JOB_LABEL, QUEUE_GROUP, 
 from .api import Api, ApiError, Object, build_resource_path
 from .health import Heart
 from .job import ManagedJob, read_job_name, read_labels
-from .mirror import Mirror, Trim, trim_node, trim_pod, trim_workload
+from .mirror import Mirror, Trim
 from .store import trim_config_map
+from .trims import trim_job, trim_node, trim_pod, trim_workload
 
 NODE_LEASES = "apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 KINDS: Mapping[str, tuple[str, str, Trim]] = {
-    "MPIJob": ("apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs", "", dict),
-    "Job": ("apis/batch/v1/namespaces/{}/jobs", "", dict),
-    "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE_LABEL}=workers", dict),
+    "MPIJob": ("apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs", "", trim_job),
+    "Job": ("apis/batch/v1/namespaces/{}/jobs", "", trim_job),
+    "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE_LABEL}=workers", trim_job),
     "Pod": ("api/v1/namespaces/{}/pods", "", trim_pod),
     "ConfigMap": ("api/v1/namespaces/{}/configmaps", RECORD_LABEL, trim_config_map),
     "Workload": (f"apis/{QUEUE_GROUP}/v1beta2/namespaces/{{}}/workloads", "", trim_workload),

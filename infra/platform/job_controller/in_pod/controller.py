@@ -19,7 +19,6 @@ from .ignored import IgnoredDocuments
 from .job import ManagedJob
 from .lease import Election
 from .nodes import Nodes
-from .record import is_finished
 from .stacks import Stacks
 from .store import Store
 
@@ -96,7 +95,11 @@ class Controller:
         records = self._store.records(namespace, self._cluster.records(namespace))
         named = {record.build_config_map_name(job.name, job.uid): job for job in jobs}
         tasks = [(name, partial(self._process_job, job, records.get(name), now)) for name, job in named.items()]
-        tasks += [(name, partial(self._complete_record, records[name], now)) for name in records.keys() - named.keys()]
+        tasks += [
+            (name, partial(self._complete_record, stored, now))
+            for name, stored in records.items()
+            if name not in named and stored["record"] is not None
+        ]
         places = {name: place for place, name in enumerate(self._waiting.pop(namespace, []))}
         tasks.sort(key=lambda named_task: places.get(named_task[0], len(places)))
         for index, (name, task) in enumerate(tasks):
@@ -113,13 +116,12 @@ class Controller:
     def _process_job(self, job: ManagedJob, stored: Object | None, now: str) -> None:
         if stored is not None and stored.get("isNewer"):
             return  # a newer version of the controller handles the job
+        ended = stored.get("ended") if stored else None
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
-        self._perform_actions(
-            job, workers.decide_cleanup(job), now
-        )  # these actions need no record, which may be impossible to write
-        if before is not None and is_finished(before) and all(worker["to"] for worker in before["workers"]):
+        self._perform_actions(job, workers.decide_cleanup(job), now)  # needs no record, which may be impossible to write
+        if ended is not None and ended.uid == job.uid:
             self._following.forget_job(job.uid)
             return
         log = self._following.read_job_log(job, before) if before is not None else None
@@ -141,8 +143,6 @@ class Controller:
 
     def _complete_record(self, stored: Object, now: str) -> None:
         """Complete the record of a job that no longer exists."""
-        if stored["record"] is None:
-            return
         after = reconcile.close_record(stored["record"], now)
         if after != stored["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)

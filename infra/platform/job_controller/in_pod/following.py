@@ -12,6 +12,9 @@ from .progress import LOG_CHARACTERS, LOG_LINES, Seen
 from .record import Record
 from .steps import Step
 
+MOST_STEPS = 2000
+"""Steps per job to keep until they are recorded, which takes `progress.WRITE_SECONDS`: the first and the latest ones."""
+
 
 @dataclass
 class _Followed:
@@ -46,7 +49,8 @@ class Following:
             followed.steps += steps.find_steps(new.lines, pattern[0])
         except steps.TooSlow:
             followed.is_too_slow = True
-        followed.steps = [step for step in followed.steps if step.at > source.since]
+        new_steps = [step for step in followed.steps if step.at > source.since]
+        followed.steps = [*new_steps[:1], *new_steps[1:][1 - MOST_STEPS :]]
         followed.tail = [*followed.tail, *(steps.read_visible_part(text)[:LOG_CHARACTERS] for _, text in new.lines[-LOG_LINES:])][
             -LOG_LINES:
         ]

@@ -41,7 +41,11 @@ def _report_annotations(jobs: Iterable[ManagedJob]) -> list[Report]:
 
 
 def _report_records(records: Iterable[Object]) -> list[Report]:
-    invalid = [stored["metadata"] for stored in records if stored["record"] is None and not stored.get("isNewer")]
+    invalid = [
+        stored["metadata"]
+        for stored in records
+        if stored["record"] is None and "ended" not in stored and not stored.get("isNewer")
+    ]
     keys = ("name", "namespace", "uid")
     return [
         _build_report({"apiVersion": "v1", "kind": "ConfigMap", **{key: metadata[key] for key in keys}}, INVALID_RECORD)

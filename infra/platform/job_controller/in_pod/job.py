@@ -21,7 +21,8 @@ from infra.naming import (
 from .api import Object
 from .phases import INTERRUPTIONS, Phase, Signs
 
-MOST_GPUS, PATTERN_LIMIT = 10**4, 200
+MOST_GPUS, PATTERN_LIMIT, POLICY_LIMIT = 10**4, 200, 10**4
+"""The last two are numbers of characters: of `progress.pattern`, and of the annotation."""
 POLICY_VERSION = 1
 POLICY_FIELDS: Mapping[str, documents.Check] = {
     "version": documents.must_be_in((POLICY_VERSION,)),
@@ -159,7 +160,7 @@ class ManagedJob:
 
     @cached_property
     def _policy_annotation(self) -> Any:
-        return documents.load_json((self.main["metadata"].get("annotations") or {}).get(POLICY_ANNOTATION))
+        return documents.load_json((self.main["metadata"].get("annotations") or {}).get(POLICY_ANNOTATION), POLICY_LIMIT)
 
     @property
     def size(self) -> int:

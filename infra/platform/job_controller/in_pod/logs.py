@@ -17,10 +17,11 @@ CHUNK_BYTES, CHUNKS = 1 << 19, 4
 """Size of a request, and requests per log and round. If a job prints more, the controller falls behind, and cannot
 detect that the job hangs.
 """
-WAITING = 1 << 22
-"""Maximum number of characters to keep per log until they are processed. Only the leader processes them."""
-LINE_OVERHEAD = 100
-"""Memory used by a line in addition to its text, expressed in characters."""
+WAITING, ALL_WAITING = 1 << 21, 1 << 24
+"""Maximum number of characters to keep per log and in total until they are processed. A log over the limit is read on once
+its lines have been processed; until then, the controller cannot detect that its job hangs."""
+LINE_OVERHEAD = 200
+"""Memory of a line in addition to its text, in characters."""
 LONG_LINE = 1 << 12
 """Number of characters of a line that the container runtime may have written in parts: containerd writes parts of 16 KiB,
 and a character has up to 4 bytes. The time of such a line is the time of its first part."""
@@ -87,6 +88,8 @@ class Logs(threading.Thread):
         super().__init__(daemon=True, name="logs")
         self._api, self._lock, self.heart = api.copy(), threading.Lock(), Heart()
         self._readings: dict[str, _Reading] = {}
+        self._turn = 0
+        """Position of the log that is read next."""
 
     def follow(self, sources: Mapping[str, Source]) -> None:
         """From now on, read only the logs of these jobs, by job UID."""
@@ -113,11 +116,19 @@ class Logs(threading.Thread):
             time.sleep(READ_SECONDS)
 
     def read_all(self) -> None:
+        """Read all logs while there is memory for their lines. The next call begins with the logs that got none."""
         with self._lock:
             readings = list(self._readings.values())
-        for reading in readings:
-            if reading.size < WAITING:
+        self._turn = self._turn % len(readings) if readings else 0
+        waiting = sum(reading.size for reading in readings)
+        for reading in [*readings[self._turn :], *readings[: self._turn]]:
+            if waiting >= ALL_WAITING:
+                return
+            before = reading.size
+            if before < WAITING:
                 self._try_to_read(reading)
+                waiting += reading.size - before
+            self._turn += 1
             self.heart.beat()
 
     def _try_to_read(self, reading: _Reading) -> None:
@@ -141,6 +152,7 @@ class Logs(threading.Thread):
                 if is_whole:
                     reading.add_partial_line(*steps.split_unfinished_line(text), now)
                     reading.complete = now
+                if is_whole or reading.size >= WAITING:
                     return
 
     def _read_chunk(self, source: Source, last: str) -> tuple[str, bool]:

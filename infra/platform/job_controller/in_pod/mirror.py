@@ -4,10 +4,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
-
-from infra.health.faults import AGENT_CONDITIONS, READY
-from infra.naming import GPU_RESOURCE, TAKEN_OUT_ANNOTATION
 
 from .api import REQUEST_SECONDS, WATCH_SECONDS, Api, ApiError, Object, Unreachable
 from .health import Heart
@@ -72,12 +68,15 @@ class Mirror(threading.Thread):
 
     def _list_all(self) -> str:
         """Replace the copies with a new list of all objects. Returns the list's resource version."""
-        listed = self._api.call("GET", self._path, {**self._query, "resourceVersion": "0"})
         objects: dict[str, Object] = {}
-        for item in listed.get("items") or []:
+
+        def add_object(item: Object) -> None:
+            self.heart.beat()
             self._store_object(objects, item)
+
+        version = self._api.read_list(self._path, self._query, add_object)
         self._replace_objects(objects)
-        return str(listed["metadata"]["resourceVersion"])
+        return version
 
     def _watch_changes(self, version: str) -> str:
         for event in self._api.watch(self._path, {**self._query, "resourceVersion": version}):
@@ -101,46 +100,9 @@ class Mirror(threading.Thread):
     def _store_object(self, objects: dict[str, Object], item: Object) -> None:
         """Add an object to the copies. An object that cannot be read is left out, and does not affect the others."""
         metadata = item["metadata"]
-        metadata.pop("managedFields", None)
         try:
             objects[metadata["uid"]] = {**self._trim(item), "kind": self._kind}
         except Exception as error:
             objects.pop(metadata["uid"], None)
             about = f"{self._path}/{metadata.get('name')}"
             print(f"{about}: ignored: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-
-
-def trim_pod(pod: Object) -> Object:
-    """Return only the parts of a pod that the controller reads. Jobs may have thousands of pods."""
-    spec, metadata = pod["spec"], pod["metadata"]
-    keys = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp", "annotations", "resourceVersion")
-    containers = [
-        {"name": container["name"], "resources": container.get("resources", {})} for container in spec.get("containers", ())
-    ]
-    trimmed: dict[str, Any] = {"nodeName": spec.get("nodeName", ""), "containers": containers}
-    if "terminationGracePeriodSeconds" in spec:
-        trimmed["terminationGracePeriodSeconds"] = spec["terminationGracePeriodSeconds"]
-    return {"metadata": {key: metadata[key] for key in keys if key in metadata}, "spec": trimmed, "status": pod.get("status", {})}
-
-
-def trim_workload(workload: Object) -> Object:
-    """Return only the parts of Kueue's Workload that show whether the queue has stopped the job."""
-    keys = ("name", "namespace", "uid", "ownerReferences", "resourceVersion")
-    metadata = {key: workload["metadata"][key] for key in keys if key in workload["metadata"]}
-    status = {"conditions": workload.get("status", {}).get("conditions") or []}
-    return {"metadata": metadata, "spec": {"active": workload["spec"].get("active", True)}, "status": status}
-
-
-def trim_node(node: Object) -> Object:
-    metadata, spec, status = node["metadata"], node["spec"], node.get("status", {})
-    trimmed = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp", "resourceVersion") if key in metadata}
-    marks = {key: text for key, text in (metadata.get("annotations") or {}).items() if key == TAKEN_OUT_ANNOTATION}
-    about = {"unschedulable": spec.get("unschedulable", False), "providerID": spec.get("providerID", "")}
-    conditions = [condition for condition in status.get("conditions", ()) if condition["type"] in (READY, *AGENT_CONDITIONS)]
-    usable = {key: amount for key, amount in (status.get("allocatable") or {}).items() if key == GPU_RESOURCE}
-    where = {key: status[key] for key in ("addresses", "daemonEndpoints") if key in status}
-    return {
-        "metadata": {**trimmed, "annotations": marks},
-        "spec": about,
-        "status": {"conditions": conditions, "allocatable": usable, **where},
-    }

@@ -16,7 +16,8 @@ CLOSE, PING, PONG = 8, 9, 10
 LAST, OPCODE, LENGTH = 0x80, 0x0F, 0x7F
 LENGTHS = {126: 2, 127: 8}
 """Maps the length code in the second byte to the number of bytes that contain the actual length."""
-OUTPUT_BYTES = 1 << 19
+OUTPUT_BYTES = 1 << 17
+"""Limit of the output, and of one message."""
 
 
 def run_in_pod(api: Api, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
@@ -45,6 +46,8 @@ def read_messages(stream: Any) -> Iterator[bytes]:
         opcode, length = head[0] & OPCODE, head[1] & LENGTH
         if length in LENGTHS:
             length = int.from_bytes(stream.read(LENGTHS[length]), "big")
+        if length + len(message) > OUTPUT_BYTES:
+            return  # a kubelet sends at most 32 KiB per message
         content = stream.read(length)
         if opcode == CLOSE:
             return

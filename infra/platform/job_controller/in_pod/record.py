@@ -129,6 +129,11 @@ def is_finished(record: Record) -> bool:
     return Phase(record["phase"]).is_final
 
 
+def is_complete(record: Record) -> bool:
+    """Return whether the controller will never change the record again: the job has ended, and its pods hold no GPUs."""
+    return is_finished(record) and record["ended"] is not None and all(worker["to"] for worker in record["workers"])
+
+
 def enter_phase(record: Record, phase: Phase, when: str) -> None:
     """Begin a phase. If `when` is before the start of the current phase, the new phase begins at that start."""
     last = record["phases"][-1]

@@ -22,9 +22,9 @@ from .record import Record
 WAIT_SECONDS = 24
 """How long the ranks of a hanging job are kept for the dump. They get 5 seconds to exit, and must
 end within 30 seconds of detecting the hang."""
-EXEC_SECONDS, AT_ONCE, PODS = 16, 16, 64
-"""Time limit per pod in seconds, number of pods queried at once, and maximum number of pods: any further pods hang in
-the same way."""
+EXEC_SECONDS, AT_ONCE, PODS, DUMPS = 16, 16, 64, 4
+"""Seconds per pod, number of pods queried at once, and maximum numbers of pods per job, whose others hang in the same way,
+and of jobs at a time: the answers are kept until a dump ends."""
 ENOUGH_SECONDS = 18
 """After this time, the dump leaves out pods that have not answered. The controller checks every 5 seconds."""
 GROUPS, LINES, CHARACTERS = 8, 24, 160
@@ -208,6 +208,8 @@ class Stacks:
             return None
         key = job.uid, attempt["number"]
         if key not in self._running:
+            if len(self._running) >= DUMPS:
+                return None
             self._running[key] = list(self._start_dump(job, attempt))
         parts = self._running[key]
         texts = [future.result() for future in parts if future.done()]

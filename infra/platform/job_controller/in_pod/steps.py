@@ -25,7 +25,7 @@ Lines = Sequence[tuple[str, str]]
 """Time and text of each line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """A line of the log that contains a step."""
 

@@ -6,6 +6,7 @@ by its content.
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 from . import moments, record
@@ -15,16 +16,32 @@ from .record import Record
 KEPT_DAYS = 90
 """Days to keep the record of a deleted job."""
 CONFIG_MAPS = "api/v1/namespaces/{}/configmaps"
+METADATA = ("name", "namespace", "uid", "resourceVersion")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """All that the controller keeps in memory of the record of a job that has ended: there may be thousands."""
+
+    uid: str
+    ended: str
 
 
 def trim_config_map(config_map: Object) -> Object:
-    """Return a mirrored ConfigMap with its parsed record instead of the text; the record is None if it is not valid."""
+    """Return a mirrored ConfigMap with its parsed record instead of the text. The record is None if it is not valid, or
+    complete: then `ended` contains what is left of it."""
     parsed = record.read_record(config_map)
-    return {
-        "metadata": config_map["metadata"],
-        "record": parsed,
-        "isNewer": parsed is None and record.has_newer_format(config_map),
-    }
+    is_newer = parsed is None and record.has_newer_format(config_map)
+    return {**summarize_record(config_map["metadata"], parsed), **({"isNewer": True} if is_newer else {})}
+
+
+def summarize_record(metadata: Object, parsed: Record | None) -> Object:
+    """Return a ConfigMap as the controller keeps it in memory."""
+    own = {key: metadata[key] for key in METADATA if key in metadata}
+    own["namespace"] = sys.intern(own["namespace"])
+    if parsed is not None and record.is_complete(parsed):
+        return {"metadata": own, "record": None, "ended": EndedJob(parsed["uid"], parsed["ended"])}
+    return {"metadata": {**own, "labels": metadata.get("labels") or {}}, "record": parsed}
 
 
 class Store:
@@ -54,17 +71,17 @@ class Store:
         self._written.pop((namespace, name), None)
         written = write_object(self._api, build_resource_path(CONFIG_MAPS, namespace), stored, body)
         if written is not None:
-            self._written[namespace, name] = {"metadata": written["metadata"], "record": new}
+            self._written[namespace, name] = summarize_record(written["metadata"], new)
         return written is not None
 
     def prune_records(self, config_maps: Mapping[str, Object], living: Iterable[str], now: str) -> None:
         """Delete old records of jobs that no longer exist. `living`: names of the records of existing jobs."""
         limit = moments.parse_time(now) - timedelta(days=KEPT_DAYS)
         for name in config_maps.keys() - set(living):
-            old, metadata = config_maps[name]["record"], config_maps[name]["metadata"]
-            if old is None or not old["ended"] or moments.parse_time(old["ended"]) >= limit:
+            old, metadata = config_maps[name].get("ended"), config_maps[name]["metadata"]
+            if old is None or moments.parse_time(old.ended) >= limit:
                 continue
-            print(f"{metadata['namespace']}/{name}: record of {old['ended']} deleted", file=sys.stderr, flush=True)
+            print(f"{metadata['namespace']}/{name}: record of {old.ended} deleted", file=sys.stderr, flush=True)
             self._written.pop((metadata["namespace"], name), None)
             try:
                 self._api.call("DELETE", build_resource_path(f"{CONFIG_MAPS}/{{}}", metadata["namespace"], name))
