@@ -334,8 +334,9 @@ def _draw_config_map(draw: st.DrawFn, namespace: str) -> Object:
             )
             data = draw(st.just(make_folder_data()) | on_volume | in_bucket)
             return {"metadata": {"labels": {JOB_LABEL: draw(st.just(JOB) | LABEL_VALUES), ROLE_LABEL: "files"}}, "data": data}
-    data = draw(st.none() | st.dictionaries(st.sampled_from([RECORD_KEY, "remover.json", "helper.json"]), TEXTS | NOT_JSON))
-    return {} if data is None else {"data": data}
+    documents = st.dictionaries(st.sampled_from([RECORD_KEY, "remover.json", "helper.json"]), TEXTS | NOT_JSON)
+    other_data = draw(st.none() | documents)
+    return {} if other_data is None else {"data": other_data}
 
 
 @st.composite

@@ -12,8 +12,8 @@ from infra.config.models import Model, MountPath
 from infra.jobs.model import StackJobs
 from infra.naming import Naming
 from infra.settings.platform import ExistingPlatformSettings
-from infra.settings.users import KubernetesUser
 from infra.settings.storage import SHARED_DATA, SharedData
+from infra.settings.users import KubernetesUser
 
 
 class Kubeconfig(Model):

@@ -96,7 +96,7 @@ def _find_pass_profile_permission(call: Call, data: Mapping[str, Any]) -> Iterat
 def _build_linked_role_permission(call: Call, service: str, error: tuple[str, str] | None = None) -> Need:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html"""
     role = f"arn:aws:iam::{call.account}:role{service_linked_roles.build_role_path(service)}{service_linked_roles.NAMES[service]}"
-    return Need("iam:CreateServiceLinkedRole", (role,), {"iam:AWSServiceName": service}, error)
+    return Need("iam:CreateServiceLinkedRole", (role,), {"iam:AWSServiceName": service}, error=error)
 
 
 def _find_add_role_permissions(call: Call) -> Iterator[Need]:
