@@ -1,7 +1,7 @@
 """Every job verb as a job user: a real API server with the Roles that `pulumi up` creates.
 
 No kubelet runs here. So `logs`, `exec` and `port-forward` fail when the API server connects to the node, which is after it
-has checked the user's permissions. tests/kubernetes/test_job_users.py runs them to the end.
+has checked the user's permissions.
 """
 
 import json
