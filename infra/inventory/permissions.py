@@ -98,6 +98,8 @@ def list_needed_permissions(settings: Settings, facts: Facts) -> tuple[Need, ...
         f"aws:RequestTag/{STACK_TAG}": settings.stack,
         f"aws:ResourceTag/{STACK_TAG}": settings.stack,
         "aws:RequestedRegion": settings.region,
+        "aws:PrincipalAccount": facts.caller.account,
+        "aws:ResourceAccount": facts.caller.account,
         "ec2:CreateAction": "CreateVpc",
         "elasticfilesystem:CreateAction": "CreateFileSystem",
         **({"iam:PermissionsBoundary": settings.permissions_boundary} if settings.permissions_boundary else {}),

@@ -113,6 +113,7 @@ GRANTS: Final = (
         condition=NEW,
     ),
     Grant("Own", _INSTANCES, condition=TAGGED),
+    Grant("EndedAssociations", r"ec2:DisassociateAddress", condition=UNNAMED),
     Grant(
         "Use",
         r"ec2:(RunInstances|Create(NetworkInterface|SecurityGroup|VpcEndpoint)|ModifyVpcEndpoint)",
