@@ -72,7 +72,7 @@ class Ec2HeadNode(pulumi.ComponentResource):
             **build_child_args(self, args.naming, name), vpc_id=vpc_id, description=f"SSH to {args.naming.cluster}"
         )
         for cidr in self._spec.ssh_cidrs:
-            purpose = "SSH from an address in the stack's settings"
+            purpose = "SSH from an address in the settings of the stack"
             create_ingress_rule(name, args.naming, group.id, cidr, port=SSH, description=purpose, opts=self._child)
         return group.id
 

@@ -138,5 +138,5 @@ class EksCluster(pulumi.ComponentResource):
         )
 
     def _open_private_endpoint(self, cidr: str) -> pulumi.CustomResource:
-        purpose, group = "Kubernetes API for a network in the stack's settings", self.security_group_id
+        purpose, group = "Kubernetes API for a network in the settings of the stack", self.security_group_id
         return create_ingress_rule(self._name, self._args.naming, group, cidr, port=HTTPS, description=purpose, opts=self._child)

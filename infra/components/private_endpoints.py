@@ -48,7 +48,7 @@ class PrivateEndpoints(pulumi.ComponentResource):
         )
         options = pulumi.ResourceOptions(parent=self)
         for cidr in args.client_cidrs:
-            purpose = "AWS for a network in the stack's settings"
+            purpose = "AWS for a network in the settings of the stack"
             create_ingress_rule(name, naming, group.id, cidr, port=HTTPS, description=purpose, opts=options)
         endpoints = (
             aws.ec2.VpcEndpoint(

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Query(Enum):
-    """A query of `gather_facts`. The value of each entry: the subject of messages, and the operations that the query calls."""
+    """A query of `gather_facts`. Each value contains what messages call the queried data, and the operations of the query."""
 
     INSTANCE_TYPES = "instance types", "ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings"
     ZONES = "zones", "ec2:DescribeAvailabilityZones"

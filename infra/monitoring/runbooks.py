@@ -28,7 +28,7 @@ def group_alerts_by_section() -> dict[str, tuple[Alert, ...]]:
 
 
 def render_pages() -> dict[str, str]:
-    """Return file name -> text of each page, including the index README.md."""
+    """Return a mapping from file names to the text of the pages, including the index README.md."""
     alerts = [alert for group in group_alerts_by_section().values() for alert in group]
     return {"README.md": _render_index()} | {f"{alert.name}.md": _render_page(alert) for alert in alerts}
 

@@ -61,7 +61,7 @@ def test_costs_on_the_first_run_page_match_the_prices(region: str, more: dict[st
 
 def test_the_page_starts_by_stating_that_nothing_was_run_on_aws() -> None:
     first = PAGE.split("\n## ")[0].split("\n\n")[1]
-    assert first.startswith("**We have run nothing on this page on AWS.**")
+    assert first.startswith("**None of this page has been run on AWS.**")
 
 
 def test_every_stack_on_the_page_exists_or_is_written_by_the_page() -> None:

@@ -82,7 +82,7 @@ CASES: list[tuple[str, Use]] = [
     ("s3:TagResource", create_tagged_bucket),
     ("s3:UntagResource", untag_bucket),
 ]
-"""An action, and a use of the emulated provider that needs it."""
+"""An IAM action, and a call of the emulated provider that requires it."""
 
 
 @pytest.fixture

@@ -301,7 +301,7 @@ def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pyt
     assert len(answers) == 2
 
 
-@pytest.mark.parametrize(("kind", "words"), [(None, "Start the dashboard with -s STACK"), ("existing", "not in AWS")])
+@pytest.mark.parametrize(("kind", "words"), [(None, "Start the dashboard with -s STACK"), ("existing", "does not run in AWS")])
 def test_cluster_without_prices_shows_why_the_cost_is_unknown(kind: str | None, words: str) -> None:
     raw = RawStack("mine", "", {"target": {"kind": kind}}) if kind else None
     assert words in str(SpendingReader(raw, None).get_latest_spending())

@@ -26,7 +26,7 @@ UNSCOPABLE: Mapping[str, str] = {
     "ssm:UpdateInstanceInformation": "https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html",
     "ssmmessages:*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonmessagegatewayservice.html",
 }
-"""Maps an action that AWS documents on `*` only to the page that says so. No other action may be allowed on `*`."""
+"""Maps an action that AWS documents on `*` only to the page that states this. No other action may be allowed on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
     "allow_session_manager": iam.allow_session_manager(),

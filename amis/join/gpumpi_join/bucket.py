@@ -96,7 +96,7 @@ class Bucket:
         return trusted, rejected
 
     def _list_etags(self, prefix: str) -> dict[str, str]:
-        """Return key -> ETag. The ETag is the content's MD5 because the bucket uses SSE-S3."""
+        """Return a mapping from keys to ETags. The ETag is the content's MD5 because the bucket uses SSE-S3."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._name, Prefix=prefix)
         return {s3_object["Key"]: s3_object["ETag"] for page in pages for s3_object in page.get("Contents", ())}
 

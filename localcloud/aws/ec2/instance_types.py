@@ -74,7 +74,7 @@ def find_type_facts(name: str) -> TypeFacts | None:
 
 @cache
 def find_offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
-    """Return instance type -> sorted zones of the region that offer it."""
+    """Return a mapping from instance types to the sorted zones of the region that offer them."""
     zones: dict[str, list[str]] = {}
     for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, ()):
         zones.setdefault(offering["InstanceType"], []).append(offering["Location"])

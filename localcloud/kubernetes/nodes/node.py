@@ -144,7 +144,7 @@ class Node:
         server = next((server for server in self._cluster.supervisor.list_running_servers() if server.name == name), None)
         try:
             entered = server.find_process() if server is not None else None
-            # The supervisor starts nsenter or unshare,. and the daemon is the child of that process, in the node's PID namespace.
+            # The supervisor starts nsenter or unshare, and the daemon is the child of that process, in the node's PID namespace.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None
