@@ -23,6 +23,7 @@ from cli.jobs.importing import formats
 from cli.jobs.workdir import git_files, in_cluster, selection
 from infra.config import stack_file
 from infra.jobs import files
+from infra.jobs.reading import check_job_values
 from infra.platform.job_controller.in_pod import health, ignored
 from localcloud import http_guard
 
@@ -113,6 +114,12 @@ def test_judge_sees_a_planted_violation(
     monkeypatch.setattr(module, name, unsafe)
     result = try_surface("planted", surface, SEED, COUNT)
     assert result.violations[kind] > 0 and result.examples
+
+
+@pytest.mark.parametrize("key", [5, None, True, "\ud800"])
+def test_key_that_is_no_name_is_reported(key: Any) -> None:
+    problems = check_job_values({**job_files.JOB, key: 1})
+    assert f"{key!a}: is not the name of a setting. Write a name." in list(map(str, problems))
 
 
 def test_command_exits_with_1_and_prints_the_input_of_a_violation(
