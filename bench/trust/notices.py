@@ -11,6 +11,8 @@ from bench.trust.inputs import draw_document_text, draw_text
 from bench.trust.judge import Judge
 from localcloud.processes import ROOT
 
+sys.path.insert(0, str(ROOT / "amis" / "join"))  # the service is a program of its own
+
 KEY: Final = "ssh-ed25519 " + "A" * 68
 ROLE: Final = "AROAWORKER"
 HONEST, HOSTILE = "i-honest", "i-hostile"
@@ -76,7 +78,6 @@ def draw_notice(random: Random) -> bytes:
 
 
 def try_notices(judge: Judge, random: Random, count: int) -> None:
-    sys.path.insert(0, str(ROOT / "amis" / "join"))
     from gpumpi_join import bucket, members, ssh_files
     from gpumpi_join.cluster_file import ClusterFile
     from gpumpi_join.notice import Notice

@@ -64,6 +64,9 @@ def parse_model(model: type[ModelType], values: Mapping[str, object], **fields: 
     """
     problems = list(find_secrets(values))
     data: dict[str, Any] = _remove_encrypted_values(deepcopy(dict(values)), (), problems)
+    for key in [key for key in data if not _is_name(key)]:  # pydantic reports no location of such a key
+        del data[key]
+        problems.append(Problem(ascii(key), "is not the name of a setting. Write a name."))
     for key in sorted(fields.keys() & data.keys()):
         del data[key]
         problems.append(Problem(key, f"is not a setting. {SET_ELSEWHERE[key]}"))
@@ -79,6 +82,11 @@ def parse_model(model: type[ModelType], values: Mapping[str, object], **fields: 
                 placeholders.update(fault.placeholder_paths)
                 fault.repair(data)
     return Parsed(None, problems, frozenset(placeholders))
+
+
+def _is_name(key: object) -> bool:
+    """Return whether a key is text that can be encoded: YAML keys may be numbers, and may contain half a surrogate pair."""
+    return isinstance(key, str) and not any("\ud800" <= character <= "\udfff" for character in key)
 
 
 def _remove_encrypted_values(value: Any, path: Path, problems: list[Problem]) -> Any:

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 LOCK = threading.RLock()
 """Held while a request reads or changes state, because moto's backends are not thread-safe."""
 
+UNKNOWN_REGION = "us-east-1"
+"""Region of a request that names none."""
 UNSIGNED = "The request has no valid signature."
 NO_SUCH_URL: Response = (404, {}, "Not yet implemented")
 """Response that a transport returns if moto has no handler for a URL."""
@@ -99,7 +101,7 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
         return Call(
             service=service,
             operation=str(operation.name),
-            region=signature.region if signature else BaseResponse().get_region_from_url(request, request.raw_url),
+            region=signature.region if signature else _guess_region(request),
             account=find_account(key),
             access_key=key,
             params=params,
@@ -109,6 +111,14 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
             forward=lambda name=service, called=str(operation.name): _forward_to_moto(name, called, forward),  # type: ignore[misc]
         )
     return None
+
+
+def _guess_region(request: Request) -> str:
+    """Return the Region in the URL of a request without a valid signature."""
+    try:
+        return str(BaseResponse().get_region_from_url(request, request.raw_url))
+    except IndexError:  # moto expects a complete Authorization header
+        return UNKNOWN_REGION
 
 
 def _parse_parameters(

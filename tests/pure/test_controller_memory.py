@@ -223,7 +223,8 @@ def test_largest_record_of_the_controller_is_not_too_large() -> None:
 def test_large_annotation_is_ignored_with_an_event() -> None:
     main = make_main_object(policy={"own": "x" * 20_000})
     managed = make_job(main, make_workers())
-    assert managed.policy == {} and managed.ignored == f"annotation {POLICY_ANNOTATION}: ignored because it is invalid: all"
+    assert managed.policy == {}
+    assert managed.ignored_parts_message == f"annotation {POLICY_ANNOTATION}: ignored because it is invalid: all"
 
 
 # --- logs and dumps ------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """`python -m bench.trust`: no surface does what hostile inputs say, and the judge sees it if one does."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from gpumpi_join import bucket, notice
 
 from bench.trust import __main__ as trust
 from bench.trust import job_files, job_folders, job_records, judge, notices, requests, stack_files, terminal
@@ -23,8 +23,11 @@ from cli.jobs.importing import formats
 from cli.jobs.workdir import git_files, in_cluster, selection
 from infra.config import stack_file
 from infra.jobs import files
+from infra.jobs.reading import check_job_values
 from infra.platform.job_controller.in_pod import health, ignored
 from localcloud import http_guard
+
+bucket, notice = (importlib.import_module(f"gpumpi_join.{name}") for name in ("bucket", "notice"))  # bench.trust adds the path
 
 COUNT, SEED = 200, 7
 
@@ -111,6 +114,12 @@ def test_judge_sees_a_planted_violation(
     monkeypatch.setattr(module, name, unsafe)
     result = try_surface("planted", surface, SEED, COUNT)
     assert result.violations[kind] > 0 and result.examples
+
+
+@pytest.mark.parametrize("key", [5, None, True, "\ud800"])
+def test_key_that_is_no_name_is_reported(key: Any) -> None:
+    problems = check_job_values({**job_files.JOB, key: 1})
+    assert f"{key!a}: is not the name of a setting. Write a name." in list(map(str, problems))
 
 
 def test_command_exits_with_1_and_prints_the_input_of_a_violation(
