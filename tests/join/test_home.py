@@ -44,7 +44,7 @@ def home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def outside(folder: Path) -> Path:
-    """Files of root that the user may not change. The user may read only the program."""
+    """Files of root that the login user may not change. Of these, the user can read only the join program."""
     path = folder / "outside"
     (path / "folder").mkdir(parents=True)
     (path / "folder" / "file").write_text("of root\n")

@@ -1,4 +1,4 @@
-"""A platform team can give `up-roles-bounded.json` to people whom it does not trust with the permissions of any policy."""
+"""A platform team can give `up-roles-bounded.json` to people who must not create roles with arbitrary permissions."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The jobs of the cluster, assembled from mirrors."""
+"""The jobs of the cluster, assembled from local copies of its Kubernetes objects."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
