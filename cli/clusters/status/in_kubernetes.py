@@ -57,7 +57,7 @@ class _Queries:
         nodes = self._query_cluster(partial(self._cluster.list, "Node"))
         if nodes is None:
             return [PoolStatus(pool.name, pool.instance_type, max_size=pool.max_size) for pool in self._described.pools]
-        pods = self._query_cluster(partial(self._cluster.list, "Pod"), refused=NO_PODS)
+        pods = self._query_cluster(partial(self._cluster.list, "Pod"), message_if_forbidden=NO_PODS)
         return [derive_pool_status(pool, nodes, pods) for pool in self._described.pools]
 
     def queues(self) -> list[QueueStatus]:
@@ -100,11 +100,11 @@ class _Queries:
     def build_job_lines(self, states: Sequence[JobState]) -> list[JobLine]:
         return [JobLine(state, self._waits.reason(state)) for state in states]
 
-    def _query_cluster(self, question: Callable[[], Answer], refused: str = "") -> Answer | None:
-        """Return the answer; None if there is none. `refused` is the sentence for callers without permission, if it differs
-        from the error."""
+    def _query_cluster(self, query: Callable[[], Answer], message_if_forbidden: str = "") -> Answer | None:
+        """Return the answer; None if there is none. `message_if_forbidden` replaces the error for callers without
+        permission."""
         try:
-            return question()
+            return query()
         except CommandError as error:
-            self.unknown.append(refused if refused and isinstance(error, Forbidden) else str(error))
+            self.unknown.append(message_if_forbidden if message_if_forbidden and isinstance(error, Forbidden) else str(error))
             return None
