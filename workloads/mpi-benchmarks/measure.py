@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 from mpi4py import MPI
-from report import Row, chart, table
+from report import Row, render_chart, render_table
 
 WINDOW = 16
 """Number of messages in flight while measuring bandwidth."""
@@ -42,12 +42,12 @@ def main() -> int:
         print("there is only one rank. Use at least two workers or two slots", flush=True)
         return 1
     about = f"{world.size} ranks on {len(set(hosts))} hosts, {arguments.buffers} buffers, {describe_mpi_library()}"
-    print(about, table(rows), sep="\n", flush=True)
+    print(about, render_table(rows), sep="\n", flush=True)
     if arguments.json:
         content = {"about": about, "ranks": world.size, "hosts": hosts, "rows": [row.figures() for row in rows]}
         write_file(arguments.json, json.dumps(content, indent=1))
     if arguments.plot:
-        write_file(arguments.plot, chart(rows, about))
+        write_file(arguments.plot, render_chart(rows, about))
     print("allreduce is right for all sizes" if right else "allreduce is WRONG", flush=True)
     return 0 if right else 1
 

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from checkpoints import Checkpoints
 from gpt import GPT
-from on_cpu import complete_streams, loss_factor
+from on_cpu import add_missing_stream_methods, choose_loss_factor
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -57,7 +57,7 @@ def main() -> int:
         torch.cuda.set_device(device)
     else:
         torch.set_num_threads(1)  # one thread per rank, because ranks share the cores
-        complete_streams()
+        add_missing_stream_methods()
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     started = time.monotonic()
     try:
@@ -117,7 +117,7 @@ def shard_model(arguments: argparse.Namespace, device: torch.device) -> GPT:
 def train(arguments: argparse.Namespace, model: nn.Module, device: torch.device) -> bool:
     """Train the model. Return whether SIGTERM ended the training early."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    checkpoints, stop, factor = Checkpoints(arguments.checkpoints, model, optimizer), Stop(device), loss_factor(device)
+    checkpoints, stop, factor = Checkpoints(arguments.checkpoints, model, optimizer), Stop(device), choose_loss_factor(device)
     step = first = checkpoints.resume()
     if first:
         print_once(f"resuming from {arguments.checkpoints}: {first} steps were completed")
@@ -144,7 +144,7 @@ def train(arguments: argparse.Namespace, model: nn.Module, device: torch.device)
 
 def make_local_batch(arguments: argparse.Namespace, seed: int, device: torch.device) -> torch.Tensor:
     """Return this rank's rows of a batch. The batch depends only on the seed, not on the number of ranks."""
-    rows = sentences.batch(arguments.batch, arguments.context + 1, seed)
+    rows = sentences.make_batch(arguments.batch, arguments.context + 1, seed)
     return rows.tensor_split(dist.get_world_size())[dist.get_rank()].to(device)
 
 
