@@ -112,6 +112,17 @@ def test_controller_records_every_attempt_after_an_outage() -> None:
     assert (loop["restarts"], loop["failures"], loop["phase"]) == (2, 2, "Running")
 
 
+def test_attempt_that_succeeded_during_an_outage_is_recorded() -> None:
+    loop = Controlled()
+    loop.run_round(make_job(make_main_object(), [*make_workers(), make_launcher(1)]), 30)
+    failed = make_launcher(1, phase="Failed", code=1, until=40)
+    loop.run_round(make_job(make_main_object(), [*make_workers(), failed], lost="two"), 41)
+    ended = [failed, make_launcher(2, phase="Succeeded", until=90)]
+    loop.run_round(make_job(make_main_object(**FINISHED), ended), 95)
+    assert [outcome for outcome, _ in loop.outcomes] == ["Disrupted", "Succeeded"]
+    assert (loop["restarts"], loop["failures"], loop["phase"]) == (1, 0, "Succeeded")
+
+
 def test_canceling_keeps_the_record() -> None:
     loop = Controlled()
     loop.run_round(make_job(make_main_object(), [*make_workers(), make_launcher()]), 30)

@@ -22,7 +22,7 @@ from .job import (
     read_exit_codes,
     read_start_time,
 )
-from .phases import Outcome
+from .phases import Outcome, Phase
 from .record import ATTEMPTS_KEPT, Record
 
 EVIDENCE_SECONDS = 120
@@ -42,6 +42,8 @@ def update_attempts(record: Record, job: ManagedJob, now: str) -> None:
     if is_ending(record, job):
         if last is not None and last["outcome"] is None:
             _close_last_attempt(record, last, job, now)
+        elif job.verdict is not None and job.verdict[0] is Phase.SUCCEEDED:
+            _add_missed_attempts(record, job, now)
         return
     for attempt in attempts:
         _reclassify_failure(record, attempt, job, now)
@@ -51,6 +53,16 @@ def update_attempts(record: Record, job: ManagedJob, now: str) -> None:
         _update_attempt(record, attempts[-1], job, now)
     record["attempts"] = attempts[-ATTEMPTS_KEPT:]
     _forget_pods(record)
+    record["restarts"] = max(0, attempts[-1]["number"] - 1) if attempts else 0
+
+
+def _add_missed_attempts(record: Record, job: ManagedJob, now: str) -> None:
+    """Add the attempts of a succeeded job that began and ended while no controller was running."""
+    attempts: list[Attempt] = record["attempts"]
+    while find_running_attempt(record) is None and _start_attempt(record, job):
+        _update_attempt(record, attempts[-1], job, now)
+    if find_running_attempt(record) is not None:
+        _close_last_attempt(record, attempts[-1], job, now)
     record["restarts"] = max(0, attempts[-1]["number"] - 1) if attempts else 0
 
 
