@@ -36,7 +36,9 @@ reads_hostfile() { # mpirun starts more ranks than this machine has processors o
 }
 
 only_root_reads_metadata() { # the rules are loaded at boot and, on a running machine, already apply
-  local connect='timeout 10 bash -c "exec 3<>/dev/tcp/169.254.169.254/80"'
+  local address connect
+  address=$(sed --quiet 's/.*ip daddr \([^ ]*\).*/\1/p' "$here/../files/metadata.nft")
+  connect="timeout 10 bash -c 'exec 3<>/dev/tcp/$address/80'"
   systemctl is-enabled gpumpi-metadata.service && cmp "$here/../files/metadata.nft" /etc/gpumpi/metadata.nft || return 1
   nft --check --file /etc/gpumpi/metadata.nft || return 1
   [[ -d /run/systemd/system ]] || return 0

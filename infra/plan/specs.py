@@ -186,7 +186,7 @@ class FileSystemSpec:
     owned: tuple[str, ...] = ()
     """Directories that must belong to the login user of an EC2 cluster, because only root can write to them at first."""
     namespaces: tuple[str, ...] = ()
-    """Job namespaces, each of which has a directory of its own. Empty for EC2 clusters."""
+    """Job namespaces. Each one has a directory of its own. Empty for EC2 clusters."""
     shared_data: SharedDataSpec | None = None
 
 

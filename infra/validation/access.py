@@ -79,7 +79,7 @@ def _check_cidr_is_public(where: str, network: IPv4Network) -> Iterator[Problem]
             yield Problem(where, f"{format_value(str(network))} is reserved for {purpose}, and EKS refuses it. {fix}")
     inside = [str(block) for block in (*_PRIVATE, *_RESERVED) if block != network and block.subnet_of(network)]
     if network.prefixlen and inside:
-        yield Problem(where, f"{format_value(str(network))} includes {inside[0]}, which is reserved and which EKS rejects. {fix}")
+        yield Problem(where, f"{format_value(str(network))} includes {inside[0]}, which is reserved, and EKS refuses it. {fix}")
 
 
 @register_rule(target=EKS)

@@ -95,7 +95,7 @@ def check_users_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
         resolved.append((where, arn, user))
         text = format_value(user.principal or user.permission_set)
         if arn == facts.caller.principal_arn:
-            fix = "Run `pulumi up` as somebody else, or remove the user."
+            fix = "Run `pulumi up` as another user, or remove the user."
             yield Problem(where, f"{text} is the caller of `pulumi up`, who becomes a cluster admin. {fix}")
         elif user.principal is None and arn in settings.eks.admins:
             both = f"has the role {arn}, which is also in target.admins"

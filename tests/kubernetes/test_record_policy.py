@@ -16,7 +16,7 @@ from infra.platform.job_controller.component import NAME
 from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.api import Api
 from infra.platform.job_controller.in_pod.phases import Phase
-from infra.platform.job_controller.in_pod.store import CONFIG_MAPS, Store
+from infra.platform.job_controller.in_pod.store import CONFIG_MAPS, Store, trim_config_map
 from localcloud.tools.build import BuildError
 from testkit.control_plane import ControlPlane
 from testkit.waiting import wait_until
@@ -118,7 +118,7 @@ def test_job_controller_creates_changes_and_prunes_records(plane: ControlPlane, 
     assert store.write(ended, stored)
     changed = plane.request("GET", f"{RECORDS}/{name}")
     assert json.loads(changed["data"][RECORD_KEY])["phase"] == "Succeeded"
-    store.prune_records({name: {**changed, "record": ended}}, [], "2026-11-23T12:00:00Z")
+    store.prune_records({name: trim_config_map(changed)}, [], "2026-11-23T12:00:00Z")
     assert plane.request("GET", f"{RECORDS}/{name}") is None
 
 

@@ -189,7 +189,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "C",
         "least privilege",
         "security groups and IAM roles, least privilege",
-        f"ssh NODE python3 -c PROGRAM; pytest {EC2_PROGRAM}",
+        f"python3 -c PROGRAM; pytest {EC2_PROGRAM}",
         emulated=f"{LOCAL_AWS}; {HOSTS}; {MOCKS}",
     ),
     Row(

@@ -326,15 +326,14 @@ def test_pods_get_their_role_through_pod_identity(default_cluster: Deployment, n
     assert allows(Request("sts:AssumeRole", "role", tags, {"Service": "pods.eks.amazonaws.com"}), trust)
 
 
-@pytest.mark.parametrize(("role", "who"), [("node-keys", "node"), ("job-policy", "job")])
-def test_ssh_keys_are_exchanged_through_a_bucket_of_the_stack(default_cluster: Deployment, role: str, who: str) -> None:
-    policy = json.loads(default_cluster.find_resource(engine.ROLE_POLICY, role).inputs["policy"])
+def test_ssh_keys_are_exchanged_through_a_bucket_of_the_stack(default_cluster: Deployment) -> None:
+    policy = json.loads(default_cluster.find_resource(engine.ROLE_POLICY, "job-policy").inputs["policy"])
     bucket = default_cluster.find_resource(engine.BUCKET).state["arn"]
     context = {
         "aws:userid": "AROA:i-1",
         "aws:PrincipalTag/kubernetes-namespace": "mpi-jobs",
         "aws:PrincipalTag/kubernetes-pod-name": "worker-0",
     }
-    own = {"node": "nodes/AROA:i-1/notice.json", "job": "jobs/mpi-jobs/worker-0/id.pub"}[who]
+    own = "jobs/mpi-jobs/worker-0/id.pub"
     assert allows(Request("s3:PutObject", f"{bucket}/{own}", context), policy)
     assert not allows(Request("s3:PutObject", f"arn:aws:s3:::other/{own}", context), policy)

@@ -144,7 +144,7 @@ def test_unreported_values_are_shown_as_unknown() -> None:
     job = read_row(document, "jobs", "llm-pretrain")
     assert (job["restarts"]["text"], job["hours"]["text"], job["progress"]["text"]) == ("?", "?", "not reported")
     assert job["time"]["parts"] == []
-    assert document["pools"]["notes"][0].startswith("GPU utilization: no data source.")
+    assert document["pools"]["notes"][0].startswith("GPU utilization: there is no data source.")
     assert document["cost"]["rows"] == [] and document["cost"]["empty"] == "cost so far: unknown without a stack"
     assert document["tiles"][3]["value"] == "?"
 

@@ -12,7 +12,7 @@ from infra.config.problems import SettingsError
 from infra.facts.model import AddonVersions, CapacityReservation, Facts
 from infra.preflight import examine_aws_stack
 from infra.settings.stack import Settings
-from tests.pure.world import ADDON_VERSIONS, account_facts
+from tests.pure.world import ACCOUNT, ADDON_VERSIONS, account_facts
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 ERRORS = sorted(CONFIGS.glob("error.*.yaml"))
@@ -37,6 +37,7 @@ def make_complete_facts(settings: Settings) -> Facts:
         for reservation_id, pool in by_id.items()
     }
     overrides = settings.eks.addon_versions if settings.is_eks else {}
+    permission_sets = [user.permission_set for user in settings.eks.users if user.permission_set] if settings.is_eks else []
     return account_facts(
         settings,
         addon_versions={
@@ -44,6 +45,7 @@ def make_complete_facts(settings: Settings) -> Facts:
             **{name: AddonVersions(frozenset({version}), None) for name, version in overrides.items()},
         },
         reservations=reservations,
+        permission_sets={name: (f"arn:aws:iam::{ACCOUNT}:role/{name}",) for name in permission_sets},
         images={pool.ami_id: "x86_64" for pool in settings.pools if pool.ami_id},
         placement_groups={name: "cluster" for pool in settings.pools if (name := pool.own_placement_group)},
     )

@@ -31,7 +31,8 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key without a similar setting": (
         stack_values(queue=True),
         "queue: is not a setting. "
-        "The settings here are budget, costCenter, jobs, network, platform, pools, storage, tags and target.",
+        "The settings here are budget, costCenter, jobs, network, permissionsBoundary, platform, pools, storage, tags and "
+        "target.",
     ),
     "unknown key below": (stack_values(pool(minsize=1)), "pools[0].minsize: is not a setting. Did you mean minSize?"),
     "unknown key deep below": (

@@ -13,7 +13,7 @@ from localcloud.aws.patching import get_state
 
 def read_tags(call: Call, arn: str) -> Mapping[str, str]:
     """Return the tags of the resource with this ARN; none if it does not exist, or if its service has no tags here."""
-    service = arn.split(":")[2]
+    service = arn.split(":")[2] if arn.count(":") >= 5 else ""
     return _READERS[service](call, arn) if service in _READERS else {}
 
 

@@ -86,12 +86,13 @@ def _create_user_namespace(user: int, group: int) -> int:
     child = os.fork()
     if child == 0:
         os.close(end)
-        os.write(created, b"0" if _library.unshare(_CLONE_NEWUSER) == -1 else b"1")
+        os.write(created, bytes([ctypes.get_errno() if _library.unshare(_CLONE_NEWUSER) == -1 else 0]))
         os.read(ended, 1)
         os._exit(0)
     try:
-        if os.read(ready, 1) != b"1":
-            raise OSError("unshare: the machine does not allow user namespaces, which access points with a user need")
+        (code,) = os.read(ready, 1)
+        if code:
+            raise OSError(code, f"unshare: {os.strerror(code)}. Access points with a user need user namespaces")
         for file, number in (("uid_map", user), ("gid_map", group)):
             descriptor = os.open(f"{child}/{file}", os.O_WRONLY, dir_fd=_proc)
             try:

@@ -266,7 +266,7 @@ CASES: dict[str, FactsCase] = {
         {"caller": Caller(ACCOUNT, ADMIN, ADMIN)},
         [
             f'target.users[0].principal: "{ADMIN}" is the caller of `pulumi up`, who becomes a cluster admin. Run `pulumi up` as '
-            "somebody else, or remove the user."
+            "another user, or remove the user."
         ],
     ),
     "permission set without a role": (
