@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from localcloud.kubernetes.csi.messages import get_csi_class, get_registration_class
 from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, serve_driver
+from localcloud.kubernetes.csi.part import DRIVER_ENVIRONMENT
 from localcloud.kubernetes.efs_csi import handles
 from localcloud.kubernetes.efs_csi.handles import Handle, InvalidHandle
 from localcloud.kubernetes.efs_csi.volumes import EfsVolumes
@@ -266,9 +267,14 @@ print(mounts.is_mounted(target))
 OWNER, OTHER = 1_234_567, 7_654_321
 CLAIMING = """
 import os, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+import grpc
 from localcloud.kubernetes.csi import mounts
 mounts.enter_mount_namespace(int(sys.argv[1]))
+server = grpc.server(ThreadPoolExecutor(1))  # the driver mounts while gRPC's threads run
+server.add_insecure_port("127.0.0.1:0")
+server.start()
 source, target = Path(sys.argv[2]), Path(sys.argv[3]) / "mount"
 mounts.bind(source, target, read_only=False, owner=(int(sys.argv[4]), int(sys.argv[4])))
 for user in (mounts.CLIENT, 2000):
@@ -298,7 +304,8 @@ def run_in_mount_namespace(program: str, *arguments: str) -> subprocess.Complete
             )
             waiting(Path(f"/proc/{node.pid}/ns/mnt").readlink)
             command = [sys.executable, "-c", program, str(node.pid), *arguments]
-            return subprocess.run(command, capture_output=True, text=True, check=False)
+            environment = {**os.environ, **DRIVER_ENVIRONMENT}
+            return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         finally:
             node.kill()
 

@@ -1,13 +1,17 @@
 """Base class of the parts that run a CSI driver while its EKS add-on is installed."""
 
 import sys
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from localcloud.control import TOKEN_VARIABLE
 from localcloud.kubernetes.node_addon import NAMESPACE, NodeAddon
 from localcloud.kubernetes.nodes.node import Node
 from localcloud.kubernetes.running import RunningCluster
 from localcloud.processes import ROOT
+
+DRIVER_ENVIRONMENT: Final = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
+"""gRPC would start its threads again in the child that creates a user namespace, and Linux lets only a process with one
+thread do that."""
 
 
 class Controller(Protocol):
@@ -56,7 +60,7 @@ class CsiPart(NodeAddon):
         self.cluster.supervisor.start(
             self.get_process_name(node),
             [sys.executable, "-m", __package__ or "", *where, "--aws", self.cluster.control.url, "--pid", str(first)],
-            environment={"PYTHONPATH": str(ROOT), TOKEN_VARIABLE: self.cluster.control.token},
+            environment={"PYTHONPATH": str(ROOT), TOKEN_VARIABLE: self.cluster.control.token, **DRIVER_ENVIRONMENT},
         )
 
     def get_process_name(self, node: Node) -> str:
