@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra.components import iam as program_policies
-from localcloud.aws import ssm_sessions
+from localcloud.aws import inventory, ssm_sessions
 from localcloud.aws.account import ACCOUNT
 from testkit import iam_policies
 from testkit.aws_clients import REGION, Client
@@ -89,3 +89,8 @@ def test_sessions_to_instances_of_others_are_refused(aws: Client, instance: str)
     aws("ec2").delete_tags(Resources=[instance], Tags=[{"Key": "gpumpi:stack"}])
     with pytest.raises(ClientError, match="not authorized"):
         start_session(assume_role(aws, "ada"), instance)
+
+
+def test_session_that_nobody_ended_is_no_leftover(aws: Client, instance: str) -> None:
+    start_session(aws("ssm"), instance)
+    assert "ssm" not in {leftover.service for leftover in inventory.list_leftovers()}

@@ -18,7 +18,8 @@ _ENDED = {
 }
 _STATE_NAMES = ("state", "status", "_state", "_status", "State", "Status", "lifecycle", "key_state", "life_cycle_state")
 _CACHES = {"_release_labels", "_ri_offerings", "_ri_offerings_generated", "endpoint", "settings"}
-_TRACES = ("last_used", "last_accessed", "last_activity")
+_TRACES = ("last_used", "last_accessed", "last_activity", "local_cloud_ssm_sessions__Sessions")
+"""Sessions of Session Manager end when their clients disconnect. AWS lists them only in a history."""
 
 
 def has_ended(thing: Any) -> bool:
