@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from localcloud.aws.account import ACCOUNT
+from testkit.aws_clients import REGION
 from testkit.job_cluster import IMAGE, NAMESPACE, JobCluster, build_python_command, write_job_file
 from testkit.waiting import wait_until
 
@@ -50,7 +52,7 @@ def run_pod(cluster: JobCluster, namespace: str, name: str, program: str) -> str
             "containers": [
                 {
                     "name": "main",
-                    "image": IMAGE,
+                    "image": f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/gpumpi-jobs/{IMAGE}",
                     "command": ["python3", "-c", program],
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                     "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
