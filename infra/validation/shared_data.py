@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
 
 from infra.config.messages import format_value, suggest_correction
 from infra.config.problems import Problem
@@ -13,7 +12,7 @@ from infra.settings.existing import ExistingSettings, Nfs
 from infra.settings.stack import Settings
 from infra.settings.storage import SharedData
 from infra.validation.registry import EC2, EKS, EXISTING, register_rule
-from infra.validation.storage import check_mount_path
+from infra.validation.storage import check_mount_path, check_overlaps
 
 _DIRECTORY = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+){1,4}")
 """Access points of EFS have paths with at most four levels and 100 characters:
@@ -23,15 +22,10 @@ _LONGEST = 100
 
 @register_rule(target=EKS)
 def check_eks_shared_data(settings: Settings) -> Iterator[Problem]:
-    """Check the data of each file system, and that its mount path does not hide another volume."""
-    paths: list[tuple[str, str]] = []
     for each in settings.storage.file_systems:
-        where = f"storage.{each.kind.setting}"
-        paths.append((f"{where}.mountPath", each.mount_path))
         if each.shared_data is not None:
-            yield from _check_shared_data(f"{where}.sharedData", each.shared_data, settings.platform.namespace_names)
-            paths.append((f"{where}.sharedData.mountPath", each.shared_data.mount_path))
-    yield from _check_overlaps(paths)
+            where = f"storage.{each.kind.setting}.sharedData"
+            yield from _check_shared_data(where, each.shared_data, settings.platform.namespace_names)
 
 
 @register_rule(target=EKS)
@@ -64,7 +58,7 @@ def check_existing_shared_data(settings: ExistingSettings) -> Iterator[Problem]:
     if isinstance(settings.storage, Nfs) and (data := settings.storage.shared_data) is not None:
         yield from _check_shared_data("storage.sharedData", data, settings.platform.namespace_names)
         paths = [("storage.mountPath", settings.storage.mount_path), ("storage.sharedData.mountPath", data.mount_path)]
-        yield from _check_overlaps(paths)
+        yield from check_overlaps(paths)
 
 
 def _check_shared_data(where: str, data: SharedData, namespaces: tuple[str, ...]) -> Iterator[Problem]:
@@ -83,11 +77,3 @@ def _check_shared_data(where: str, data: SharedData, namespaces: tuple[str, ...]
 def _is_outside_namespaces(directory: str) -> bool:
     """Return whether a directory neither contains nor is in a directory of the program, such as those of namespaces."""
     return directory != "/" and not directory.startswith(SHARED_DIRECTORY)
-
-
-def _check_overlaps(paths: list[tuple[str, str]]) -> Iterator[Problem]:
-    """Check each pair that has the data of a file system. `check_mount_paths` checks the others."""
-    for (first, above), (second, below) in combinations(paths, 2):
-        if "sharedData" in f"{first}{second}" and (contains_path(above, below) or contains_path(below, above)):
-            where, path, other = (second, below, f"{first} {format_value(above)}")
-            yield Problem(where, f"{format_value(path)} and {other} overlap. Change one.")

@@ -1,6 +1,6 @@
 """Rules for all shared file systems, and those for EFS."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network
 from itertools import combinations
 
@@ -8,7 +8,7 @@ from infra.config.messages import format_value
 from infra.config.problems import Problem
 from infra.facts.model import Facts, FileSystem, Subnet
 from infra.facts.queries import Query
-from infra.jobs.volumes import find_home_problem, find_path_problem
+from infra.jobs.volumes import contains_path, find_home_problem, find_path_problem
 from infra.naming import LOGIN_USER
 from infra.plan.placement import list_vpc_zones
 from infra.settings.stack import Settings
@@ -27,11 +27,20 @@ AMI_USERS = ("ec2-user", "ssm-user", "ubuntu")
 def check_mount_paths(settings: Settings) -> Iterator[Problem]:
     """Check the mount paths. The user who runs ranks is the login user of an EC2 cluster, or the user in job images."""
     user = LOGIN_USER if settings.is_eks else settings.ec2.user
-    paths = {f"storage.{each.kind.setting}.mountPath": each.mount_path for each in settings.storage.file_systems}
-    for where, path in paths.items():
-        yield from check_mount_path(where, path, user)
-    for (first, above), (second, below) in combinations(paths.items(), 2):
-        if f"{above}/".startswith(f"{below}/") or f"{below}/".startswith(f"{above}/"):
+    paths: list[tuple[str, str]] = []
+    for each in settings.storage.file_systems:
+        where = f"storage.{each.kind.setting}"
+        yield from check_mount_path(f"{where}.mountPath", each.mount_path, user)
+        paths.append((f"{where}.mountPath", each.mount_path))
+        if settings.is_eks and each.shared_data is not None:
+            paths.append((f"{where}.sharedData.mountPath", each.shared_data.mount_path))
+    yield from check_overlaps(paths)
+
+
+def check_overlaps(paths: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+    """Check that no mount path hides another one. `paths`: setting and value of each mount path."""
+    for (first, above), (second, below) in combinations(paths, 2):
+        if contains_path(above, below) or contains_path(below, above):
             yield Problem(second, f"{format_value(below)} and {first} {format_value(above)} overlap. Change one.")
 
 

@@ -33,13 +33,21 @@ def mount_with_mapped_ids(folders: Mapping[Path, Path]) -> None:
     with _open_user_namespace() as namespace:
         for target, source in folders.items():
             target.mkdir(parents=True, exist_ok=True)
-            tree = _call_kernel(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
-            try:
-                attributes = struct.pack("QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, namespace)
-                _call_kernel(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
-                _call_kernel(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
-            finally:
-                os.close(tree)
+            mount_id_mapped(source, target, namespace)
+
+
+def mount_id_mapped(source: Path, target: Path, namespace: int) -> None:
+    """Mount a folder at a mount point, with the IDs that a user namespace maps. `namespace`: its file descriptor.
+
+    https://man7.org/linux/man-pages/man2/mount_setattr.2.html
+    """
+    tree = _call_kernel(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+    try:
+        attributes = struct.pack("QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, namespace)
+        _call_kernel(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
+        _call_kernel(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+    finally:
+        os.close(tree)
 
 
 def check_support(folder: Path) -> None:

@@ -5,7 +5,8 @@ import ctypes
 import os
 import threading
 from pathlib import Path
-from typing import Any
+
+from localcloud.machine import user_namespaces
 
 CLIENT = 1000
 """User and group ID of processes in pods that act as the owner of an ID-mapped mount. Images for jobs usually run as this
@@ -13,11 +14,6 @@ user, the first one that Linux distributions create."""
 
 _BIND, _READ_ONLY, _REMOUNT, _DETACH = 4096, 1, 32, 2
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-"""Numbers of system calls that glibc 2.31 has no functions for. They are the same on all architectures of Linux."""
-_AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
-_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
-_MOVE_MOUNT_F_EMPTY_PATH, _MOUNT_ATTR_IDMAP = 4, 0x00100000
 _library = ctypes.CDLL(None, use_errno=True)
 _proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
 """The /proc of this process, kept open because a node's /proc does not show this process and its children."""
@@ -56,24 +52,10 @@ def bind(source: Path, target: Path, *, read_only: bool, owner: tuple[int, int] 
             raise
 
 
-class _MountAttributes(ctypes.Structure):
-    """struct mount_attr of linux/mount.h."""
-
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd"))
-
-
 def _mount_id_mapped(source: Path, target: Path, user: int, group: int) -> None:
-    """https://man7.org/linux/man-pages/man2/mount_setattr.2.html"""
     namespace = _create_user_namespace(user, group)
     try:
-        tree = _call_kernel(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC)
-        try:
-            attributes = _MountAttributes(_MOUNT_ATTR_IDMAP, 0, 0, namespace)
-            size = ctypes.sizeof(attributes)
-            _call_kernel(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, ctypes.byref(attributes), ctypes.c_size_t(size))
-            _call_kernel(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
-        finally:
-            os.close(tree)
+        user_namespaces.mount_id_mapped(source, target, namespace)
     finally:
         os.close(namespace)
 
@@ -132,11 +114,3 @@ def _call_libc(name: str, *arguments: object) -> None:
     if getattr(_library, name)(*arguments) == -1:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
-
-
-def _call_kernel(number: int, *arguments: Any) -> int:
-    result = int(_library.syscall(number, *arguments))
-    if result == -1:
-        code = ctypes.get_errno()
-        raise OSError(code, f"system call {number}: {os.strerror(code)}")
-    return result
