@@ -36,7 +36,7 @@ COLLECTIONS: Final[Mapping[str, str]] = {
     "TrainJob": "apis/trainer.kubeflow.org/v1alpha1/namespaces/{}/trainjobs",
     "Workload": "apis/kueue.x-k8s.io/v1beta2/namespaces/{}/workloads",
 }
-"""Kind -> path of its collection in a namespace."""
+"""Maps a kind to the path of its collection in a namespace."""
 TYPED: Final = ("ConfigMap", "Event", "Job", "Pod", "StatefulSet", "Workload")
 """Kinds whose types the API server checks: built-in ones, and that of the queue that `up` installs. The definitions of other
 custom resources depend on their versions, so these may have any content."""
@@ -88,7 +88,7 @@ def format_time(second: int) -> str:
 
 
 def make_policy() -> Object:
-    """Return a job's policy with all that it may contain."""
+    """Return a job's policy with every field set."""
     more = {"progress": {"pattern": "step ([0-9]+)", "within": 60}, "hold": {"queue": "x"}}
     return {"version": 1, "maxRestarts": 2, "workers": 2, **more}
 
@@ -100,7 +100,7 @@ def make_folder_data() -> dict[str, str]:
 
 
 def make_full_record(namespace: str = "team-a", **changes: Any) -> Object:
-    """Return the record of a job with all that a record may contain."""
+    """Return the record of a job with every field set."""
     step = {"step": 3, "at": format_time(55)}
     slow = {"rank": 1, "since": 2, "steps": 5, "ratio": 2.5, "node": "one", "pod": f"{JOB}-worker-0"}
     steps = {"goal": 2, "first": step, "last": step, "highest": 3, "regained": format_time(55), "savedMs": 5}

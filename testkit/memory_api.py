@@ -22,7 +22,7 @@ OTHER: Final = {
     "ServiceAccount": "api/v1/namespaces/{}/serviceaccounts",
 }
 KINDS: Final = {path.rpartition("/")[2]: kind for kind, path in {**CLUSTER_WIDE, **OTHER, **COLLECTIONS}.items()}
-"""Last part of the collection's path -> kind."""
+"""Maps the last part of a collection's path to its kind."""
 JOBS: Final = ("Job", "JobSet", "MPIJob", "PyTorchJob", "RayJob", "TrainJob")
 
 

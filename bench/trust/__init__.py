@@ -1,1 +1,1 @@
-"""Hostile inputs for every surface on which the program reads what others have written, and a judge of what it does."""
+"""Hostile inputs for every surface on which the program reads what others have written, and a judge of the results."""

@@ -96,7 +96,7 @@ def corrupt_document(random: Random, document: Any) -> Any:
 
 
 def draw_document_text(random: Random, document: Any) -> str:
-    """Return a text that should be this document as JSON."""
+    """Return this document as JSON, often damaged."""
     match random.randrange(8):
         case 0:
             return random.choice(NOT_JSON)

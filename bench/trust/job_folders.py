@@ -142,7 +142,7 @@ def draw_config_map(random: Random, number: int) -> Object:
 
 
 def list_verbs(cluster: Any) -> Iterator[Any]:
-    """Yield what the verbs do with ConfigMaps of a namespace."""
+    """Yield the outcome of each verb with the ConfigMaps of a namespace."""
     yield lambda: in_cluster.remove_workdir(cluster, ATTACKER, NAME)
     yield lambda: in_cluster.remove_workdir(cluster, ATTACKER, GOOD)
     yield lambda: in_cluster.read_logs_on_volume(cluster, ATTACKER, NAME)

@@ -12,7 +12,7 @@ KINDS: Final = ("executed", "lost", "crossed", "tracebacks")
 - executed: an input was an instruction: a program ran, an object was created, or a control sequence reached the terminal
 - lost: what belongs to others was no longer handled, shown or kept
 - crossed: a request or file was outside the namespace or folder of the input
-- tracebacks: the program failed with another error than a sentence for the user
+- tracebacks: the program failed with a traceback instead of a sentence for the user
 """
 EXAMPLES: Final = 5
 

@@ -69,7 +69,7 @@ class Connection:
 
 
 class Server:
-    """What the dashboard's handler needs of its server."""
+    """The attributes of the server that the dashboard's handler uses."""
 
     token = "q5Zr0Vd8n3Kx7Lw2Tb9Yc4Mf6Hj1Ps-GkAeUoRiQnXv"
 
@@ -210,7 +210,7 @@ def judge_host(judge: Judge, random: Random, find_refusal_reason: Any) -> None:
 
 @contextmanager
 def silence_server() -> Iterator[None]:
-    """Suppress what moto prints, and what the local cloud logs, about requests for unknown services."""
+    """Suppress the output of moto and the log of the local cloud about requests for unknown services."""
     logging.disable(logging.CRITICAL)
     try:
         with redirect_stdout(io.StringIO()):

@@ -55,7 +55,7 @@ def draw_line(random: Random) -> str:
 
 
 def print_as(kind: int, text: str, stream: Any) -> bool:
-    """Print a text as one of the ways of the command line. Return whether that way keeps colors."""
+    """Print a text with one of the functions of the CLI. Return whether that function keeps colors."""
     match kind:
         case 0:
             print(text, file=stream, flush=True)

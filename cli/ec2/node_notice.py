@@ -1,4 +1,4 @@
-"""What a node publishes about itself in the key bucket, parsed as strictly as by the join service of the other nodes
+"""The notice that a node publishes about itself in the key bucket, parsed as strictly as the join service of other nodes does
 (amis/join/gpumpi_join/notice.py): the writer may be compromised."""
 
 from typing import Annotated, Final, Literal

@@ -87,7 +87,7 @@ class _Volume:
 
 
 def _list_volumes(claim: str, mount_path: str, data: SharedDataSpec | None) -> list[_Volume]:
-    """Return the volumes of a file system: first that of the namespace, then the data that namespaces share."""
+    """Return the volumes of a file system: the namespace's own volume, then the data that namespaces share."""
     shared = [_Volume(build_data_claim(claim), data.mount_path, data.writers)] if data else []
     return [_Volume(claim, mount_path), *shared]
 

@@ -13,7 +13,7 @@ from infra.settings.users import IamUser, JobAccess, JobUser, KubernetesUser
 
 
 def list_user_namespaces(user: JobUser, platform: CommonPlatformSettings) -> tuple[str, ...]:
-    """Return the job namespaces that a user has access to."""
+    """Return the job namespaces to which a user has access."""
     return user.namespaces or platform.namespace_names[:1]
 
 

@@ -1,6 +1,6 @@
 """Permissions of job users: Roles in each job namespace, and the reads that the verbs need outside of it.
 
-AWS's AmazonEKSEditPolicy would not do: docs/adr/0050-own-roles-for-job-users.md.
+docs/adr/0050-own-roles-for-job-users.md explains why AWS's AmazonEKSEditPolicy is not enough.
 """
 
 from collections.abc import Mapping, Sequence

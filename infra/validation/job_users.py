@@ -110,7 +110,7 @@ def _enumerate_users(settings: AnyStack) -> Iterator[tuple[str, JobUser]]:
 
 
 def _name_user(user: JobUser) -> str:
-    """Return what identifies the user; empty if the entry names nobody."""
+    """Return the identity of the user; empty if the entry names nobody."""
     if isinstance(user, IamUser):
         return user.principal or (f"permission set {user.permission_set}" if user.permission_set else "")
     assert isinstance(user, KubernetesUser)

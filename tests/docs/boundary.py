@@ -39,7 +39,7 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Logs": ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
 }
-"""Statement -> actions. None of them changes an identity or a policy."""
+"""Maps each statement to its actions. None of them changes an identity or a policy."""
 
 
 def make_statements() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What each action in the policies of docs/iam is limited to: resources, tags, and the service that uses a key.
+"""Limits of each action in the policies of docs/iam: resources, tags, and the service that uses a key.
 
 A request needs a grant for each of its resources. A creation therefore has two: one for the new resource, whose tags the
 request contains, and one for the existing resources that it uses or changes. The Service Authorization Reference
@@ -16,7 +16,7 @@ Condition = Mapping[str, Mapping[str, str | list[str]]]
 
 @dataclass(frozen=True, eq=False)
 class Grant:
-    """Actions that share a statement, and what the statement is limited to."""
+    """Actions that share a statement, and the limits of the statement."""
 
     sid: str
     actions: str
@@ -34,7 +34,7 @@ NEW: Final[Condition] = {"Null": {f"aws:RequestTag/{STACK_TAG}": "false"}}
 SHARED: Final[Condition] = {"Null": {f"aws:ResourceTag/{SHARED_TAG}": "false"}}
 """The owner of the resource shares it with stacks."""
 RETAGGED: Final[Condition] = {**TAGGED, "ForAllValues:StringNotEquals": {"aws:TagKeys": [STACK_TAG]}}
-"""The resource belongs to a stack, and the request leaves the stack's tag alone."""
+"""The resource belongs to a stack, and the request does not change the stack's tag."""
 OWN_ACCOUNT: Final[Condition] = {"StringEquals": {"aws:ResourceAccount": "${aws:PrincipalAccount}"}}
 """The bucket belongs to the account of the caller: names of buckets are global."""
 EKS_GROUP: Final[Condition] = {"StringLike": {"aws:ResourceTag/eks:cluster-name": f"{PROJECT}-*"}}

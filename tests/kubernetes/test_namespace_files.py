@@ -79,7 +79,7 @@ def run_pod(cluster: JobCluster, namespace: str, name: str, program: str) -> str
 
 @pytest.fixture(scope="module")
 def attack(job_cluster: JobCluster) -> Iterator[dict[str, Any]]:
-    """What a pod of another namespace reports, after it planted keys and code of a job of the first one."""
+    """Report of a pod in another namespace that planted keys and code for a job of the first namespace."""
     run_pod(job_cluster, NAMESPACE, "victim", WRITE)
     yield json.loads(run_pod(job_cluster, OTHER, "attacker", ATTACK))
     clean = "import shutil, os; shutil.rmtree('/shared/.gpumpi'); os.unlink('/shared/link')"
@@ -133,7 +133,7 @@ def test_a_claim_on_the_storage_class_of_another_namespace_is_refused(job_cluste
 
 
 def test_a_claim_never_binds_to_the_volume_of_another_namespace(job_cluster: JobCluster) -> None:
-    """The label of the volume is no secret. But the volume is reserved for the claim of its namespace."""
+    """A user may know the label of the volume, but the volume is reserved for the claim of its namespace."""
     selector = {"matchLabels": {"gpumpi.io/shared-volume": NAMESPACE}}
     spec = {
         "accessModes": ["ReadWriteMany"],

@@ -25,7 +25,7 @@ def create_role(aws: Client, name: str, **more: Any) -> None:
 
 @pytest.fixture
 def bounded(aws: Client) -> Client:
-    """An account in which the user has the bounded policy, with a role of the time before there was a boundary."""
+    """An account in which the user has the bounded policy, with a role that was created before the boundary."""
     document = json.dumps(iam_policies.read_policy(iam_policies.BOUNDARY))
     aws("iam").create_policy(PolicyName="gpumpi-boundary", PolicyDocument=document)
     create_role(aws, "gpumpi-tiny-old")

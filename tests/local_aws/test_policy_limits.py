@@ -45,7 +45,7 @@ ARNS: Mapping[str, tuple[str, ...]] = {
     "object": ("theirs/key", "theirs-gpumpi-local/key"),
     "role": ("role/theirs", "role/team/gpumpi-local", "role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"),
 }
-"""Resource type -> ends of ARNs of resources that belong to no stack, where a name says to whom they belong."""
+"""Maps a resource type to the ends of ARNs of resources that belong to no stack, for types whose names identify the owner."""
 
 
 def find_kinds(action: str) -> list[str]:
@@ -105,7 +105,7 @@ CREATED = {
 
 
 def test_foreign_resources_of_every_type_cannot_be_changed_deleted_or_tagged() -> None:
-    """As a person who has all policies of this folder, unless exceptions.yaml names the action and the resource type."""
+    """Test a user who has all policies of docs/iam. exceptions.yaml lists the actions and resource types that are not limited."""
     allowed, tried = set(), 0
     for action in list_writes():
         for kind, arn in list_foreign_arns(action):
@@ -167,7 +167,7 @@ STOLEN = [{"Key": STACK_TAG, "Value": "local"}]
 
 
 def create_foreign_resources(aws: Client) -> dict[str, str]:
-    """Create resources of another team, as the administrator of the account. Return kind -> ID."""
+    """Create resources of another team, as the administrator of the account. Return the ID of each kind of resource."""
     ec2 = aws("ec2")
 
     def specify_tags(kind: str) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ class ApiServer:
         self.bodies: dict[Request, Object] = {}
         self.refuse: Callable[[str, str], int | None] = lambda method, url: None
         self.lists: dict[str, bytes] = {}
-        """Maps the path of a collection to the answer to a list request that replaces the objects."""
+        """Maps the path of a collection to an answer that its lists get instead of the stored objects."""
         self._version = 1
 
     def add(self, collection: str, manifest: Object) -> None:

@@ -82,7 +82,7 @@ def make_api(hostile: Mapping[str, Sequence[Object]], description: Any, *, is_va
 
 
 class Aws:
-    """A service of AWS that has nothing, and records the calls."""
+    """A service of AWS without resources, which records the calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Object]] = []
@@ -135,7 +135,7 @@ COMMANDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "delete": [["delete", JOB, *IN_A]],
     "smoke": [["smoke", *IN_A]],
 }
-"""Verb -> commands that a colleague or an administrator runs."""
+"""Maps a verb to the commands that a colleague or an administrator runs."""
 MUTATING: Final[Mapping[str, frozenset[str]]] = {
     "submit": frozenset({"POST Job", "POST StatefulSet", "POST Service", "POST ConfigMap", "POST Secret", "DELETE Job"})
     | {"POST MPIJob", "DELETE ConfigMap", "DELETE MPIJob"},
@@ -145,14 +145,14 @@ MUTATING: Final[Mapping[str, frozenset[str]]] = {
     "cancel": frozenset({"POST Job", "DELETE ConfigMap", *(f"DELETE {kind}" for kind in COLLECTIONS if kind.endswith("Job"))})
     | {"DELETE JobSet"},
 }
-"""Verb -> what it may send, apart from reads: only to the namespace of the hostile objects."""
+"""Maps a verb to the changes that it may request, only in the namespace of the hostile objects."""
 MUTATING_LIKE: Final = {"delete": "cancel"}
 WITHOUT_JOBS: Final = {
     "acceptance": "runs verbs of this table as other processes, and needs a deployed stack",
     "import": "reads only the description of the cluster",
     "cost": "reads records and jobs with the functions of `jobs` and `goodput`; the rest comes from AWS",
 }
-"""Verbs with access to Kubernetes that are not in COMMANDS, and why."""
+"""Maps each verb with access to Kubernetes that is not in COMMANDS to the reason."""
 
 
 def list_kubernetes_verbs() -> set[str]:
@@ -275,7 +275,7 @@ def test_verb_changes_nothing_outside_the_hostile_namespace(
     ],
 )
 def test_verb_does_its_work_in_this_cluster(verb: str, sent: str, folder: Path) -> None:
-    """Otherwise, the tests with hostile objects would prove nothing."""
+    """If the verbs did nothing here, the tests with hostile objects would prove nothing."""
     metadata = {"name": "x", "namespace": HOSTILE, "creationTimestamp": LONG_AGO, "labels": {JOB_LABEL: JOB, ROLE_LABEL: "files"}}
     api = make_api({"ConfigMap": [{"metadata": metadata, "data": make_folder_data()}]}, make_description(), is_valid_too=True)
     if verb in ("submit", "logs"):
@@ -291,7 +291,7 @@ def test_verb_does_its_work_in_this_cluster(verb: str, sent: str, folder: Path) 
 
 
 def test_event_of_a_job_namespace_about_a_node_is_no_warning_of_the_node() -> None:
-    """The API server accepts such an event."""
+    """The API server accepts an event about a node in a job namespace."""
     about = {"kind": "Node", "name": "one", "namespace": HOSTILE}
     metadata = {"name": "forged", "namespace": HOSTILE, "creationTimestamp": make_timestamp(30)}
     event = {"involvedObject": about, "type": "Warning", "reason": "AcceleratedHardwareReady", "message": "NvidiaXID79Error: x"}
@@ -333,7 +333,7 @@ CONTROLLER_REQUESTS: Final = (
     r"PATCH /apis/apps/v1/namespaces/team-a/statefulsets/[a-z0-9.-]+",
     r"PATCH /apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/[a-z0-9.-]+",
 )
-"""What the job controller may send because of the objects in a namespace."""
+"""Changes that the job controller may request because of the objects in a namespace."""
 
 
 def run_controller(hostile: Mapping[str, Sequence[Object]]) -> list[tuple[str, str]]:

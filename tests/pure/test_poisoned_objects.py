@@ -274,7 +274,7 @@ def test_a_new_controller_does_not_report_an_ignored_document_again() -> None:
 
 
 def test_many_invalid_documents_are_reported_in_several_rounds() -> None:
-    """A user who writes many invalid objects delays no other user."""
+    """A user who writes many invalid objects does not delay other users."""
     world, number = World(), 2 * REPORTS_PER_ROUND + 1
     for index in range(number):
         world.add_record("team-a", "{", f"forged-{index}")
